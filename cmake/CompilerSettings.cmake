@@ -1,0 +1,34 @@
+# Language level, warnings, sanitizers, ccache and mold.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+set(PSGD_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize=")
+set(PSGD_CUDA AUTO CACHE STRING "CUDA twins: AUTO, ON or OFF")
+set_property(CACHE PSGD_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+# No contraction of a*b+c into a fused operation: the same seed gives the same bits on every CPU.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno)
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  add_compile_options(-g1)
+endif()
+if(PSGD_SANITIZE)
+  add_compile_options(-fsanitize=${PSGD_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${PSGD_SANITIZE})
+endif()
+
+find_program(PSGD_CCACHE ccache)
+if(PSGD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PSGD_CCACHE})
+endif()
+find_program(PSGD_MOLD mold)
+if(PSGD_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()

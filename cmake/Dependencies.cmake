@@ -1,0 +1,22 @@
+# Every dependency is a Debian package; scripts/packages.txt lists them.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(cppzmq REQUIRED)
+find_package(RocksDB REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(zstd REQUIRED)
+find_package(hwy REQUIRED)
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+
+# Debian's oneDNN package file asks for OpenCL headers that we do not need.
+find_library(DNNL_LIBRARY dnnl)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)

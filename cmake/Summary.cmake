@@ -1,0 +1,13 @@
+# What was found, and what that switches on.
+function(psgd_report what found effect)
+  if(found)
+    message(STATUS "  ${what}: yes (${effect})")
+  else()
+    message(STATUS "  ${what}: no (without it: no ${effect})")
+  endif()
+endfunction()
+message(STATUS "psgd ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, programs in ${CMAKE_BINARY_DIR}/bin")
+psgd_report("oneDNN" "${DNNL_LIBRARY}" "fast CPU engine, libpsgd_onednn.so")
+psgd_report("CUDA" "${PSGD_CUDA_FOUND}" "GPU detection for ps-worker --gpu")
+psgd_report("ccache" "${PSGD_CCACHE}" "instant rebuilds")
+psgd_report("mold" "${PSGD_MOLD}" "fast linking")

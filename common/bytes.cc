@@ -1,0 +1,103 @@
+#include "common/bytes.h"
+
+#include <xxhash.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+
+namespace psgd {
+
+static_assert(std::endian::native == std::endian::little,
+              "payloads are written in memory order; a big-endian port must swap them");
+
+Bytes Bytes::CopyOf(ByteSpan span) {
+  return Adopt(std::vector<std::byte>(span.begin(), span.end()));
+}
+
+Bytes Bytes::Adopt(std::vector<std::byte> bytes) {
+  auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+  const ByteSpan span(*owner);
+  return Bytes(std::move(owner), span);
+}
+
+namespace {
+constexpr size_t kAlignment = 64;
+constexpr size_t kSmallest = 4096;
+
+// Capacities are powers of two, so that buffers of like size stand in for each other.
+size_t CapacityFor(size_t size) { return std::bit_ceil(size < kSmallest ? kSmallest : size); }
+}  // namespace
+
+struct BufferPool::Shelf {
+  explicit Shelf(size_t keep) : keep_bytes(keep) {}
+  ~Shelf() {
+    for (auto& [capacity, buffers] : free) {
+      for (std::byte* buffer : buffers) std::free(buffer);
+    }
+  }
+
+  std::byte* Take(size_t capacity) {
+    {
+      std::lock_guard lock(mutex);
+      auto it = free.find(capacity);
+      if (it != free.end() && !it->second.empty()) {
+        std::byte* buffer = it->second.back();
+        it->second.pop_back();
+        held_bytes -= capacity;
+        return buffer;
+      }
+    }
+    void* buffer = std::aligned_alloc(kAlignment, capacity);
+    if (buffer == nullptr) throw std::bad_alloc();
+    return static_cast<std::byte*>(buffer);
+  }
+
+  void Give(std::byte* buffer, size_t capacity) {
+    {
+      std::lock_guard lock(mutex);
+      if (held_bytes + capacity <= keep_bytes) {
+        free[capacity].push_back(buffer);
+        held_bytes += capacity;
+        return;
+      }
+    }
+    std::free(buffer);
+  }
+
+  const size_t keep_bytes;
+  mutable std::mutex mutex;
+  std::map<size_t, std::vector<std::byte*>> free;
+  size_t held_bytes = 0;
+};
+
+BufferPool::BufferPool(size_t keep_bytes) : shelf_(std::make_shared<Shelf>(keep_bytes)) {}
+
+std::shared_ptr<std::byte[]> BufferPool::Take(size_t size) {
+  const size_t capacity = CapacityFor(size);
+  return {shelf_->Take(capacity),
+          [shelf = shelf_, capacity](std::byte* buffer) { shelf->Give(buffer, capacity); }};
+}
+
+size_t BufferPool::free_bytes() const {
+  std::lock_guard lock(shelf_->mutex);
+  return shelf_->held_bytes;
+}
+
+Checksum::Checksum() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_));
+}
+Checksum::~Checksum() { XXH3_freeState(static_cast<XXH3_state_t*>(state_)); }
+
+void Checksum::Add(ByteSpan span) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), span.data(), span.size());
+}
+uint64_t Checksum::Value() const {
+  return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
+}
+uint64_t ChecksumOf(ByteSpan span) { return XXH3_64bits(span.data(), span.size()); }
+
+}  // namespace psgd

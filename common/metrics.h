@@ -1,0 +1,54 @@
+// Counters and small histograms, rendered as Prometheus text.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include "absl/strings/string_view.h"
+#include <vector>
+
+namespace psgd {
+
+// How often each small whole number (a staleness) was seen. Not thread-safe.
+class CountHistogram {
+ public:
+  static constexpr size_t kLargest = 1023;  // larger values are counted here; max() stays exact
+
+  void Add(uint64_t value, uint64_t times = 1);
+  void Merge(const CountHistogram& other);
+  uint64_t count() const { return count_; }
+  uint64_t max() const { return max_; }
+  double Mean() const;
+  // The smallest value that at least `share` of the counts do not exceed; 0 when empty.
+  uint64_t Quantile(double share) const;
+  const std::vector<uint64_t>& counts() const { return counts_; }
+
+ private:
+  std::vector<uint64_t> counts_;
+  uint64_t count_ = 0;
+  uint64_t max_ = 0;
+  double sum_ = 0;
+};
+
+// One page of Prometheus text exposition format, built anew for each scrape.
+class PrometheusText {
+ public:
+  // `labels`: as `shard="0",reason="malformed"`, without braces; may be empty. Calls for the same
+  // metric must follow each other.
+  void Counter(absl::string_view name, absl::string_view help, absl::string_view labels, double value);
+  void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels, double value);
+  void Histogram(absl::string_view name, absl::string_view help, absl::string_view labels,
+                 const CountHistogram& histogram, const std::vector<uint64_t>& bounds);
+  std::string Text() const { return text_; }
+
+ private:
+  void Header(absl::string_view name, absl::string_view help, absl::string_view type);
+  void Sample(absl::string_view name, absl::string_view labels, double value);
+  std::string text_;
+  std::string last_;
+};
+
+// A label value with quotes, backslashes and line ends escaped.
+std::string PrometheusLabel(absl::string_view value);
+
+}  // namespace psgd
