@@ -20,3 +20,14 @@ pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 # Debian's oneDNN package file asks for OpenCL headers that we do not need.
 find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+
+set(PSGD_CUDA_FOUND FALSE)
+if(NOT PSGD_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND)
+    set(PSGD_CUDA_FOUND TRUE)
+  elseif(PSGD_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "PSGD_CUDA=ON, but no CUDA toolkit was found; install it or point "
+                        "CUDAToolkit_ROOT at it, or use PSGD_CUDA=AUTO to build without")
+  endif()
+endif()

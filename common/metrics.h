@@ -14,6 +14,15 @@ class CountHistogram {
  public:
   static constexpr size_t kLargest = 1023;  // larger values are counted here; max() stays exact
 
+  // From counts()[value], as another process reported them.
+  template <typename Counts>
+  static CountHistogram FromCounts(const Counts& counts) {
+    CountHistogram histogram;
+    uint64_t value = 0;
+    for (uint64_t times : counts) histogram.Add(value++, times);
+    return histogram;
+  }
+
   void Add(uint64_t value, uint64_t times = 1);
   void Merge(const CountHistogram& other);
   uint64_t count() const { return count_; }

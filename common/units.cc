@@ -43,8 +43,13 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" does not start with a number; write it as ", examples));
   }
+  // Whole numbers are scaled as such: a double would round those above 2^53.
+  int64_t whole = 0;
+  const bool is_whole = absl::SimpleAtoi(number, &whole);
   for (const NamedUnit& known : units) {
     if (known.name != unit) continue;
+    int64_t exact = 0;
+    if (is_whole && !__builtin_mul_overflow(whole, known.factor, &exact)) return exact;
     const double scaled = std::round(value * static_cast<double>(known.factor));
     if (std::abs(scaled) >= static_cast<double>(std::numeric_limits<int64_t>::max())) {
       return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is too large"));

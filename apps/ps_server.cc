@@ -1,0 +1,221 @@
+// ps-server: holds the weights of one run.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "apps/exit_code.h"
+#include "apps/stop_signals.h"
+#include "experiment/config_yaml.h"
+#include "experiment/run_dir.h"
+#include "experiment/run_recorder.h"
+#include "server/parameter_server.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-server --shards 4 --config configs/fashion_mnist.yaml
+  ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
+  ps-server --config my.yaml --bind 10.0.0.1 --insecure      # workers on other machines
+  ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
+)";
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> set;
+  int shards = 0;
+  int workers = 0;
+  std::string run_dir;
+  std::string resume;
+  std::string bind = "127.0.0.1";
+  std::string advertise;
+  int port = 7070;
+  std::string http = "off";
+  bool insecure = false;
+  bool json = false;
+  bool quiet = false;
+  bool die_with_parent = false;
+  std::string log_level = "info";
+};
+
+absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
+  const std::string path =
+      arguments.resume.empty() ? arguments.config : RunDir(arguments.resume).ConfigFile();
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path));
+  for (const std::string& assignment : arguments.set) {
+    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
+  }
+  if (arguments.shards > 0) config.mutable_cluster()->set_shards(arguments.shards);
+  if (arguments.workers > 0) config.mutable_cluster()->set_workers(arguments.workers);
+  config = ResolveDefaults(std::move(config));
+  PSGD_RETURN_IF_ERROR(ValidateConfig(config));
+  return config;
+}
+
+absl::Status CheckBind(const Arguments& arguments) {
+  const std::string& host = arguments.bind;
+  const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
+  if (loopback || arguments.insecure) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--bind ", host, " lets other machines connect, and nothing checks who they are; on a network "
+      "that you trust add --insecure, else keep the default 127.0.0.1 and use a tunnel (ssh -L)"));
+}
+
+absl::StatusOr<int> HttpPort(const std::string& text) {
+  if (text == "off") return -1;
+  try {
+    const int port = std::stoi(text.substr(text.rfind(':') + 1));
+    if (port >= 0 && port < 65536) return port;
+  } catch (const std::exception&) {
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
+}
+
+void Announce(const Arguments& arguments, const ParameterServer& server, const RunDir& dir) {
+  if (arguments.json) {
+    std::cout << nlohmann::ordered_json{{"event", "ready"},
+                                        {"control", server.control_address()},
+                                        {"http", server.http_address()},
+                                        {"run_dir", dir.path()}}
+              << std::endl;
+    return;
+  }
+  std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
+            << "\n";
+  if (!server.http_address().empty()) {
+    std::cout << "metrics: http://" << server.http_address() << "/metrics\n";
+  }
+  std::cout << "run directory: " << dir.path() << std::endl;
+}
+
+// Serves until the run is over or a stop was asked for; says how it ended.
+Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const StopSignals& stops,
+                      const Log& log) {
+  bool draining = false;
+  while (!server.WaitFinished(std::chrono::seconds(1))) {
+    if (const auto status = server.Status(StatusRequest()); status.ok()) {
+      recorder.Progress(*status);
+    }
+    if (stops.count() >= 2) {
+      log->warn("stopped at once; what came after the last checkpoint is lost");
+      return Summary::Status::kInterrupted;
+    }
+    if (stops.count() == 1 && !draining) {
+      draining = true;
+      DrainRequest request;
+      request.set_reason("the server was asked to stop");
+      (void)server.Drain(request);
+    }
+  }
+  const auto status = server.Status(StatusRequest());
+  if (status.ok() && status->state() == StatusReply::FAILED) return Summary::Status::kFailed;
+  const bool drained = status.ok() && !status->detail().empty();
+  return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
+}
+
+absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
+  PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+  PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
+
+  RunDirOptions dir_options;
+  dir_options.path = arguments.resume.empty() ? arguments.run_dir : arguments.resume;
+  dir_options.resume = !arguments.resume.empty();
+  dir_options.name = config.name();
+  dir_options.now = std::time(nullptr);
+  dir_options.config_yaml = FormatConfig(config);
+  PSGD_ASSIGN_OR_RETURN(const RunDir dir, RunDir::Create(dir_options));
+  std::error_code made;
+  std::filesystem::create_directories(dir.ServerDir(), made);
+  if (made) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
+                                               made.message(), "; is the disk full or read-only?"));
+  }
+  LogOptions log_options;
+  log_options.name = "server";
+  log_options.file = dir.ServerDir() + "/server.log";
+  log_options.to_stderr = !arguments.quiet;
+  log_options.level = arguments.log_level;
+  PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
+  PSGD_ASSIGN_OR_RETURN(const auto recorder, RunRecorder::Open(dir, log));
+
+  ParameterServerOptions options;
+  options.config = config;
+  options.host = arguments.bind;
+  options.advertise = arguments.advertise;
+  options.control_port = arguments.port;
+  options.http_port = http;
+  options.run_dir = dir.path();
+  options.checkpoint_dir = dir.ServerDir();
+  options.ipc_dir = dir.ServerDir();
+  options.log = log;
+  options.on_news = [&](const std::string& text) { recorder->News(text); };
+  options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };
+  options.on_checkpoint = [&](const CheckpointInfo& info) { recorder->Checkpoint(info); };
+  if (!arguments.resume.empty()) {
+    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, CheckpointStore(dir.ServerDir()).LoadNewest());
+    for (const std::string& note : loaded.notes()) log->warn("{}", note);
+    options.resume = std::make_shared<LoadedCheckpoint>(std::move(loaded));
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto server, ParameterServer::Start(std::move(options)));
+  Announce(arguments, *server, dir);
+
+  const Summary::Status outcome = Serve(*server, *recorder, stops, log);
+  PSGD_ASSIGN_OR_RETURN(const StatusReply status, server->Status(StatusRequest()));
+  if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder->SaveWeights(*server));
+  recorder->Progress(status);
+  PSGD_RETURN_IF_ERROR(recorder->SaveSummary(status, outcome, status.detail()));
+  log->info("run directory: {}", dir.path());
+  switch (outcome) {
+    case Summary::Status::kFinished: return kExitOk;
+    case Summary::Status::kInterrupted: return kExitInterrupted;
+    case Summary::Status::kFailed: return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+}  // namespace
+}  // namespace psgd
+
+int main(int argc, char** argv) {
+  using namespace psgd;
+  Arguments arguments;
+  CLI::App app(std::string(kExamples) + "\nHolds the weights of one training run on its shards.",
+               "ps-server");
+  auto* config = app.add_option("--config", arguments.config, "YAML file that describes the run");
+  app.add_option("--resume", arguments.resume, "Run directory to go on from")->excludes(config);
+  app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--workers", arguments.workers, "Workers to wait for (cluster.workers)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")
+      ->excludes("--resume");
+  app.add_option("--bind", arguments.bind, "Address to listen on")->capture_default_str();
+  app.add_option("--advertise", arguments.advertise, "Address workers are told to connect to");
+  app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
+      ->capture_default_str();
+  app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
+  app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
+  app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");
+  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
+      ->capture_default_str();
+  app.add_flag("--die-with-parent", arguments.die_with_parent,
+               "End when the process that started this one ends");
+  CLI11_PARSE(app, argc, argv);
+  if (arguments.config.empty() && arguments.resume.empty()) {
+    return Fail("ps-server", absl::InvalidArgumentError(
+                                 "no run given; say --config FILE, or --resume RUN_DIR"));
+  }
+  if (arguments.die_with_parent) DieWithParent();
+  const StopSignals stops;
+  const auto code = Run(arguments, stops);
+  return code.ok() ? *code : Fail("ps-server", code.status());
+}

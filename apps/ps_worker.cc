@@ -1,0 +1,131 @@
+// ps-worker: computes gradients for a run.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/exit_code.h"
+#include "apps/stop_signals.h"
+#include "common/units.h"
+#include "worker/gpu_devices.h"
+#include "worker/trainer.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-worker --cpu --server 127.0.0.1:7070
+  ps-worker --cpu --threads 2 --server head-node:7070
+  ps-worker --gpu 0-7 --server head-node:7070
+)";
+
+struct Arguments {
+  std::string server;
+  bool cpu = false;
+  std::string gpu;
+  int threads = 1;
+  std::string engine = "onednn";
+  std::string name;
+  std::string step_delay = "0ms";
+  std::string connect_deadline = "60s";
+  std::string log_file;
+  std::string log_level = "info";
+  bool quiet = false;
+  bool die_with_parent = false;
+};
+
+// Joins the characters that a name may have; hosts are called all sorts of things.
+std::string DefaultName() {
+  char host[256] = "host";
+  gethostname(host, sizeof host - 1);
+  std::string name = absl::StrCat(host, "-", getpid());
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') c = '-';
+  }
+  return name.substr(name.size() > 64 ? name.size() - 64 : 0);
+}
+
+absl::Status CheckGpus(const std::string& list) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ParseDeviceList(list));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
+  for (int device : wanted) {
+    if (device >= static_cast<int>(found.size())) {
+      return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
+                                              ", but this host has ", found.size(),
+                                              "; nvidia-smi lists them"));
+    }
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "this version of psgd has no CUDA engine to train on ", found.front().name,
+      " with; run on the processor with --cpu"));
+}
+
+absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
+  if (!arguments.gpu.empty()) return CheckGpus(arguments.gpu);
+  TrainerOptions options;
+  options.server = arguments.server;
+  options.name = arguments.name.empty() ? DefaultName() : arguments.name;
+  options.device = absl::StrCat("cpu, ", arguments.threads,
+                                arguments.threads == 1 ? " thread" : " threads");
+  options.backend = arguments.engine;
+  options.threads = arguments.threads;
+  options.stops = &stops.count();
+  PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
+  options.step_delay = Milliseconds(delay);
+  PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
+  options.connect_deadline = Milliseconds(deadline);
+  LogOptions log;
+  log.name = "worker";
+  log.file = arguments.log_file;
+  log.to_stderr = !arguments.quiet;
+  log.level = arguments.log_level;
+  PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
+  Trainer trainer(std::move(options));
+  return trainer.Run();
+}
+
+}  // namespace
+}  // namespace psgd
+
+int main(int argc, char** argv) {
+  using namespace psgd;
+  Arguments arguments;
+  CLI::App app(std::string(kExamples) +
+                   "\nComputes gradients for the run that a ps-server holds: everything else it needs "
+                   "to know comes from there.",
+               "ps-worker");
+  app.add_option("--server", arguments.server, "HOST:PORT of the ps-server")->required();
+  auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
+  app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")->excludes(cpu);
+  app.add_option("--threads", arguments.threads, "Processor threads of a step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"onednn", "reference"}));
+  app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
+  app.add_option("--step-delay", arguments.step_delay,
+                 "Wait so long in every step, to see what a slow worker does")
+      ->capture_default_str();
+  app.add_option("--connect-deadline", arguments.connect_deadline,
+                 "Give up when no server answers for so long")
+      ->capture_default_str();
+  app.add_option("--log-file", arguments.log_file, "Also log to this file");
+  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
+      ->capture_default_str();
+  app.add_flag("--quiet", arguments.quiet, "Do not log to the terminal");
+  app.add_flag("--die-with-parent", arguments.die_with_parent,
+               "End when the process that started this one ends");
+  CLI11_PARSE(app, argc, argv);
+  if (!arguments.cpu && arguments.gpu.empty()) {
+    return Fail("ps-worker", absl::InvalidArgumentError(
+                                 "say what to train on: --cpu, or --gpu 0 (or 0-7)"));
+  }
+  if (arguments.die_with_parent) DieWithParent();
+  const StopSignals stops;
+  const absl::Status status = Run(arguments, stops);
+  if (!status.ok()) return Fail("ps-worker", status);
+  return stops.count() > 0 ? kExitInterrupted : kExitOk;
+}

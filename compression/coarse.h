@@ -1,0 +1,29 @@
+// Reconstruction values are rounded to 8 significant bits before they are used or sent. A difference
+// "element - value" then stays on a grid that fp32 holds exactly for gradients of modest range, so
+// error feedback conserves sums of integer-valued gradients to the bit, step after step. What the
+// rounding moves (a part in 256) goes to the residual like everything else that was not sent.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace psgd {
+
+inline constexpr uint32_t kLargestCoarse = 0x7F7F0000u;  // bits of the largest such finite number
+
+// To nearest; a finite value stays finite. Not for infinities and NaN.
+inline float RoundCoarse(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits & 0x80000000u;
+  const uint32_t magnitude = ((bits & 0x7FFFFFFFu) + 0x8000u) & 0xFFFF0000u;
+  return std::bit_cast<float>(sign | std::min(magnitude, kLargestCoarse));
+}
+
+// The next one not below a non-negative value (or the largest there is).
+inline float CeilCoarse(float value) {
+  const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
+  return std::bit_cast<float>(std::min(magnitude, kLargestCoarse));
+}
+
+}  // namespace psgd

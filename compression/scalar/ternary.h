@@ -1,0 +1,13 @@
+// Base-3 digits. Plain loops: the oracle. See kernels.h.
+#pragma once
+
+#include "compression/kernels.h"
+
+namespace psgd::scalar {
+
+Moments Measure(std::span<const float> gradient, float* residual);
+Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::byte* out);
+void UnpackTrits(const std::byte* in, size_t bytes, int8_t* trits);
+void AddTrits(const int8_t* trits, float scale, std::span<float> y);
+
+}  // namespace psgd::scalar

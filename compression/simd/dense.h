@@ -1,0 +1,14 @@
+// Whole fp32 values: what travels as it is, and the sums around it. Highway loops, chosen by CPU at run time. See kernels.h.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace psgd::simd {
+
+void Add(std::span<const float> x, std::span<float> y);
+void AddScaled(float scale, const std::byte* x, std::span<float> y);
+bool AllFinite(const std::byte* x, size_t count);
+double SumSquares(std::span<const float> x);
+
+}  // namespace psgd::simd

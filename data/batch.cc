@@ -1,0 +1,63 @@
+#include "data/batch.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/units.h"
+
+namespace psgd {
+namespace {
+
+size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept)
+    : source_(std::move(source)),
+      batch_(static_cast<size_t>(batch)),
+      elements_(source_->shape().elements()),
+      labels_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
+      pool_(static_cast<size_t>(kept) *
+            std::bit_ceil(labels_offset_ + batch_ * sizeof(int32_t) + 4096)) {}
+
+absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t> indices) {
+  const size_t bytes = labels_offset_ + batch_ * sizeof(int32_t);
+  std::shared_ptr<std::byte[]> buffer;
+  try {
+    buffer = pool_.Take(bytes);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for a batch of ", batch_, " samples of ",
+                     source_->shape().ImageText(), " (", HumanBytes(static_cast<double>(bytes)),
+                     "); lower data.batch, data.eval_batch or data.prefetch"));
+  }
+  const std::span pixels(reinterpret_cast<float*>(buffer.get()), batch_ * elements_);
+  const std::span labels(reinterpret_cast<int32_t*>(buffer.get() + labels_offset_), batch_);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    source_->Read({epoch, indices[i]}, pixels.subspan(i * elements_, elements_), &labels[i]);
+  }
+  std::fill(pixels.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), pixels.end(),
+            0.0f);
+  std::fill(labels.begin() + static_cast<ptrdiff_t>(indices.size()), labels.end(), -1);
+  return Batch{pixels, labels, std::move(buffer)};
+}
+
+EvaluationBatches::EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch)
+    : samples_(static_cast<uint32_t>(source->size())),
+      batch_(static_cast<uint32_t>(batch)),
+      size_(samples_ / batch_ + (samples_ % batch_ != 0)),
+      maker_(std::move(source), batch, /*kept=*/2) {}
+
+absl::StatusOr<Batch> EvaluationBatches::Read(uint32_t index) {
+  const uint32_t first = index * batch_;
+  std::vector<uint32_t> indices(std::min(batch_, samples_ - first));
+  std::iota(indices.begin(), indices.end(), first);
+  return maker_.Make(/*epoch=*/0, indices);
+}
+
+}  // namespace psgd

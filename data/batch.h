@@ -1,0 +1,56 @@
+// Samples side by side, as a network takes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "data/transforms.h"
+
+namespace psgd {
+
+// Copies share the buffer.
+struct Batch {
+  std::span<const float> pixels;    // batch x channels x height x width, aligned to 64 bytes
+  std::span<const int32_t> labels;  // -1: padding, not a sample
+  std::shared_ptr<const std::byte[]> owner;
+};
+
+// Reads samples into pooled buffers. Thread-safe. Batches may outlive it.
+class BatchMaker {
+ public:
+  // `kept`: how many buffers are worth keeping for reuse.
+  BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept);
+
+  // Fewer samples than the batch holds are padded with zero pixels and label -1.
+  // REQUIRES: indices.size() <= batch, each below the source's size.
+  absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
+
+ private:
+  const std::shared_ptr<const SampleSource> source_;
+  const size_t batch_;
+  const size_t elements_;       // of a sample
+  const size_t labels_offset_;  // in the buffer: behind the pixels
+  BufferPool pool_;
+};
+
+// The test set in batches of one size; the last is padded. Thread-safe.
+class EvaluationBatches {
+ public:
+  EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch);
+
+  uint32_t size() const { return size_; }
+  // REQUIRES: index < size().
+  absl::StatusOr<Batch> Read(uint32_t index);
+
+ private:
+  const uint32_t samples_;
+  const uint32_t batch_;
+  const uint32_t size_;
+  BatchMaker maker_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,173 @@
+#include "data/idx.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "data/unpacked_file.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint8_t kBytesType = 0x08;
+constexpr uint32_t kLargestSide = 1 << 14;
+constexpr std::array<const char*, 4> kStems{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                            "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+constexpr absl::string_view kDebianFolder = "/usr/share/datasets/fashion-mnist";
+
+struct IdxArray {
+  std::string path;
+  std::vector<uint32_t> sizes;
+  std::unique_ptr<uint8_t[]> values;
+};
+
+class IdxDataset final : public Dataset {
+ public:
+  IdxDataset(IdxArray images, IdxArray labels, int classes)
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
+        shape_{1, static_cast<int>(images_.sizes[1]), static_cast<int>(images_.sizes[2]), classes},
+        elements_(shape_.elements()) {}
+
+  size_t size() const override { return images_.sizes[0]; }
+  SampleShape shape() const override { return shape_; }
+  void Read(size_t index, std::span<float> pixels, int32_t* label) const override {
+    const uint8_t* bytes = images_.values.get() + index * elements_;
+    float* out = pixels.data();
+    for (size_t i = 0; i < elements_; ++i) out[i] = static_cast<float>(bytes[i]) / 255.0f;
+    *label = labels_.values[index];
+  }
+
+ private:
+  const IdxArray images_;
+  const IdxArray labels_;
+  const SampleShape shape_;
+  const size_t elements_;
+};
+
+absl::Status Missing(const std::string& folder, const std::vector<std::string>& stems) {
+  std::error_code error;
+  const bool there = fs::is_directory(folder, error);
+  absl::string_view trimmed = folder;
+  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.remove_suffix(1);
+  return absl::NotFoundError(absl::StrCat(
+      "no dataset in ", folder, there ? "" : " (no such folder)", ": looked for ",
+      absl::StrJoin(stems, ", "), ", each plain or .gz; ",
+      trimmed == kDebianFolder ? "install it with `apt-get install dataset-fashion-mnist`"
+                               : "check data.path"));
+}
+
+// The paths of the four files, in the order of kStems.
+absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::vector<std::string> missing;
+  for (const char* stem : kStems) {
+    const std::string plain = (fs::path(folder) / stem).string();
+    std::error_code error;
+    if (fs::exists(plain, error)) {
+      paths.push_back(plain);
+    } else if (fs::exists(plain + ".gz", error)) {
+      paths.push_back(plain + ".gz");
+    } else {
+      missing.push_back(stem);
+    }
+  }
+  if (!missing.empty()) return Missing(folder, missing);
+  return paths;
+}
+
+uint32_t BigEndian(const uint8_t* bytes) {
+  return static_cast<uint32_t>(bytes[0]) << 24 | static_cast<uint32_t>(bytes[1]) << 16 |
+         static_cast<uint32_t>(bytes[2]) << 8 | static_cast<uint32_t>(bytes[3]);
+}
+
+absl::StatusOr<IdxArray> ReadArray(const std::string& path, size_t dimensions) {
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
+  uint8_t magic[4];
+  PSGD_RETURN_IF_ERROR(file->Read(magic));
+  if (magic[0] != 0 || magic[1] != 0) {
+    return file->Bad("is not an idx file: it does not begin with two zero bytes; check data.path");
+  }
+  if (magic[2] != kBytesType) {
+    return file->Bad(absl::StrCat("holds values of type 0x", absl::Hex(magic[2], absl::kZeroPad2),
+                                  "; only bytes (0x08) can be read"));
+  }
+  if (magic[3] != dimensions) {
+    return file->Bad(absl::StrCat("has ", magic[3], " dimensions instead of ", dimensions,
+                                  "; are image and label files mixed up?"));
+  }
+  IdxArray array{path, {}, nullptr};
+  uint64_t total = 1;
+  for (size_t i = 0; i < dimensions; ++i) {
+    uint8_t bytes[4];
+    PSGD_RETURN_IF_ERROR(file->Read(bytes));
+    array.sizes.push_back(BigEndian(bytes));
+    if (array.sizes[i] == 0) return file->Bad("is empty: its header announces a size of 0");
+    if (i > 0 && array.sizes[i] > kLargestSide) {
+      return file->Bad(absl::StrCat("announces images ", array.sizes[i], " pixels long; at most ",
+                                    kLargestSide, " can be read"));
+    }
+    total *= array.sizes[i];
+  }
+  if (total > file->most_bytes()) {
+    return file->Bad(absl::StrCat("announces ", absl::StrJoin(array.sizes, "x"),
+                                  " bytes, more than the file can hold; fetch it again"));
+  }
+  // Left uninitialised: memory that no data arrives for is never touched.
+  array.values = std::make_unique_for_overwrite<uint8_t[]>(total);
+  PSGD_RETURN_IF_ERROR(file->Read({array.values.get(), total}));
+  PSGD_RETURN_IF_ERROR(file->ExpectEnd());
+  return array;
+}
+
+absl::Status CheckPair(const IdxArray& images, const IdxArray& labels) {
+  if (images.sizes[0] == labels.sizes[0]) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(images.path, " holds ", images.sizes[0], " images, but ", labels.path, " holds ",
+                   labels.sizes[0], " labels; the files do not belong together: fetch both again"));
+}
+
+absl::Status CheckSets(const IdxArray& train, const IdxArray& test, const IdxArray& test_labels,
+                       int classes) {
+  if (train.sizes[1] != test.sizes[1] || train.sizes[2] != test.sizes[2]) {
+    return absl::DataLossError(absl::StrCat(
+        test.path, " holds images of ", test.sizes[1], "x", test.sizes[2], ", but ", train.path,
+        " of ", train.sizes[1], "x", train.sizes[2], "; the files do not belong together"));
+  }
+  for (uint32_t i = 0; i < test_labels.sizes[0]; ++i) {
+    if (test_labels.values[i] < classes) continue;
+    return absl::DataLossError(
+        absl::StrCat(test_labels.path, ": label ", i, " is ", test_labels.values[i],
+                     ", but the training labels end at ", classes - 1,
+                     "; the files do not belong together, or one is damaged"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<IdxSets> LoadIdx(const std::string& folder) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FindFiles(folder));
+  PSGD_ASSIGN_OR_RETURN(IdxArray train_images, ReadArray(paths[0], 3));
+  PSGD_ASSIGN_OR_RETURN(IdxArray train_labels, ReadArray(paths[1], 1));
+  PSGD_ASSIGN_OR_RETURN(IdxArray test_images, ReadArray(paths[2], 3));
+  PSGD_ASSIGN_OR_RETURN(IdxArray test_labels, ReadArray(paths[3], 1));
+  PSGD_RETURN_IF_ERROR(CheckPair(train_images, train_labels));
+  PSGD_RETURN_IF_ERROR(CheckPair(test_images, test_labels));
+  const uint8_t* labels = train_labels.values.get();
+  const int classes = 1 + *std::max_element(labels, labels + train_labels.sizes[0]);
+  PSGD_RETURN_IF_ERROR(CheckSets(train_images, test_images, test_labels, classes));
+  return IdxSets{
+      std::make_shared<IdxDataset>(std::move(train_images), std::move(train_labels), classes),
+      std::make_shared<IdxDataset>(std::move(test_images), std::move(test_labels), classes)};
+}
+
+}  // namespace psgd

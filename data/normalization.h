@@ -1,0 +1,26 @@
+// Mean and standard deviation of each channel.
+#pragma once
+
+#include <vector>
+
+#include "common/status.h"
+#include "data/dataset.h"
+#include "proto/config.pb.h"
+
+namespace psgd {
+
+// One entry a channel.
+struct Normalization {
+  std::vector<float> mean;
+  std::vector<float> stddev;
+};
+
+// Over the whole dataset, or over kMeasuredSamples spread evenly over a larger one. The same bits
+// each time. A channel that never varies gets a stddev of 1.
+inline constexpr size_t kMeasuredSamples = 65536;
+Normalization MeasureNormalization(const Dataset& dataset);
+
+// What the config says, or else what is measured on `train`.
+absl::StatusOr<Normalization> ChooseNormalization(const DataConfig& config, const Dataset& train);
+
+}  // namespace psgd

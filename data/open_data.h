@@ -1,0 +1,26 @@
+// From the data section of a config to samples ready for the network.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/status.h"
+#include "data/dataset.h"
+#include "data/normalization.h"
+#include "data/transforms.h"
+#include "proto/config.pb.h"
+
+namespace psgd {
+
+struct DataSets {
+  std::shared_ptr<const SampleSource> train;  // augmented as configured, then normalised
+  std::shared_ptr<const SampleSource> test;   // normalised
+  SampleShape shape;
+  Normalization normalization;
+};
+
+// `seed`: the run's; keys synthetic samples and augmentation. Every error says which key or file is
+// at fault and what to do.
+absl::StatusOr<DataSets> OpenData(const DataConfig& config, uint64_t seed);
+
+}  // namespace psgd

@@ -1,0 +1,29 @@
+// The first samples of another dataset.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "data/dataset.h"
+
+namespace psgd {
+
+// Thread-safe, as every Dataset.
+class PrefixDataset final : public Dataset {
+ public:
+  // REQUIRES: size <= whole->size().
+  PrefixDataset(std::shared_ptr<const Dataset> whole, size_t size)
+      : whole_(std::move(whole)), size_(size) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return whole_->shape(); }
+  void Read(size_t index, std::span<float> pixels, int32_t* label) const override {
+    whole_->Read(index, pixels, label);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> whole_;
+  const size_t size_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,49 @@
+// Clusters around one random pattern a class: learnable at once, needs no files, any size.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/philox.h"
+#include "common/status.h"
+#include "data/dataset.h"
+
+namespace psgd {
+
+struct SyntheticOptions {
+  SampleShape shape;
+  size_t samples = 0;
+  float noise = 1.0f;
+  uint64_t seed = 1;
+  bool test = false;  // other samples of the same clusters
+};
+
+// A class's pattern c is a grid of kGrid x kGrid cells a channel, each uniform in [-1, 1]: coarse,
+// so that convolution and pooling can see it. Sample i belongs to class i mod classes; its pixels
+// are c + noise * g, mapped linearly into [0, 1], with g of mean 0 and variance 1. Two patterns lie
+// about 0.8 * sqrt(elements) apart, so the classes overlap, and no classifier is perfect, once
+// noise comes near 0.1 * sqrt(elements).
+//
+// g is the sum of four uniform bytes, scaled: close to a normal variable, within 3.46, and the same
+// bits on every machine. Nothing is stored but the patterns. Thread-safe, as every Dataset.
+class SyntheticDataset final : public Dataset {
+ public:
+  static constexpr int kGrid = 4;
+
+  static absl::StatusOr<std::shared_ptr<const Dataset>> Create(const SyntheticOptions& options);
+
+  size_t size() const override { return options_.samples; }
+  SampleShape shape() const override { return options_.shape; }
+  void Read(size_t index, std::span<float> pixels, int32_t* label) const override;
+
+ private:
+  explicit SyntheticDataset(const SyntheticOptions& options);
+
+  const SyntheticOptions options_;
+  const PhiloxKey noise_key_;
+  const float scale_;
+  // Mapped into [0, 1]; a row of pixels for each class, channel and row of cells.
+  std::vector<float> patterns_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,87 @@
+// What happens to a sample between the dataset and the network, in place, one thing a class.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/philox.h"
+#include "data/dataset.h"
+#include "data/normalization.h"
+
+namespace psgd {
+
+// Which sample, and in which pass over the data. Random transforms draw from this and the seed
+// alone, so a sample comes out the same whichever thread or worker reads it.
+struct SampleKey {
+  uint32_t epoch = 0;
+  uint64_t index = 0;
+};
+
+// Thread-safe: immutable.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  virtual void Apply(const SampleKey& key, std::span<float> pixels) const = 0;
+};
+
+// Pads each side with `padding` zeros (black, as it comes before normalisation), then cuts out an
+// image of the old size at a random place.
+class RandomCrop final : public Transform {
+ public:
+  // REQUIRES: padding < height and padding < width, so that something of the image is left.
+  RandomCrop(const SampleShape& shape, int padding, uint64_t seed);
+  void Apply(const SampleKey& key, std::span<float> pixels) const override;
+
+ private:
+  const SampleShape shape_;
+  const int padding_;
+  const PhiloxKey random_;
+};
+
+// Mirrors left and right, half of the time.
+class RandomFlip final : public Transform {
+ public:
+  RandomFlip(const SampleShape& shape, uint64_t seed);
+  void Apply(const SampleKey& key, std::span<float> pixels) const override;
+
+ private:
+  const SampleShape shape_;
+  const PhiloxKey random_;
+};
+
+// (x - mean) / stddev, channel by channel.
+class Normalize final : public Transform {
+ public:
+  // REQUIRES: one mean and stddev a channel.
+  Normalize(const SampleShape& shape, const Normalization& normalization);
+  void Apply(const SampleKey& key, std::span<float> pixels) const override;
+
+ private:
+  const size_t plane_;
+  const std::vector<float> mean_;
+  std::vector<float> inverse_;
+};
+
+// A dataset and what is done to its samples, in order. Thread-safe.
+class SampleSource {
+ public:
+  SampleSource(std::shared_ptr<const Dataset> dataset,
+               std::vector<std::unique_ptr<const Transform>> transforms)
+      : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
+
+  size_t size() const { return dataset_->size(); }
+  SampleShape shape() const { return dataset_->shape(); }
+  // REQUIRES: as Dataset::Read.
+  void Read(const SampleKey& key, std::span<float> pixels, int32_t* label) const {
+    dataset_->Read(key.index, pixels, label);
+    for (const auto& transform : transforms_) transform->Apply(key, pixels);
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  const std::vector<std::unique_ptr<const Transform>> transforms_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,58 @@
+// A file read from front to back, unpacked on the way if it is gzip.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace psgd {
+
+// Gzip is told by its first bytes, not by the file's name; checksums are checked. Every error names
+// the file. Not thread-safe.
+class UnpackedFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<UnpackedFile>> Open(const std::string& path);
+  ~UnpackedFile();
+  UnpackedFile(const UnpackedFile&) = delete;
+  UnpackedFile& operator=(const UnpackedFile&) = delete;
+
+  // Fills `out`; an error if the file ends before that.
+  absl::Status Read(std::span<uint8_t> out);
+  // An error if anything follows, or if what was read does not match the gzip checksum.
+  absl::Status ExpectEnd();
+  // The whole file cannot unpack to more than this, so no honest header announces more.
+  uint64_t most_bytes() const;
+  // "path: problem", as an error.
+  absl::Status Bad(absl::string_view problem) const;
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  UnpackedFile(std::string path, std::FILE* file, uint64_t size);
+  absl::Status DetectGzip();
+  // Loads the next piece of the file into input_; leaves it empty at the end.
+  absl::Status Refill();
+  // Both return how much was written: less than out.size() only at the end of the file.
+  absl::StatusOr<size_t> ReadPlain(std::span<uint8_t> out);
+  absl::StatusOr<size_t> ReadGzip(std::span<uint8_t> out);
+
+  const std::string path_;
+  const std::unique_ptr<std::FILE, CloseFile> file_;
+  const uint64_t size_;
+  std::vector<uint8_t> input_;  // read from the file, used up from stream_.next_in on
+  z_stream stream_{};
+  bool gzip_ = false;
+  bool between_members_ = false;  // gzip: the stream may end here
+};
+
+}  // namespace psgd

@@ -1,0 +1,62 @@
+// What computes a graph: one interface, several twins (reference/, onednn/), each of which makes a
+// kernel for every node. All but `reference` are plugins (engine/plugin.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/graph.h"
+#include "engine/memory_plan.h"
+
+namespace psgd {
+
+// What changes from one run of the kernels to the next.
+struct Step {
+  uint64_t number = 0;             // keys the dropout masks
+  uint64_t parameter_version = 0;  // grows whenever parameters were written
+};
+
+// The work of one node. Not thread-safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Tells where the buffers are: once, before the first Run. `buffers` outlives the kernel.
+  virtual void Bind(const Buffers& buffers) = 0;
+  virtual absl::Status Run(const Step& step) = 0;
+};
+
+// Memory on the device of a backend, aligned for it and freed with this object.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* data() const = 0;
+};
+
+struct BackendOptions {
+  int threads = 1;
+  DropoutSource dropout;
+};
+
+// Not thread-safe; outlives its kernels and memory.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Zeroed memory.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
+  // Between host memory and the device's.
+  virtual absl::Status Upload(const void* host, void* device, size_t bytes) = 0;
+  virtual absl::Status Download(const void* device, void* host, size_t bytes) = 0;
+
+  // A kernel for every node, in order; null where a node needs none (an alias, or fused into its
+  // neighbour). Asks `plan` for every buffer; external tensors are plain row-major memory.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
+                                                                           MemoryPlan* plan) = 0;
+  // Called before each run of the kernels, from the thread that runs them.
+  virtual void EnterThread() = 0;
+};
+
+}  // namespace psgd

@@ -1,0 +1,89 @@
+// Builds a network so that it reads like its paper: one line a layer. Parameters get the names that
+// the same layers have in PyTorch ("conv1.weight"), in the order of the lines, and PyTorch's default
+// initial values.
+//
+// The first layer that does not fit ends it: later calls do nothing, and Finish gives the error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/graph.h"
+#include "engine/input_shape.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+enum class Mode { kTrain, kEvaluate };
+
+// A network with its loss, forward only.
+struct ModelGraph {
+  Graph graph;
+  TensorId image = kNoTensor;
+  TensorId labels = kNoTensor;
+  TensorId result = kNoTensor;  // see softmax_cross_entropy.h
+};
+
+struct ConvLayer {
+  int channels = 0;
+  Extent kernel = 1;
+  Extent stride = 1;
+  Extent pad = 0;
+  Extent dilation = 1;
+  int groups = 1;
+  bool bias = true;
+};
+
+struct PoolLayer {
+  Extent kernel = 1;
+  Extent stride = 1;
+  Extent pad = 0;
+};
+
+// Not thread-safe.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(Mode mode, int batch, const InputShape& shape);
+
+  TensorId image() const { return model_.image; }
+  int classes() const { return classes_; }
+
+  TensorId Conv2d(const std::string& name, TensorId x, const ConvLayer& layer);
+  TensorId MaxPool(const std::string& name, TensorId x, const PoolLayer& layer);
+  TensorId AveragePool(const std::string& name, TensorId x, const PoolLayer& layer);
+  // Each channel's mean, flattened to N C.
+  TensorId GlobalAveragePool(const std::string& name, TensorId x);
+  // Flattens images first.
+  TensorId Dense(const std::string& name, TensorId x, int64_t outputs);
+  TensorId BatchNorm(const std::string& name, TensorId x);
+  TensorId Relu(TensorId x);
+  // Does nothing in evaluation or at rate 0.
+  TensorId Dropout(TensorId x, float rate);
+  TensorId Add(const std::string& name, TensorId a, TensorId b);
+  TensorId Flatten(TensorId x);
+
+  // Ends the network with softmax cross-entropy over the logits.
+  absl::StatusOr<ModelGraph> Finish(TensorId logits);
+
+ private:
+  TensorId NewParameter(const std::string& name, Shape shape, Parameter parameter);
+  // Weights are drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)); so are biases.
+  TensorId NewWeight(const std::string& name, Shape shape, int64_t fan_in, bool decay);
+  TensorId Pool(Pool::Kind kind, const std::string& name, TensorId x, const PoolLayer& layer);
+  // Runs `make` unless an error came before; keeps its error.
+  template <typename Make>
+  TensorId Layer(Make make);
+  std::string NextName(const std::string& kind);
+
+  const Mode mode_;
+  const int classes_;
+  ModelGraph model_;
+  absl::Status status_;
+  uint32_t dropouts_ = 0;
+  int unnamed_ = 0;
+};
+
+}  // namespace psgd

@@ -1,0 +1,68 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, Backend* backend) {
+  std::unique_ptr<Executor> executor(new Executor(&graph, backend));
+  backend->EnterThread();
+  PSGD_ASSIGN_OR_RETURN(executor->kernels_, backend->MakeKernels(graph, &executor->plan_));
+  executor->plan_.Arrange();
+  PSGD_ASSIGN_OR_RETURN(executor->persistent_, backend->Allocate(executor->persistent_bytes()));
+  return executor;
+}
+
+absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& externals) {
+  for (const Buffer& buffer : plan_.buffers()) {
+    if (buffer.kind == Buffer::Kind::kExternal) {
+      const auto found = std::find_if(
+          externals.begin(), externals.end(),
+          [&](const ExternalMemory& external) { return external.tensor == buffer.tensor; });
+      if (found == externals.end()) {
+        return absl::InternalError(
+            absl::StrCat("no memory was given for ", graph_->tensors[buffer.tensor].name));
+      }
+      addresses_.push_back(found->data);
+    } else {
+      const bool kept = buffer.kind == Buffer::Kind::kPersistent;
+      addresses_.push_back(static_cast<char*>(kept ? persistent_->data() : temporary) +
+                           buffer.offset);
+    }
+  }
+  for (const auto& kernel : kernels_) {
+    if (kernel != nullptr) kernel->Bind(addresses_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Run(const Step& step, const std::function<void(int)>& after) {
+  backend_->EnterThread();
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (poison_) Poison(static_cast<int>(i));
+    if (kernels_[i] != nullptr) {
+      absl::Status status = kernels_[i]->Run(step);
+      if (!status.ok()) return Annotate(status, graph_->nodes[i].name);
+    }
+    if (after) after(static_cast<int>(i));
+  }
+  return absl::OkStatus();
+}
+
+void Executor::Poison(int node) {
+  const std::vector<TensorId>& outputs = graph_->nodes[node].outputs;
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    const Buffer& buffer = plan_.buffers()[i];
+    const bool fresh = buffer.kind == Buffer::Kind::kTemporary
+                           ? buffer.first == node
+                           : std::count(outputs.begin(), outputs.end(), buffer.tensor) > 0;
+    if (fresh && kernels_[node] != nullptr) {
+      std::memset(addresses_[i], 0xFF, buffer.bytes);  // all bits set: NaN in every float type
+    }
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,53 @@
+// Runs a graph on a backend: kernels made, memory planned, addresses bound, all in Create and Bind.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/backend.h"
+#include "engine/graph.h"
+#include "engine/memory_plan.h"
+
+namespace psgd {
+
+struct ExternalMemory {
+  TensorId tensor = kNoTensor;
+  void* data = nullptr;
+};
+
+// Not thread-safe. The graph and the backend must outlive it.
+class Executor {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Backend* backend);
+
+  // Bytes that Run needs while it runs; executors that do not run together may share them.
+  size_t temporary_bytes() const { return plan_.temporary_bytes(); }
+  // Bytes it keeps to itself.
+  size_t persistent_bytes() const { return plan_.persistent_bytes(); }
+
+  // Says where the temporary memory and every external tensor lie. REQUIRED once, before Run.
+  absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);
+
+  // Runs every node in order, and after each calls after(index of the node), which may be null.
+  absl::Status Run(const Step& step, const std::function<void(int)>& after);
+
+  // Fills what each node is about to write for the first time with NaN, so that a kernel that
+  // leaves something out cannot pass. For tests; needs memory that the host can write.
+  void set_poison(bool poison) { poison_ = poison; }
+
+ private:
+  Executor(const Graph* graph, Backend* backend) : graph_(graph), backend_(backend) {}
+  void Poison(int node);
+
+  const Graph* const graph_;
+  Backend* const backend_;
+  MemoryPlan plan_;
+  std::unique_ptr<DeviceMemory> persistent_;
+  Buffers addresses_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node, null where none is needed
+  bool poison_ = false;
+};
+
+}  // namespace psgd

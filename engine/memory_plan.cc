@@ -1,0 +1,77 @@
+#include "engine/memory_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace psgd {
+namespace {
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
+}
+
+// The lowest gap of `size` bytes between `neighbours`, which are sorted by offset.
+size_t LowestGap(const std::vector<const Buffer*>& neighbours, size_t size) {
+  size_t offset = 0;
+  for (const Buffer* neighbour : neighbours) {
+    if (offset + size <= neighbour->offset) break;
+    offset = std::max(offset, neighbour->offset + RoundUp(neighbour->bytes));
+  }
+  return offset;
+}
+
+}  // namespace
+
+BufferId MemoryPlan::Add(size_t bytes) {
+  buffers_.push_back({.bytes = bytes, .first = node_, .last = node_});
+  return static_cast<BufferId>(buffers_.size()) - 1;
+}
+
+BufferId MemoryPlan::AddPersistent(size_t bytes) {
+  const BufferId id = Add(bytes);
+  buffers_[id].kind = Buffer::Kind::kPersistent;
+  return id;
+}
+
+BufferId MemoryPlan::AddExternal(TensorId tensor, size_t bytes) {
+  const BufferId id = Add(bytes);
+  buffers_[id].kind = Buffer::Kind::kExternal;
+  buffers_[id].tensor = tensor;
+  return id;
+}
+
+void MemoryPlan::Use(BufferId buffer) {
+  buffers_[buffer].last = std::max(buffers_[buffer].last, node_);
+}
+
+// Greedy by size: the largest buffers choose first, each the lowest place that no buffer alive at the
+// same time has taken (Pisarchyk and Lee, "Efficient memory management for deep neural net
+// inference", 2020).
+void MemoryPlan::Arrange() {
+  std::vector<Buffer*> largest_first;
+  for (Buffer& buffer : buffers_) {
+    if (buffer.kind == Buffer::Kind::kTemporary) largest_first.push_back(&buffer);
+    if (buffer.kind == Buffer::Kind::kPersistent) {
+      buffer.offset = persistent_bytes_;
+      persistent_bytes_ += RoundUp(buffer.bytes);
+    }
+  }
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  std::vector<const Buffer*> placed;  // by offset
+  for (Buffer* buffer : largest_first) {
+    std::vector<const Buffer*> neighbours;
+    for (const Buffer* other : placed) {
+      if (other->first <= buffer->last && buffer->first <= other->last) neighbours.push_back(other);
+    }
+    buffer->offset = LowestGap(neighbours, RoundUp(buffer->bytes));
+    temporary_bytes_ = std::max(temporary_bytes_, buffer->offset + RoundUp(buffer->bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), buffer,
+                                   [](const Buffer* a, const Buffer* b) {
+                                     return a->offset < b->offset;
+                                   }),
+                  buffer);
+  }
+}
+
+}  // namespace psgd

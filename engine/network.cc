@@ -1,0 +1,191 @@
+#include "engine/network.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/builder.h"
+#include "engine/differentiate.h"
+#include "engine/executor.h"
+#include "engine/model_spec.h"
+#include "engine/plugin.h"
+#include "engine/zoo/zoo.h"
+
+namespace psgd {
+namespace {
+
+// A region that is carved into aligned pieces: first sized, then allocated.
+class Region {
+ public:
+  // Returns the offset of a new piece.
+  size_t Add(size_t bytes) {
+    const size_t offset = bytes_;
+    bytes_ += (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
+    return offset;
+  }
+  absl::Status Allocate(Backend* backend) {
+    PSGD_ASSIGN_OR_RETURN(memory_, backend->Allocate(bytes_));
+    return absl::OkStatus();
+  }
+  void* at(size_t offset) const { return static_cast<char*>(memory_->data()) + offset; }
+
+ private:
+  size_t bytes_ = 0;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+// For each node, the parameters whose gradients are final once it has run, so that all are named
+// from the last to the first.
+std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
+  std::vector<int> writer(graph.tensors.size(), 0);
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    for (TensorId output : graph.nodes[node].outputs) writer[output] = static_cast<int>(node);
+  }
+  std::vector<std::vector<int>> finished(graph.nodes.size());
+  int latest = 0;
+  for (int i = static_cast<int>(graph.parameters.size()) - 1; i >= 0; --i) {
+    latest = std::max(latest, writer[graph.parameters[i].gradient]);
+    finished[latest].push_back(i);
+  }
+  return finished;
+}
+
+}  // namespace
+
+struct Network::Impl {
+  ModelSpec spec;
+  int batch = 0;
+  int classes = 0;
+  std::unique_ptr<Backend> backend;
+  ModelGraph train, evaluate;
+  Region memory;
+  void *image = nullptr, *labels = nullptr, *result = nullptr;
+  size_t image_elements = 0;
+  std::vector<std::span<float>> parameters, gradients;
+  std::vector<std::vector<int>> finished_after;  // by node of `train`
+  std::unique_ptr<Executor> train_executor, evaluate_executor;
+  uint64_t parameter_version = 1;
+
+  absl::Status Prepare();
+  absl::Status CheckBatch(std::span<const float> input, std::span<const int32_t> given) const;
+  absl::StatusOr<Result> Run(Executor* executor, std::span<const float> input,
+                             std::span<const int32_t> given, uint64_t step,
+                             const std::function<void(int)>& after);
+};
+
+// Makes both executors, then one region for all they touch: the executors never run together, so
+// their temporary memory is shared.
+absl::Status Network::Impl::Prepare() {
+  PSGD_ASSIGN_OR_RETURN(train_executor, Executor::Create(train.graph, backend.get()));
+  PSGD_ASSIGN_OR_RETURN(evaluate_executor, Executor::Create(evaluate.graph, backend.get()));
+  finished_after = FinishedAfter(train.graph);
+  image_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.image)));
+
+  const size_t image_at = memory.Add(image_elements * sizeof(float));
+  const size_t labels_at = memory.Add(batch * sizeof(int32_t));
+  const size_t result_at = memory.Add(3 * sizeof(double));
+  std::vector<size_t> parameter_at, gradient_at;
+  for (const Parameter& parameter : train.graph.parameters) {
+    const size_t bytes = ElementCount(train.graph.shape(parameter.value)) * sizeof(float);
+    parameter_at.push_back(memory.Add(bytes));
+    gradient_at.push_back(memory.Add(bytes));
+  }
+  const size_t temporary_at = memory.Add(
+      std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
+  PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
+
+  image = memory.at(image_at);
+  labels = memory.at(labels_at);
+  result = memory.at(result_at);
+  const auto externals = [&](const ModelGraph& model) {
+    return std::vector<ExternalMemory>{
+        {model.image, image}, {model.labels, labels}, {model.result, result}};
+  };
+  std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
+  for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
+    const Parameter& parameter = train.graph.parameters[i];
+    const size_t count = static_cast<size_t>(ElementCount(train.graph.shape(parameter.value)));
+    void* value = memory.at(parameter_at[i]);
+    void* gradient = memory.at(gradient_at[i]);
+    parameters.emplace_back(static_cast<float*>(value), count);
+    gradients.emplace_back(static_cast<float*>(gradient), count);
+    of_train.push_back({parameter.value, value});
+    of_train.push_back({parameter.gradient, gradient});
+    of_evaluate.push_back({evaluate.graph.parameters[i].value, value});
+  }
+  PSGD_RETURN_IF_ERROR(train_executor->Bind(memory.at(temporary_at), of_train));
+  return evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
+}
+
+absl::Status Network::Impl::CheckBatch(std::span<const float> input,
+                                       std::span<const int32_t> given) const {
+  if (input.size() != image_elements || given.size() != static_cast<size_t>(batch)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", input.size(), " values and ", given.size(), " labels; the network takes ",
+        image_elements, " and ", batch));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] >= -1 && given[i] < classes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ", i,
+                                                   " is not below ", classes, " classes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, std::span<const float> input,
+                                                   std::span<const int32_t> given, uint64_t step,
+                                                   const std::function<void(int)>& after) {
+  PSGD_RETURN_IF_ERROR(CheckBatch(input, given));
+  PSGD_RETURN_IF_ERROR(backend->Upload(input.data(), image, input.size_bytes()));
+  PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
+  PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version}, after));
+  std::array<double, 3> values;
+  PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
+  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2])};
+}
+
+Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Network::~Network() = default;
+
+absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& model,
+                                                         const InputShape& shape, int batch,
+                                                         const NetworkOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  PSGD_ASSIGN_OR_RETURN(impl->train, BuildModel(model, shape, batch, Mode::kTrain));
+  PSGD_ASSIGN_OR_RETURN(impl->evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
+  PSGD_RETURN_IF_ERROR(Differentiate(&impl->train.graph).status());
+  const BackendOptions backend = {std::max(1, options.threads), {options.seed, options.worker}};
+  PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
+  impl->spec = MakeModelSpec(model.zoo(), impl->train.graph);
+  impl->batch = batch;
+  impl->classes = shape.classes;
+  PSGD_RETURN_IF_ERROR(impl->Prepare());
+  return std::unique_ptr<Network>(new Network(std::move(impl)));
+}
+
+const ModelSpec& Network::spec() const { return impl_->spec; }
+int Network::batch() const { return impl_->batch; }
+std::span<float> Network::parameter(int index) { return impl_->parameters[index]; }
+std::span<const float> Network::gradient(int index) const { return impl_->gradients[index]; }
+void Network::InvalidateParameters() { ++impl_->parameter_version; }
+
+absl::StatusOr<Network::Result> Network::TrainStep(std::span<const float> input,
+                                                   std::span<const int32_t> labels, uint64_t step,
+                                                   const std::function<void(int)>& on_gradient) {
+  std::function<void(int)> after;
+  if (on_gradient) {
+    after = [&](int node) {
+      for (int parameter : impl_->finished_after[node]) on_gradient(parameter);
+    };
+  }
+  return impl_->Run(impl_->train_executor.get(), input, labels, step, after);
+}
+
+absl::StatusOr<Network::Result> Network::Evaluate(std::span<const float> input,
+                                                  std::span<const int32_t> labels) {
+  return impl_->Run(impl_->evaluate_executor.get(), input, labels, 0, nullptr);
+}
+
+}  // namespace psgd

@@ -1,0 +1,70 @@
+// A network that trains: what the trainer sees of the engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/status.h"
+#include "engine/input_shape.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+
+namespace psgd {
+
+struct NetworkOptions {
+  std::string backend = "onednn";  // or "reference"
+  int threads = 1;                 // that one step may use
+  uint64_t seed = 1;               // with `worker`, keys the dropout masks
+  uint32_t worker = 0;
+  // Where libpsgd_<backend>.so lies. Empty: beside the program, else in ../lib/psgd of an
+  // installed one.
+  std::string plugin_dir;
+};
+
+// One replica: the weights, and the means to compute a gradient from a batch. Not thread-safe, but
+// may move between threads. All memory is planned and allocated by Create.
+class Network {
+ public:
+  // An error names the layer and the shapes that do not fit.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(const ModelConfig& model,
+                                                         const InputShape& shape, int batch,
+                                                         const NetworkOptions& options);
+  ~Network();
+
+  // Names, shapes, roles, initialisers and decay flags, from the front of the network to its end.
+  const ModelSpec& spec() const;
+  int batch() const;
+
+  // The weights, written in place by the caller. Zero until then.
+  std::span<float> parameter(int index);
+  // Of the last TrainStep. For a STATISTIC: what to add to the parameter.
+  std::span<const float> gradient(int index) const;
+  // REQUIRED after writing parameters, before the next step: reordered copies are renewed.
+  void InvalidateParameters();
+
+  struct Result {
+    double loss_sum = 0;   // over the counted samples, summed in the order of the batch
+    uint64_t correct = 0;  // counted samples whose largest logit is the label's
+    uint64_t counted = 0;  // samples whose label is not -1
+  };
+
+  // Forward and backward on one batch: gradients of the mean loss over the counted samples.
+  // `step` keys the dropout masks. on_gradient(i) is called from this thread as soon as
+  // gradient(i) is final, for every parameter, from the last to the first. May be null.
+  // `input` is batch x channels x height x width; a label is below `classes`, or -1: not counted.
+  absl::StatusOr<Result> TrainStep(std::span<const float> input, std::span<const int32_t> labels,
+                                   uint64_t step, const std::function<void(int)>& on_gradient);
+  // Forward only, in evaluation mode (running statistics, no dropout).
+  absl::StatusOr<Result> Evaluate(std::span<const float> input, std::span<const int32_t> labels);
+
+ private:
+  struct Impl;
+  explicit Network(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace psgd

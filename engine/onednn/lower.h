@@ -1,0 +1,44 @@
+// One function an op: adds the calls that compute a node. May throw dnnl::error, which the backend
+// turns into a status.
+#pragma once
+
+#include "engine/onednn/lowering.h"
+
+namespace psgd::onednn {
+
+struct Context {
+  const Node& node;
+  Lowering& lowering;
+  const DropoutSource& dropout;
+
+  TensorId in(int i) const { return node.inputs[i]; }
+  TensorId out(int i) const { return node.outputs[i]; }
+  bool has_in(size_t i) const { return i < node.inputs.size(); }
+  bool has_out(size_t i) const { return i < node.outputs.size(); }
+};
+
+void Lower(const Conv2d& op, const Context& c);
+void Lower(const Conv2dBackwardData& op, const Context& c);
+void Lower(const Conv2dBackwardWeights& op, const Context& c);
+void Lower(const Pool& op, const Context& c);
+void Lower(const PoolBackward& op, const Context& c);
+void Lower(const Dense& op, const Context& c);
+void Lower(const DenseBackwardData& op, const Context& c);
+void Lower(const DenseBackwardWeights& op, const Context& c);
+void Lower(const Relu& op, const Context& c);
+void Lower(const ReluBackward& op, const Context& c);
+void Lower(const BatchNorm& op, const Context& c);
+void Lower(const BatchNormInference& op, const Context& c);
+void Lower(const BatchNormBackward& op, const Context& c);
+void Lower(const Dropout& op, const Context& c);
+void Lower(const DropoutBackward& op, const Context& c);
+void Lower(const Reshape& op, const Context& c);
+void Lower(const Sum& op, const Context& c);
+void Lower(const SoftmaxCrossEntropy& op, const Context& c);
+void Lower(const SoftmaxCrossEntropyBackward& op, const Context& c);
+
+// Where the layer that makes `y` is to write when its only reader is a relu, which then costs
+// nothing: `y` is replaced by the relu's output, and `attributes` get the relu.
+TensorId FuseRelu(const Context& c, TensorId y, dnnl::primitive_attr* attributes);
+
+}  // namespace psgd::onednn

@@ -1,0 +1,53 @@
+#include "engine/onednn/lower.h"
+
+namespace psgd::onednn {
+namespace {
+
+constexpr auto kForward = dnnl::algorithm::eltwise_relu;
+constexpr auto kBackward = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+
+// Over the values themselves when nobody else reads them.
+View InPlaceOrNew(const Context& c, TensorId input, const View& view, TensorId output) {
+  Lowering& l = c.lowering;
+  const bool in_place = l.Overwritable(input, view) && !l.graph().tensors[output].external;
+  return in_place ? l.PutInPlace(output, view) : l.Put(output, view.desc);
+}
+
+}  // namespace
+
+TensorId FuseRelu(const Context& c, TensorId y, dnnl::primitive_attr* attributes) {
+  const int user = c.lowering.SoleUser(y);
+  if (user < 0 || !std::holds_alternative<Relu>(c.lowering.graph().nodes[user].op)) return y;
+  dnnl::post_ops then;
+  then.append_eltwise(1.0f, kForward, 0.0f, 0.0f);
+  attributes->set_post_ops(then);
+  c.lowering.Fuse(user);
+  return c.lowering.graph().nodes[user].outputs[0];
+}
+
+void Lower(const Relu&, const Context& c) {
+  Lowering& l = c.lowering;
+  const View x = l.Native(c.in(0));
+  const dnnl::eltwise_forward::primitive_desc pd(
+      {dnnl::prop_kind::forward_training, kForward, x.desc, 0.0f}, PlannedScratchpad(), l.engine());
+  l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
+                                     {DNNL_ARG_DST, InPlaceOrNew(c, c.in(0), x, c.out(0))},
+                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+}
+
+void Lower(const ReluBackward&, const Context& c) {
+  Lowering& l = c.lowering;
+  const View y = l.Native(c.in(0));
+  const View dy = l.Get(c.in(1), y.desc);
+  const dnnl::eltwise_forward::primitive_desc hint(
+      {dnnl::prop_kind::forward_training, kBackward, y.desc, 0.0f}, l.engine());
+  const dnnl::eltwise_backward::primitive_desc pd({kBackward, y.desc, y.desc, 0.0f},
+                                                  PlannedScratchpad(), l.engine(), hint);
+  l.Call(dnnl::eltwise_backward(pd),
+         {{DNNL_ARG_DST, y},
+          {DNNL_ARG_DIFF_DST, dy},
+          {DNNL_ARG_DIFF_SRC, InPlaceOrNew(c, c.in(1), dy, c.out(0))},
+          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+}
+
+}  // namespace psgd::onednn

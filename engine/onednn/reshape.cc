@@ -1,0 +1,22 @@
+#include <cstring>
+
+#include "engine/onednn/lower.h"
+
+namespace psgd::onednn {
+
+// Plain memory under another shape is the same memory; only external tensors need a copy.
+void Lower(const Reshape&, const Context& c) {
+  Lowering& l = c.lowering;
+  const View x = l.GetPlain(c.in(0));
+  if (!l.graph().tensors[c.out(0)].external) {
+    l.PutShared(c.out(0), {l.Plain(c.out(0)), x.buffer});
+    return;
+  }
+  const BufferId from = x.buffer, to = l.PutPlain(c.out(0)).buffer;
+  const size_t bytes = x.desc.get_size();
+  l.Call([=](const Buffers& buffers, const Step&) {
+    std::memcpy(buffers[to], buffers[from], bytes);
+  });
+}
+
+}  // namespace psgd::onednn

@@ -1,0 +1,20 @@
+#include "engine/onednn/lower.h"
+
+namespace psgd::onednn {
+
+void Lower(const Sum&, const Context& c) {
+  Lowering& l = c.lowering;
+  const Desc layout = l.Native(c.in(0)).desc;
+  const size_t terms = c.node.inputs.size();
+  const std::vector<Desc> layouts(terms, layout);
+  const dnnl::sum::primitive_desc pd(layout, std::vector<float>(terms, 1.0f), layouts, l.engine(),
+                                     PlannedScratchpad());
+  std::vector<Argument> arguments = {{DNNL_ARG_DST, l.Put(c.out(0), layout)},
+                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+  for (size_t i = 0; i < terms; ++i) {
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), l.Get(c.in(i), layout)});
+  }
+  l.Call(dnnl::sum(pd), std::move(arguments));
+}
+
+}  // namespace psgd::onednn

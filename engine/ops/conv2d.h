@@ -1,0 +1,27 @@
+// Convolution over images (cross-correlation, as everywhere in this field), with groups:
+//   y[n,o,i,j] = b[o] + sum of w[o,c,u,v] * x[n, g C/G + c, i s + u d - p, j s + v d - p]
+// over c < C/G, u < KH, v < KW, with g = o / (O/G); outside the image x is zero.
+//   x: N C H W    w: O C/G KH KW    b: O    y: N O H' W'
+#pragma once
+
+#include "engine/shape.h"
+
+namespace psgd {
+
+// x, w[, b] -> y
+struct Conv2d {
+  Window window;
+  int groups = 1;
+};
+
+// w, dy -> dx
+struct Conv2dBackwardData {
+  Conv2d forward;
+};
+
+// x, dy -> dw[, db]
+struct Conv2dBackwardWeights {
+  Conv2d forward;
+};
+
+}  // namespace psgd

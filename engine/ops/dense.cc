@@ -1,0 +1,51 @@
+#include "engine/ops/dense.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x, TensorId weight,
+                                  TensorId bias) {
+  const Shape& in = graph->shape(x);
+  const Shape& w = graph->shape(weight);
+  if (in.size() != 2 || w.size() != 2 || in[1] != w[1]) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": weights ", ShapeText(w),
+                                                   " do not fit an input of ", ShapeText(in),
+                                                   "; images must be flattened first"));
+  }
+  if (bias != kNoTensor && graph->shape(bias) != Shape{w[0]}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0], " outputs"));
+  }
+  const TensorId y = graph->AddTensor(name, {in[0], w[0]});
+  std::vector<TensorId> inputs = {x, weight};
+  if (bias != kNoTensor) inputs.push_back(bias);
+  graph->AddNode(name, Dense{}, std::move(inputs), {y});
+  return y;
+}
+
+absl::Status AddGradient(const Dense&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId x = node.inputs[0], weight = node.inputs[1];
+  Graph& graph = tape->graph();
+  if (tape->Wanted(weight)) {
+    std::vector<TensorId> outputs = {tape->NewGradient(weight)};
+    tape->Contribute(weight, outputs[0]);
+    if (node.inputs.size() > 2) {
+      outputs.push_back(tape->NewGradient(node.inputs[2]));
+      tape->Contribute(node.inputs[2], outputs[1]);
+    }
+    graph.AddNode(node.name + ".backward_weights", DenseBackwardWeights{}, {x, dy},
+                  std::move(outputs));
+  }
+  if (tape->Wanted(x)) {
+    const TensorId dx = tape->NewGradient(x);
+    graph.AddNode(node.name + ".backward_data", DenseBackwardData{}, {weight, dy}, {dx});
+    tape->Contribute(x, dx);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

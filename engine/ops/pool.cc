@@ -1,0 +1,42 @@
+#include "engine/ops/pool.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op, TensorId x) {
+  const Shape in = graph->shape(x);
+  if (in.size() != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": pooling needs images, not ", ShapeText(in)));
+  }
+  const Window& window = op.window;
+  if (window.dilation != Extent(1) || window.pad.height * 2 > window.kernel.height ||
+      window.pad.width * 2 > window.kernel.width) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": pooling takes no dilation, and padding of at most half its kernel"));
+  }
+  const auto image = SlideOver(window, in[2], in[3]);
+  if (!image.ok()) return Annotate(image.status(), name);
+  const Shape out = {in[0], in[1], image->height, image->width};
+  std::vector<TensorId> outputs = {graph->AddTensor(name, out)};
+  if (op.kind == Pool::Kind::kMax) {
+    outputs.push_back(graph->AddTensor(name + ".where", out, Element::kOpaque));
+  }
+  graph->AddNode(name, op, {x}, outputs);
+  return outputs[0];
+}
+
+absl::Status AddGradient(const Pool& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId dx = tape->NewGradient(node.inputs[0]);
+  std::vector<TensorId> inputs = {dy};
+  if (op.kind == Pool::Kind::kMax) inputs.push_back(node.outputs[1]);
+  tape->graph().AddNode(node.name + ".backward", PoolBackward{op}, std::move(inputs), {dx});
+  tape->Contribute(node.inputs[0], dx);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

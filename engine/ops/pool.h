@@ -1,0 +1,24 @@
+// Pooling over images, each channel alone:
+//   max:     y[n,c,i,j] = max of x in the window; of equal values the first in row-major order counts
+//   average: y[n,c,i,j] = sum of x in the window / (KH KW); outside the image x is zero
+//   x: N C H W    y: N C H' W'
+// The gradient goes to where the maximum was, or in equal parts to the whole window.
+#pragma once
+
+#include "engine/shape.h"
+
+namespace psgd {
+
+// max: x -> y, where (opaque); average: x -> y
+struct Pool {
+  enum class Kind { kMax, kAverage };
+  Kind kind = Kind::kMax;
+  Window window;
+};
+
+// max: dy, where -> dx; average: dy -> dx
+struct PoolBackward {
+  Pool forward;
+};
+
+}  // namespace psgd

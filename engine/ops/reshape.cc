@@ -1,0 +1,27 @@
+#include "engine/ops/reshape.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x, Shape shape) {
+  if (ElementCount(shape) != ElementCount(graph->shape(x))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": cannot reshape ", ShapeText(graph->shape(x)), " to ", ShapeText(shape)));
+  }
+  const TensorId y = graph->AddTensor(name, std::move(shape));
+  graph->AddNode(name, Reshape{}, {x}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const Reshape&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId dx = tape->NewGradient(node.inputs[0]);
+  tape->graph().AddNode(node.name + ".backward", Reshape{}, {dy}, {dx});
+  tape->Contribute(node.inputs[0], dx);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

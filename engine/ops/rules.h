@@ -1,0 +1,59 @@
+// The rules of every op that a network is built from. Add...: checks shapes, makes the output and
+// appends the node. AddGradient: appends the nodes of the reverse pass.
+#pragma once
+
+#include <string>
+
+#include "common/status.h"
+#include "engine/differentiate.h"
+#include "engine/graph.h"
+
+namespace psgd {
+
+// `bias` may be kNoTensor, here and below.
+absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const Conv2d& op,
+                                   TensorId x, TensorId weight, TensorId bias);
+absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op, TensorId x);
+absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x, TensorId weight,
+                                  TensorId bias);
+absl::StatusOr<TensorId> AddRelu(Graph* graph, const std::string& name, TensorId x);
+
+// Four tensors of one value a channel.
+struct BatchNormParameters {
+  TensorId gamma, beta, running_mean, running_var;
+};
+struct BatchNormOutputs {
+  TensorId y, mean_delta, var_delta;
+};
+absl::StatusOr<BatchNormOutputs> AddBatchNorm(Graph* graph, const std::string& name,
+                                              const BatchNorm& op, TensorId x,
+                                              const BatchNormParameters& parameters);
+absl::StatusOr<TensorId> AddBatchNormInference(Graph* graph, const std::string& name,
+                                               const BatchNormInference& op, TensorId x,
+                                               const BatchNormParameters& parameters);
+absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const Dropout& op,
+                                    TensorId x);
+absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x, Shape shape);
+absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name, std::vector<TensorId> terms);
+
+// Returns the external tensor of three doubles: loss sum, correct, counted.
+absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name, TensorId x,
+                                                TensorId labels);
+
+absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Pool& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Relu& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Sum& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
+
+// Of ops that the reverse pass itself is made of, and of those for evaluation alone.
+template <typename AnyOp>
+absl::Status AddGradient(const AnyOp&, const Node& node, GradientTape*) {
+  return absl::UnimplementedError(node.name + " has no gradient rule");
+}
+
+}  // namespace psgd

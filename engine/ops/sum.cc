@@ -1,0 +1,30 @@
+#include "engine/ops/sum.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name,
+                                std::vector<TensorId> terms) {
+  if (terms.empty()) return absl::InvalidArgumentError(name + ": nothing to add");
+  const Shape shape = graph->shape(terms[0]);
+  for (TensorId term : terms) {
+    if (graph->shape(term) != shape) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": cannot add ", ShapeText(shape),
+                                                     " and ", ShapeText(graph->shape(term))));
+    }
+  }
+  const TensorId y = graph->AddTensor(name, shape);
+  graph->AddNode(name, Sum{}, std::move(terms), {y});
+  return y;
+}
+
+absl::Status AddGradient(const Sum&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  for (TensorId term : node.inputs) tape->Contribute(term, dy);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,81 @@
+#include "engine/plugin.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/suggest.h"
+#include "engine/reference/backend.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPlugins[] = {"onednn"};
+
+std::vector<fs::path> SearchPath(const std::string& plugin_dir) {
+  if (!plugin_dir.empty()) return {plugin_dir};
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const fs::path folder = program.parent_path();
+  return {folder, folder / PSGD_PLUGIN_INSTALL_DIR};
+}
+
+absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
+                                               const std::string& plugin_dir) {
+  const std::string file = absl::StrCat("libpsgd_", name, ".so");
+  std::string tried;
+  for (const fs::path& folder : SearchPath(plugin_dir)) {
+    const std::string path = (folder / file).lexically_normal().string();
+    std::error_code error;
+    if (!fs::exists(path, error)) {
+      absl::StrAppend(&tried, tried.empty() ? "" : ", ", path);
+      continue;
+    }
+    // Never unloaded: its OpenMP threads live as long as the process.
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot load the ", name, " backend: ", dlerror(),
+                       "; install what it needs, or use the reference backend"));
+    }
+    void* symbol = dlsym(library, "psgd_make_backend");
+    if (symbol == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(path, " is not a backend of psgd"));
+    }
+    return reinterpret_cast<MakeBackendFunction>(symbol);
+  }
+  return absl::NotFoundError(absl::StrCat("the ", name, " backend is not installed (looked for ",
+                                          tried, "); build it, or use the reference backend"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
+                                                     const std::string& plugin_dir,
+                                                     const BackendOptions& options) {
+  if (name == "reference") return MakeReferenceBackend<float>(options);
+  std::vector<std::string> known = {"reference"};
+  for (const char* plugin : kPlugins) {
+    known.push_back(plugin);
+    if (name != plugin) continue;
+    PSGD_ASSIGN_OR_RETURN(const MakeBackendFunction make, OpenPlugin(name, plugin_dir));
+    std::unique_ptr<Backend> backend;
+    if (!make(kBackendInterface, options, &backend)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the plugin of the ", name, " backend is of another build than this program"));
+    }
+    return backend;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no backend named \"", name, "\"", Suggest(name, known),
+                   " (there are: ", absl::StrJoin(known, ", "), ")"));
+}
+
+}  // namespace psgd

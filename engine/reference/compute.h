@@ -1,0 +1,53 @@
+// One function an op: plain loops that follow the formula in the op's header. Sums are held in
+// double whatever T is, so that the fp32 twin is as exact as fp32 storage allows.
+#pragma once
+
+#include "engine/reference/operands.h"
+
+namespace psgd::reference {
+
+template <typename T>
+void Compute(const Conv2d& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Conv2dBackwardData& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Conv2dBackwardWeights& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Pool& op, const Operands<T>& t);
+template <typename T>
+void Compute(const PoolBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Dense& op, const Operands<T>& t);
+template <typename T>
+void Compute(const DenseBackwardData& op, const Operands<T>& t);
+template <typename T>
+void Compute(const DenseBackwardWeights& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Relu& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ReluBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const BatchNorm& op, const Operands<T>& t);
+template <typename T>
+void Compute(const BatchNormInference& op, const Operands<T>& t);
+template <typename T>
+void Compute(const BatchNormBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Dropout& op, const Operands<T>& t);
+template <typename T>
+void Compute(const DropoutBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Reshape& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Sum& op, const Operands<T>& t);
+template <typename T>
+void Compute(const SoftmaxCrossEntropy& op, const Operands<T>& t);
+template <typename T>
+void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t);
+
+}  // namespace psgd::reference
+
+// Ends the file of an op: its function for both types.
+#define PSGD_REFERENCE_OP(Op)                                    \
+  template void Compute<float>(const Op&, const Operands<float>&); \
+  template void Compute<double>(const Op&, const Operands<double>&)

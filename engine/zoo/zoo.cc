@@ -1,0 +1,57 @@
+#include "engine/zoo/zoo.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/suggest.h"
+#include "engine/zoo/models.h"
+
+namespace psgd {
+namespace {
+
+struct ZooEntry {
+  const char* name;
+  TensorId (*build)(NetworkBuilder& net, const ModelConfig& config);
+};
+
+constexpr ZooEntry kZoo[] = {
+    {"mlp", zoo::Mlp},
+    {"lenet5", zoo::Lenet5},
+    {"cnn", zoo::Cnn},
+};
+
+absl::Status UnknownModel(const std::string& name) {
+  const std::vector<std::string> names = ZooNames();
+  const std::string wanted = name.substr(0, 64);
+  return absl::InvalidArgumentError(absl::StrCat("no model named \"", wanted, "\" in the zoo",
+                                                 Suggest(wanted, names), " (there are: ",
+                                                 absl::StrJoin(names, ", "), ")"));
+}
+
+}  // namespace
+
+std::vector<std::string> ZooNames() {
+  std::vector<std::string> names;
+  for (const ZooEntry& entry : kZoo) names.push_back(entry.name);
+  return names;
+}
+
+absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
+                                      Mode mode) {
+  if (!config.has_zoo()) {
+    return absl::InvalidArgumentError(
+        "the config names no model; set model.zoo, as in `model: {zoo: lenet5}`");
+  }
+  for (const ZooEntry& entry : kZoo) {
+    if (config.zoo() != entry.name) continue;
+    NetworkBuilder net(mode, batch, shape);
+    const TensorId logits = entry.build(net, config);
+    absl::StatusOr<ModelGraph> model = net.Finish(logits);
+    if (model.ok()) return model;
+    return Annotate(model.status(),
+                    absl::StrCat("model ", entry.name, " does not fit samples of ", shape.channels,
+                                 "x", shape.height, "x", shape.width, " (channels, height, width)"));
+  }
+  return UnknownModel(config.zoo());
+}
+
+}  // namespace psgd

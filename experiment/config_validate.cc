@@ -1,0 +1,175 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "experiment/config_yaml.h"
+#include "experiment/format_value.h"
+#include "experiment/parse_value.h"
+#include "experiment/schema.h"
+
+namespace psgd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using Problems = std::vector<std::string>;
+
+// Holds one value to what a file could have said: its text must read back.
+void CheckValue(const Message& message, const FieldDescriptor& field, int index,
+                const std::string& path, Problems* problems) {
+  const std::unique_ptr<Message> scratch(message.New());
+  const absl::Status status =
+      ParseValue(field, FormatValue(message, field, index), /*quoted=*/false, scratch.get());
+  if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+}
+
+// A config need not come from a file: hold every value that is set to the schema again.
+void CheckValues(const Message& message, const std::string& prefix, Problems* problems) {
+  const Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = prefix + field->name();
+    const int size = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      const int index = field->is_repeated() ? i : -1;
+      const std::string item = field->is_repeated() ? absl::StrCat(path, "[", i, "]") : path;
+      if (IsSection(*field)) {
+        CheckValues(index < 0 ? reflection->GetMessage(message, field)
+                              : reflection->GetRepeatedMessage(message, field, index),
+                    item + ".", problems);
+      } else {
+        CheckValue(message, *field, index, item, problems);
+      }
+    }
+  }
+}
+
+bool IsZero(const Progress& length) { return length.epochs() == 0 && length.steps() == 0; }
+
+void CheckModel(const ModelConfig& model, Problems* problems) {
+  if (model.zoo().empty()) {
+    problems->push_back(
+        "model.zoo is missing: say which network to train, as model: {zoo: lenet5}");
+  }
+}
+
+void CheckData(const DataConfig& data, Problems* problems) {
+  if (data.format() == DataConfig::IDX && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format idx needs the folder of the idx files; or say "
+        "data.format: synthetic, which needs none");
+  }
+  if (data.mean_size() != data.stddev_size()) {
+    problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
+                                     data.stddev_size(),
+                                     " values: give one of each a channel, or neither"));
+  }
+  const int dimensions = data.synthetic().shape_size();
+  if (dimensions != 0 && dimensions != 3) {
+    problems->push_back(absl::StrCat("data.synthetic.shape has ", dimensions,
+                                     " numbers: give channels, height and width, as [1, 28, 28]"));
+  }
+  int64_t samples = data.train_samples();
+  std::string key = "data.train_samples";
+  if (data.format() == DataConfig::SYNTHETIC &&
+      (samples == 0 || data.synthetic().train_samples() < samples)) {
+    samples = data.synthetic().train_samples();
+    key = "data.synthetic.train_samples";
+  }
+  if (samples != 0 && samples < data.batch()) {
+    problems->push_back(absl::StrCat(key, " is ", samples, ", less than one data.batch of ",
+                                     data.batch(), ": take more samples or smaller batches"));
+  }
+}
+
+void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
+  if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
+    problems->push_back(
+        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9");
+  }
+}
+
+void CheckSchedule(const ScheduleConfig& schedule, Problems* problems) {
+  if (schedule.has_step() && IsZero(schedule.step().every())) {
+    problems->push_back(
+        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs");
+  }
+  if (!schedule.has_multistep()) return;
+  const auto& at = schedule.multistep().at();
+  if (at.empty()) {
+    problems->push_back(
+        "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]");
+  }
+  for (int i = 1; i < at.size(); ++i) {
+    const bool same_unit = at[i].has_steps() == at[i - 1].has_steps();
+    if (!same_unit || at[i].epochs() < at[i - 1].epochs() || at[i].steps() < at[i - 1].steps() ||
+        (at[i].epochs() == at[i - 1].epochs() && at[i].steps() == at[i - 1].steps())) {
+      problems->push_back(
+          "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps");
+      return;
+    }
+  }
+}
+
+void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) {
+  if (consistency.staleness() == 0 && consistency.compensation() != ConsistencyConfig::NONE) {
+    problems->push_back(
+        "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
+        "consistency.staleness above 0, or consistency.compensation to none");
+  }
+}
+
+void CheckCompression(const CompressionConfig& compression, Problems* problems) {
+  for (int i = 0; i < compression.rules_size(); ++i) {
+    const std::string path = absl::StrCat("compression.rules[", i, "]");
+    if (compression.rules(i).match().empty()) {
+      problems->push_back(
+          absl::StrCat(path, ".match is missing: say which parameters, as fc*.weight"));
+    }
+    if (!compression.rules(i).has_push()) {
+      problems->push_back(absl::StrCat(path, ".push is missing: say which codec, as none"));
+    }
+  }
+}
+
+void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
+  if (cluster.lease() >= cluster.deadline()) {
+    problems->push_back(
+        "cluster.lease must be shorter than cluster.deadline: else one worker that is gone makes "
+        "the others give up before it is counted out");
+  }
+  if (cluster.resend() >= cluster.deadline()) {
+    problems->push_back(
+        "cluster.resend must be shorter than cluster.deadline: else nothing is ever sent again");
+  }
+}
+
+void CheckDurability(const DurabilityConfig& durability, Problems* problems) {
+  if (durability.has_checkpoint() && IsZero(durability.checkpoint())) {
+    problems->push_back(
+        "durability.checkpoint is zero: say how often, as 1 epoch, or null for at the end alone");
+  }
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const Config& config) {
+  Problems problems;
+  CheckValues(config, "", &problems);
+  CheckModel(config.model(), &problems);
+  CheckData(config.data(), &problems);
+  CheckOptimizer(config.optimizer(), &problems);
+  CheckSchedule(config.schedule(), &problems);
+  CheckConsistency(config.consistency(), &problems);
+  CheckCompression(config.compression(), &problems);
+  CheckCluster(config.cluster(), &problems);
+  CheckDurability(config.durability(), &problems);
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("config: ", absl::StrJoin(problems, "\nconfig: ")));
+}
+
+}  // namespace psgd

@@ -1,0 +1,90 @@
+#include "experiment/run_dir.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Stamp(std::time_t now) {
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local));
+}
+
+absl::Status MakeFolders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FileError("make the folder", path, error.value());
+  return absl::OkStatus();
+}
+
+// A fresh folder: two runs of the same second get -2, -3 and so on.
+absl::StatusOr<std::string> MakeDefault(const RunDirOptions& options) {
+  PSGD_RETURN_IF_ERROR(MakeFolders(options.root));
+  const std::string base = absl::StrCat(options.root, "/", options.name, "-", Stamp(options.now));
+  constexpr int kMost = 1000;
+  for (int i = 1; i <= kMost; ++i) {
+    const std::string path = i == 1 ? base : absl::StrCat(base, "-", i);
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error && error != std::errc::file_exists) {
+      return FileError("make the run directory", path, error.value());
+    }
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat(base, " and its successors exist; give another with --run-dir"));
+}
+
+absl::Status TakeGiven(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return MakeFolders(path);
+  if (error) return FileError("look at the run directory", path, error.value());
+  if (!fs::is_directory(status)) return FileError("use as the run directory", path, ENOTDIR);
+  const bool empty = fs::is_empty(path, error);
+  if (error) return FileError("list the run directory", path, error.value());
+  if (empty) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("the run directory ", path, " is not empty; give another with --run-dir, or ",
+                   fs::exists(path + "/config.yaml", error)
+                       ? absl::StrCat("continue its run with --resume ", path)
+                       : "empty it"));
+}
+
+absl::Status CheckResumed(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("no run to resume: ", path, " is not a directory; check its spelling"));
+  }
+  if (fs::exists(path + "/config.yaml", error)) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("no run to resume: ", path, " has no config.yaml; is it a run directory?"));
+}
+
+}  // namespace
+
+absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
+  std::string path = options.path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (options.resume) {
+    PSGD_RETURN_IF_ERROR(CheckResumed(path));
+  } else if (!path.empty()) {
+    PSGD_RETURN_IF_ERROR(TakeGiven(path));
+  } else {
+    PSGD_ASSIGN_OR_RETURN(path, MakeDefault(options));
+  }
+  RunDir run(path);
+  PSGD_RETURN_IF_ERROR(WriteFileAtomically(run.ConfigFile(), options.config_yaml));
+  return run;
+}
+
+}  // namespace psgd

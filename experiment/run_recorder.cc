@@ -1,0 +1,130 @@
+#include "experiment/run_recorder.h"
+
+#include "absl/strings/ascii.h"
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "experiment/weights_collector.h"
+#include "server/parameter_server.h"
+
+namespace psgd {
+namespace {
+
+// Of the codec that the pushes of large tensors use.
+std::string PushCodecName(const Config& config) {
+  const CodecConfig& push = config.compression().push();
+  const auto* field = CodecConfig::descriptor()->FindFieldByNumber(push.kind_case());
+  return field == nullptr ? "none" : field->name();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir, Log log) {
+  PSGD_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Open(dir.MetricsFile()));
+  return std::unique_ptr<RunRecorder>(new RunRecorder(dir, std::move(metrics), std::move(log)));
+}
+
+RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metrics, Log log)
+    : dir_(dir), metrics_(std::move(metrics)), log_(std::move(log)), start_(SteadyNow()) {}
+
+double RunRecorder::Elapsed() const { return Seconds(SteadyNow() - start_); }
+
+void RunRecorder::Write(absl::string_view kind, const Record& record) {
+  const absl::Status status = metrics_->Write(kind, Elapsed(), record);
+  if (!status.ok()) log_->error("{}", std::string(status.message()));
+}
+
+void RunRecorder::Evaluation(const EvalResult& result) {
+  Write("evaluation", {{"epoch", result.epoch()},
+                       {"clock", result.clock()},
+                       {"accuracy", result.accuracy()},
+                       {"loss", result.loss()},
+                       {"samples", result.samples()}});
+}
+
+void RunRecorder::Checkpoint(const CheckpointInfo& info) {
+  Write("checkpoint", {{"id", info.id()},
+                       {"epoch", info.epoch()},
+                       {"clock", info.clock()},
+                       {"bytes", info.bytes()}});
+}
+
+void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}}); }
+
+void RunRecorder::Progress(const StatusReply& status) {
+  const WorkerReport& total = status.total();
+  const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
+  int live = 0;
+  for (const WorkerStatus& worker : status.workers()) live += worker.live();
+  Write("progress", {{"epoch", status.epoch()},
+                     {"clock", status.clock()},
+                     {"steps", total.steps()},
+                     {"samples", total.samples()},
+                     {"loss", status.train_loss()},
+                     {"accuracy", status.train_accuracy()},
+                     {"samples_per_second", status.samples_per_second()},
+                     {"workers", live},
+                     {"bytes_pushed", total.bytes_pushed()},
+                     {"bytes_pulled", total.bytes_pulled()},
+                     {"bytes_pushed_dense", total.bytes_pushed_dense()},
+                     {"bytes_pulled_dense", total.bytes_pulled_dense()},
+                     {"staleness_mean", staleness.Mean()},
+                     {"staleness_max", staleness.max()},
+                     {"residual_norm", total.residual_norm()},
+                     {"seconds_data", total.seconds_data()},
+                     {"seconds_compute", total.seconds_compute()},
+                     {"seconds_encode", total.seconds_encode()},
+                     {"seconds_wait", total.seconds_wait()},
+                     {"learning_rate", status.hyper().learning_rate()}});
+}
+
+absl::Status RunRecorder::SaveWeights(ParameterServer& server) {
+  WeightsCollector collector;
+  PSGD_RETURN_IF_ERROR(
+      server.Weights([&](const WeightsChunk& chunk) { return collector.Add(chunk); }));
+  return collector.Write(dir_.WeightsFile());
+}
+
+absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
+                                      const std::string& error) {
+  return WriteSummary(SummaryOf(status, outcome, error, Elapsed()), dir_.SummaryFile());
+}
+
+Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
+                  double wall_seconds) {
+  const Config& config = status.config();
+  const WorkerReport& total = status.total();
+  Summary summary;
+  summary.name = status.name();
+  summary.status = outcome;
+  summary.error = error;
+  if (!status.evaluations().empty()) {
+    summary.test_accuracy = status.evaluations().rbegin()->accuracy();
+    summary.test_loss = status.evaluations().rbegin()->loss();
+  }
+  summary.epochs = total.epoch();
+  summary.steps = total.steps();
+  summary.wall_seconds = wall_seconds;
+  summary.train_seconds = status.seconds();
+  summary.samples_per_second =
+      status.seconds() > 0 ? static_cast<double>(total.samples()) / status.seconds() : 0;
+  summary.bytes_pushed = total.bytes_pushed();
+  summary.bytes_pulled = total.bytes_pulled();
+  summary.bytes_pushed_dense = total.bytes_pushed_dense();
+  summary.bytes_pulled_dense = total.bytes_pulled_dense();
+  summary.staleness = StalenessSummary::Of(CountHistogram::FromCounts(total.pull_staleness()));
+  CountHistogram versions;
+  for (const ShardStatus& shard : status.shards()) {
+    versions.Merge(CountHistogram::FromCounts(shard.push_staleness()));
+    for (const auto& [reason, count] : shard.refused()) summary.rejected[reason] += count;
+  }
+  summary.push_staleness = StalenessSummary::Of(versions);
+  summary.workers = config.cluster().workers();
+  summary.shards = config.cluster().shards();
+  summary.transport = absl::AsciiStrToLower(
+      ClusterConfig::Transport_Name(config.cluster().transport()));
+  summary.codec = PushCodecName(config);
+  summary.seed = config.seed();
+  return summary;
+}
+
+}  // namespace psgd

@@ -1,0 +1,57 @@
+// summary.json: what a run was and what came of it, for people, scripts and sweeps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/metrics.h"
+#include "common/status.h"
+
+namespace psgd {
+
+struct StalenessSummary {
+  double mean = 0;
+  uint64_t p50 = 0;
+  uint64_t p99 = 0;
+  uint64_t max = 0;
+
+  static StalenessSummary Of(const CountHistogram& histogram);
+  bool operator==(const StalenessSummary&) const = default;
+};
+
+struct Summary {
+  enum class Status { kFinished, kFailed, kInterrupted };
+
+  std::string name;
+  Status status = Status::kFailed;      // until all went well
+  std::string error;                    // what ended a failed or interrupted run
+  std::optional<double> test_accuracy;  // of the last evaluation; null: there was none
+  std::optional<double> test_loss;
+  double epochs = 0;              // finished, parts included
+  uint64_t steps = 0;             // of all workers
+  double wall_seconds = 0;        // from start to end
+  double train_seconds = 0;       // of those, training
+  double samples_per_second = 0;  // while training
+  uint64_t bytes_pushed = 0;      // as left the processes, headers included
+  uint64_t bytes_pulled = 0;
+  uint64_t bytes_pushed_dense = 0;  // what the same in fp32 would have cost
+  uint64_t bytes_pulled_dense = 0;
+  StalenessSummary staleness;       // of pulls: fastest clock minus slowest, what the bound bounds
+  StalenessSummary push_staleness;  // versions that a slice gained between pull and push
+  std::map<std::string, uint64_t> rejected;  // messages refused, by reason
+  int workers = 0;
+  int shards = 0;
+  std::string transport;
+  std::string codec;
+  uint64_t seed = 0;
+
+  bool operator==(const Summary&) const = default;
+};
+
+// Replaces the file as a whole: a reader, or a crash at any moment, sees the old or the new one.
+absl::Status WriteSummary(const Summary& summary, const std::string& path);
+absl::StatusOr<Summary> ReadSummary(const std::string& path);
+
+}  // namespace psgd

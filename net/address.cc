@@ -1,0 +1,108 @@
+#include "net/address.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;
+
+absl::Status Bad(absl::string_view text, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", text, "\" is not an address: ", why, "; write tcp://HOST:PORT or ipc:///PATH"));
+}
+
+}  // namespace
+
+std::string Address::HostPort() const {
+  return ipv6() ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+std::string Address::ToString() const {
+  return scheme == Scheme::kIpc ? absl::StrCat("ipc://", path) : absl::StrCat("tcp://", HostPort());
+}
+
+absl::StatusOr<Address> ParseAddress(absl::string_view text) {
+  absl::string_view rest = text;
+  Address address;
+  if (absl::ConsumePrefix(&rest, "ipc://")) {
+    if (!absl::StartsWith(rest, "/")) return Bad(text, "the path is not absolute");
+    if (rest.size() > kMaxIpcPath) {
+      return Bad(text, absl::StrCat("the path of a Unix socket has at most ", kMaxIpcPath,
+                                    " characters, this one ", rest.size()));
+    }
+    address.scheme = Address::Scheme::kIpc;
+    address.path = std::string(rest);
+    return address;
+  }
+  if (!absl::ConsumePrefix(&rest, "tcp://")) return Bad(text, "unknown scheme");
+  const size_t colon = rest.rfind(':');
+  if (colon == absl::string_view::npos) return Bad(text, "no port");
+  absl::string_view host = rest.substr(0, colon);
+  const bool brackets = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  address.host = std::string(host);
+  if (address.host.empty()) return Bad(text, "no host");
+  if (address.ipv6() != brackets) return Bad(text, "an IPv6 address goes in brackets");
+  if (!absl::SimpleAtoi(rest.substr(colon + 1), &address.port) || address.port < 0 ||
+      address.port > 65535) {
+    return Bad(text, "the port is not a number from 0 to 65535");
+  }
+  return address;
+}
+
+absl::Status ListenError(const Address& address, int error) {
+  const std::string what = absl::StrCat("cannot listen at ", address.ToString(), ": ");
+  switch (error) {
+    case EADDRINUSE:
+      return absl::AlreadyExistsError(
+          absl::StrCat(what, "another process uses it; stop that one or choose another ",
+                       address.scheme == Address::Scheme::kTcp ? "port (0: any free one)" : "path"));
+    case EADDRNOTAVAIL:
+    case ENODEV:
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "the host is not an address of this machine; use 127.0.0.1, 0.0.0.0 "
+                             "or an address that `ip address` shows"));
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(
+          absl::StrCat(what, address.scheme == Address::Scheme::kTcp
+                                 ? "not permitted; ports below 1024 need privileges"
+                                 : "not permitted; is the folder writable?"));
+    case ENOENT:
+      return absl::NotFoundError(absl::StrCat(what, "the folder of the socket does not exist"));
+    default:
+      return absl::UnavailableError(absl::StrCat(what, std::strerror(error)));
+  }
+}
+
+absl::StatusOr<bool> IpcInUse(const Address& address) {
+  struct stat info;
+  if (::stat(address.path.c_str(), &info) != 0) return false;
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(absl::StrCat("cannot listen at ", address.ToString(),
+                                                 ": a file that is not a socket is there; remove "
+                                                 "it or choose another path"));
+  }
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("no socket: ", std::strerror(errno)));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, address.path.data(), address.path.size());
+  const int rc = ::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name));
+  const bool refused = rc != 0 && errno == ECONNREFUSED;
+  ::close(fd);
+  return !refused;
+}
+
+}  // namespace psgd

@@ -1,0 +1,48 @@
+#include "net/transport.h"
+
+#include "net/grpc/grpc_endpoint.h"
+#include "net/zmq/zmq_endpoint.h"
+
+namespace psgd {
+namespace {
+
+using ListenFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(const std::string&,
+                                                                     const TransportOptions&);
+using ConnectFunction = absl::StatusOr<std::unique_ptr<Endpoint>> (*)(
+    const std::vector<std::string>&, const TransportOptions&);
+
+// A transport is two functions: endpoints share nothing.
+class SocketTransport : public Transport {
+ public:
+  SocketTransport(ListenFunction listen, ConnectFunction connect, const TransportOptions& options)
+      : listen_(listen), connect_(connect), options_(options) {}
+
+  absl::StatusOr<std::unique_ptr<Endpoint>> Listen(const std::string& address) override {
+    return listen_(address, options_);
+  }
+  absl::StatusOr<std::unique_ptr<Endpoint>> Connect(
+      const std::vector<std::string>& addresses) override {
+    return connect_(addresses, options_);
+  }
+
+ private:
+  const ListenFunction listen_;
+  const ConnectFunction connect_;
+  const TransportOptions options_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(ClusterConfig::Transport kind,
+                                                         const TransportOptions& options) {
+  switch (kind) {
+    case ClusterConfig::ZMQ:
+    case ClusterConfig::IPC:
+      return std::make_unique<SocketTransport>(ListenZmq, ConnectZmq, options);
+    case ClusterConfig::GRPC:
+      return std::make_unique<SocketTransport>(ListenGrpc, ConnectGrpc, options);
+  }
+  return absl::InvalidArgumentError("no such transport; choose zmq, ipc or grpc");
+}
+
+}  // namespace psgd

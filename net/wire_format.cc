@@ -1,0 +1,283 @@
+#include "net/wire_format.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+using google::protobuf::io::CodedInputStream;
+using google::protobuf::io::CodedOutputStream;
+
+// Headers nest two deep; anything deeper is unknown groups that somebody piled up.
+constexpr int kMaxNesting = 8;
+constexpr uint32_t kPayloadSizesTag = DataHeader::kPayloadSizesFieldNumber << 3 | 2;
+
+template <typename T>
+void Store(std::byte* prelude, size_t at, T value) {
+  std::memcpy(prelude + at, &value, sizeof(value));
+}
+
+template <typename T>
+T Load(const std::byte* prelude, size_t at) {
+  T value;
+  std::memcpy(&value, prelude + at, sizeof(value));
+  return value;
+}
+
+// What the encoder needs to know before it writes a byte.
+struct Layout {
+  size_t fields = 0;        // bytes of the header without payload_sizes
+  size_t sizes = 0;         // bytes of the packed values of payload_sizes
+  size_t header = 0;        // both, with the tag and length of payload_sizes
+  size_t body = 0;
+  size_t total() const { return kPreludeBytes + header + body; }
+};
+
+// REQUIRES: header.payload_sizes is empty.
+absl::StatusOr<Layout> LayOut(const DataHeader& header, const std::vector<Bytes>& payloads,
+                              size_t max_message_bytes) {
+  if (payloads.size() > kMaxPayloads) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", payloads.size(),
+                                                   " payloads; the format allows ", kMaxPayloads));
+  }
+  Layout layout;
+  layout.fields = header.ByteSizeLong();
+  for (const Bytes& payload : payloads) {
+    if (payload.size() > UINT32_MAX) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a payload of ", payload.size(), " bytes; the format allows ", UINT32_MAX));
+    }
+    layout.sizes += CodedOutputStream::VarintSize32(static_cast<uint32_t>(payload.size()));
+    layout.body += payload.size();
+  }
+  layout.header = layout.fields;
+  if (!payloads.empty()) {
+    layout.header += CodedOutputStream::VarintSize32(kPayloadSizesTag) +
+                     CodedOutputStream::VarintSize32(static_cast<uint32_t>(layout.sizes)) +
+                     layout.sizes;
+  }
+  if (layout.header > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a header of ", layout.header,
+                                                   " bytes; the format allows ", kMaxHeaderBytes));
+  }
+  if (layout.total() > max_message_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message of ", layout.total(), " bytes; this endpoint allows ",
+                     max_message_bytes, ": use smaller slices or raise max_message_bytes"));
+  }
+  return layout;
+}
+
+// Fields, then payload_sizes as its own packed field: protobuf allows fields in any order, and the
+// caller's header need not be copied to fill one in.
+void WriteHeader(const DataHeader& header, const std::vector<Bytes>& payloads, const Layout& layout,
+                 std::byte* to) {
+  auto* out = reinterpret_cast<uint8_t*>(to);
+  out = header.SerializeWithCachedSizesToArray(out);
+  if (payloads.empty()) return;
+  out = CodedOutputStream::WriteVarint32ToArray(kPayloadSizesTag, out);
+  out = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(layout.sizes), out);
+  for (const Bytes& payload : payloads) {
+    out = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(payload.size()), out);
+  }
+}
+
+uint64_t MessageChecksum(std::span<const Bytes> frames) {
+  Checksum checksum;
+  checksum.Add(frames[0].span().first(kChecksumAt));
+  checksum.Add(frames[0].span().subspan(kPreludeBytes));
+  for (const Bytes& frame : frames.subspan(1)) checksum.Add(frame.span());
+  return checksum.Value();
+}
+
+// Header fields with payload_sizes left to the encoder; `storage` holds them if a copy is needed.
+const DataHeader& WithoutSizes(const DataHeader& header, DataHeader* storage) {
+  if (header.payload_sizes_size() == 0) return header;
+  *storage = header;
+  storage->clear_payload_sizes();
+  return *storage;
+}
+
+// Collects frames, letting small payloads share one.
+class FrameBuilder {
+ public:
+  explicit FrameBuilder(std::vector<std::byte> first) : open_(std::move(first)) {}
+
+  void Add(const Bytes& payload) {
+    if (payload.size() < kCoalesceBelow) {
+      open_.insert(open_.end(), payload.span().begin(), payload.span().end());
+      return;
+    }
+    Close();
+    frames_.push_back(payload);
+  }
+
+  // Frames in order, and the first one's bytes, still to be completed.
+  std::pair<std::vector<Bytes>, std::byte*> Finish() {
+    Close();
+    return {std::move(frames_), first_};
+  }
+
+ private:
+  void Close() {
+    if (open_.empty()) return;
+    if (frames_.empty()) first_ = open_.data();
+    frames_.push_back(Bytes::Adopt(std::move(open_)));
+    open_ = {};
+  }
+
+  std::vector<std::byte> open_;
+  std::vector<Bytes> frames_;
+  std::byte* first_ = nullptr;
+};
+
+struct Prelude {
+  uint32_t header_bytes;
+  uint64_t body_bytes;
+  uint64_t checksum;
+};
+
+absl::StatusOr<Prelude> ReadPrelude(const Bytes& first, size_t total) {
+  const std::byte* at = first.data();
+  if (first.size() < kPreludeBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the first frame has ", first.size(),
+                                                   " bytes, the prelude alone ", kPreludeBytes));
+  }
+  if (Load<uint32_t>(at, kMagicAt) != kWireMagic) {
+    return absl::InvalidArgumentError(
+        "wrong magic: not a psgd message; does something else connect to this port?");
+  }
+  if (const auto version = Load<uint16_t>(at, kVersionAt); version != kProtocolVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the peer speaks protocol version ", version, ", this side version ",
+                     kProtocolVersion, ": run the same release on both"));
+  }
+  if (Load<uint16_t>(at, kReservedAt) != 0 || Load<uint32_t>(at, kReserved2At) != 0) {
+    return absl::InvalidArgumentError("reserved bytes of the prelude are not zero");
+  }
+  const Prelude prelude{.header_bytes = Load<uint32_t>(at, kHeaderBytesAt),
+                        .body_bytes = Load<uint64_t>(at, kBodyBytesAt),
+                        .checksum = Load<uint64_t>(at, kChecksumAt)};
+  if (prelude.header_bytes > kMaxHeaderBytes ||
+      prelude.header_bytes > first.size() - kPreludeBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a header of ", prelude.header_bytes, " bytes is announced; the frame has ",
+                     first.size() - kPreludeBytes, " and the format allows ", kMaxHeaderBytes));
+  }
+  if (prelude.body_bytes != total - kPreludeBytes - prelude.header_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a body of ", prelude.body_bytes, " bytes is announced; ",
+                     total - kPreludeBytes - prelude.header_bytes, " came"));
+  }
+  return prelude;
+}
+
+absl::Status ParseHeader(ByteSpan bytes, DataHeader* header) {
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  in.SetRecursionLimit(kMaxNesting);
+  if (!header->ParseFromCodedStream(&in) || !in.ConsumedEntireMessage()) {
+    return absl::InvalidArgumentError("the header is not a DataHeader");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSizes(const DataHeader& header, uint64_t body_bytes) {
+  if (header.payload_sizes_size() > static_cast<int>(kMaxPayloads)) {
+    return absl::InvalidArgumentError(absl::StrCat(header.payload_sizes_size(),
+                                                   " payloads; the format allows ", kMaxPayloads));
+  }
+  uint64_t sum = 0;
+  for (const uint32_t size : header.payload_sizes()) sum += size;
+  if (sum != body_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("payload_sizes add up to ", sum, ", the body has ", body_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+Bytes Aligned(Bytes bytes) {
+  const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % kPayloadAlignment == 0;
+  return aligned ? bytes : Bytes::CopyOf(bytes.span());
+}
+
+// REQUIRES: the sizes add up to the bytes of the frames from `offset` of the first.
+absl::Status SlicePayloads(std::span<const Bytes> frames, size_t offset, Message* message) {
+  size_t frame = 0;
+  message->payloads.reserve(message->header.payload_sizes_size());
+  for (const uint32_t size : message->header.payload_sizes()) {
+    if (size == 0) {
+      message->payloads.emplace_back();
+      continue;
+    }
+    while (offset == frames[frame].size()) {
+      ++frame;
+      offset = 0;
+    }
+    if (frames[frame].size() - offset < size) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "payload ", message->payloads.size(), " crosses the boundary of frame ", frame));
+    }
+    message->payloads.push_back(Aligned(frames[frame].Sub(offset, size)));
+    offset += size;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> EncodedSize(const Message& message, size_t max_message_bytes) {
+  DataHeader copy;
+  PSGD_ASSIGN_OR_RETURN(
+      const Layout layout,
+      LayOut(WithoutSizes(message.header, &copy), message.payloads, max_message_bytes));
+  return layout.total();
+}
+
+absl::StatusOr<EncodedMessage> EncodeMessage(const Message& message, size_t max_message_bytes) {
+  DataHeader copy;
+  const DataHeader& header = WithoutSizes(message.header, &copy);
+  PSGD_ASSIGN_OR_RETURN(const Layout layout, LayOut(header, message.payloads, max_message_bytes));
+
+  std::vector<std::byte> first(kPreludeBytes + layout.header);
+  Store(first.data(), kMagicAt, kWireMagic);
+  Store(first.data(), kVersionAt, kProtocolVersion);
+  Store(first.data(), kHeaderBytesAt, static_cast<uint32_t>(layout.header));
+  Store(first.data(), kBodyBytesAt, static_cast<uint64_t>(layout.body));
+  WriteHeader(header, message.payloads, layout, first.data() + kPreludeBytes);
+
+  FrameBuilder builder(std::move(first));
+  for (const Bytes& payload : message.payloads) builder.Add(payload);
+  auto [frames, prelude] = builder.Finish();
+  Store(prelude, kChecksumAt, MessageChecksum(frames));
+  return EncodedMessage{.frames = std::move(frames), .size = layout.total()};
+}
+
+absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_message_bytes) {
+  if (frames.empty()) return absl::InvalidArgumentError("a message without frames");
+  size_t total = 0;
+  for (const Bytes& frame : frames) total += frame.size();
+  if (total > max_message_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", total,
+                                                   " bytes; this endpoint allows ",
+                                                   max_message_bytes));
+  }
+  PSGD_ASSIGN_OR_RETURN(const Prelude prelude, ReadPrelude(frames[0], total));
+  if (MessageChecksum(frames) != prelude.checksum) {
+    return absl::InvalidArgumentError("wrong checksum: the message was damaged on its way");
+  }
+  Message message;
+  const ByteSpan header = frames[0].span().subspan(kPreludeBytes, prelude.header_bytes);
+  PSGD_RETURN_IF_ERROR(ParseHeader(header, &message.header));
+  PSGD_RETURN_IF_ERROR(CheckSizes(message.header, prelude.body_bytes));
+  PSGD_RETURN_IF_ERROR(SlicePayloads(frames, kPreludeBytes + prelude.header_bytes, &message));
+  return message;
+}
+
+}  // namespace psgd

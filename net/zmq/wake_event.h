@@ -1,0 +1,27 @@
+// An eventfd that ends a poll.
+#pragma once
+
+#include <atomic>
+
+namespace psgd {
+
+// Set is thread-safe; the rest belongs to the polling thread.
+class WakeEvent {
+ public:
+  WakeEvent();
+  ~WakeEvent();
+  WakeEvent(const WakeEvent&) = delete;
+  WakeEvent& operator=(const WakeEvent&) = delete;
+
+  // Makes fd() readable until the next Take.
+  void Set();
+  // Whether Set was called since the last Take. Cheap when it was not.
+  bool Take();
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+  std::atomic<bool> set_{false};  // spares the system calls of a Set after a Set
+};
+
+}  // namespace psgd

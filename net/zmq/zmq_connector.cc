@@ -1,0 +1,91 @@
+// The connecting side: one DEALER socket an address. ZeroMQ reconnects by itself and keeps what was
+// queued meanwhile, so a Send to a peer that is gone succeeds until the queue is full.
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/address.h"
+#include "net/zmq/zmq_endpoint.h"
+#include "net/zmq/zmq_socket.h"
+
+namespace psgd {
+namespace {
+
+class ZmqConnector : public ZmqEndpoint {
+ public:
+  using ZmqEndpoint::ZmqEndpoint;
+
+  absl::Status Connect(const std::vector<std::string>& addresses) {
+    sockets_.reserve(addresses.size());
+    for (const std::string& text : addresses) {
+      PSGD_ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
+      if (address.scheme == Address::Scheme::kTcp && address.port == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot connect to ", text, ": port 0 is for listening only"));
+      }
+      zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
+      socket.set(zmq::sockopt::ipv6, true);  // also: a name may have IPv6 addresses only
+      if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot connect to ", text, ": ", zmq_strerror(zmq_errno())));
+      }
+      sockets_.push_back(std::move(socket));
+    }
+    for (zmq::socket_t& socket : sockets_) PollOn(socket);
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(PeerId to, const Message& message) override {
+    if (to >= sockets_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("no address ", to, " was connected"));
+    }
+    PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
+    const int error = SendFrames(sockets_[to], encoded.frames);
+    if (error == EAGAIN) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the queue of address ", to, " is full; send again later"));
+    }
+    if (error != 0) return absl::UnavailableError(zmq_strerror(error));
+    CountSent(encoded);
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return no_address_; }
+
+ protected:
+  Attempt TryReceive() override {
+    // Begins after the socket served last: a busy one does not starve the others.
+    for (size_t tried = 0; tried < sockets_.size(); ++tried) {
+      const size_t i = next_;
+      next_ = (next_ + 1) % sockets_.size();
+      const ReceiveResult result = ReceiveFrames(sockets_[i], options_.max_message_bytes, &frames_);
+      if (result == ReceiveResult::kNothing) continue;
+      if (result == ReceiveResult::kRefused) {
+        CountMalformed("a message of too many bytes or frames");
+        return {.refused = true, .received = {}};
+      }
+      std::optional<Message> message = Decode(frames_);
+      frames_.clear();
+      if (!message) return {.refused = true, .received = {}};
+      return {.refused = false, .received = Received{i, *std::move(message)}};
+    }
+    return {};
+  }
+
+ private:
+  std::vector<zmq::socket_t> sockets_;
+  size_t next_ = 0;
+  const std::string no_address_;
+  std::vector<Bytes> frames_;  // of the message being received
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Endpoint>> ConnectZmq(const std::vector<std::string>& addresses,
+                                                     const TransportOptions& options) {
+  auto endpoint = std::make_unique<ZmqConnector>(options);
+  PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));
+  return endpoint;
+}
+
+}  // namespace psgd

@@ -1,0 +1,53 @@
+// What the two kinds of ZeroMQ endpoints share: waiting, counting, and the wire format.
+#pragma once
+
+#include <span>
+#include <vector>
+#include <zmq.hpp>
+
+#include "net/transport.h"
+#include "net/wire_format.h"
+#include "net/zmq/wake_event.h"
+
+namespace psgd {
+
+class ZmqEndpoint : public Endpoint {
+ public:
+  explicit ZmqEndpoint(const TransportOptions& options);
+
+  std::optional<Received> Receive(Duration timeout) final;
+  void Wake() final { wake_.Set(); }
+  EndpointStats stats() const final { return stats_; }
+
+ protected:
+  struct Attempt {
+    bool refused = false;              // something was there, and malformed
+    std::optional<Received> received;  // or else it was a message, or nothing
+  };
+  // Takes one message from a socket, without waiting.
+  virtual Attempt TryReceive() = 0;
+
+  // The message of these frames; counts it, or why it is none.
+  std::optional<Message> Decode(std::span<const Bytes> frames);
+  absl::StatusOr<EncodedMessage> Encode(const Message& message) const;
+  void CountSent(const EncodedMessage& message);
+  void CountMalformed(std::string why);
+
+  // Adds a socket to those that Receive waits for.
+  void PollOn(zmq::socket_t& socket);
+
+  const TransportOptions options_;
+  zmq::context_t context_;  // outlives the sockets of derived classes; its end waits for linger
+
+ private:
+  WakeEvent wake_;
+  std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
+  EndpointStats stats_;
+};
+
+absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,
+                                                    const TransportOptions& options);
+absl::StatusOr<std::unique_ptr<Endpoint>> ConnectZmq(const std::vector<std::string>& addresses,
+                                                     const TransportOptions& options);
+
+}  // namespace psgd

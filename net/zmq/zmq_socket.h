@@ -1,0 +1,30 @@
+// Sockets with our options, and multipart messages in and out of them without copies.
+#pragma once
+
+#include <span>
+#include <vector>
+#include <zmq.hpp>
+
+#include "common/bytes.h"
+#include "net/transport.h"
+
+namespace psgd {
+
+// Each endpoint has a context, hence an IO thread, of its own: shards do not share one, and
+// destroying an endpoint waits for its own messages only.
+zmq::context_t MakeZmqContext();
+
+zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
+                            const TransportOptions& options);
+
+// Sends the frames as the rest of a message. Never blocks. 0 or an errno; the message is then sent
+// not at all.
+int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames);
+
+enum class ReceiveResult { kNothing, kMessage, kRefused };
+
+// Takes a message if one is there. kRefused: more than `max_bytes` or more frames than any sender
+// of ours makes; it was thrown away. Frames own their zmq messages.
+ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames);
+
+}  // namespace psgd

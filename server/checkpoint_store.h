@@ -1,0 +1,79 @@
+// Checkpoints on disk: consistent cuts of all shards, sealed by the coordinator.
+//
+//   ROOT/checkpoint-000000000007/shard-0/   a RocksDB database of its own, written once
+//   ROOT/checkpoint-000000000007/manifest   written last: seals the checkpoint
+//   ROOT/discarded-000000000008/            unsealed or damaged, out of the way; goes with the next Prune
+//
+// Every checkpoint has databases of its own, rather than one growing database a shard, because then a
+// torn file spoils one checkpoint and not its predecessors, pruning is removing a folder, and a whole
+// checkpoint can be verified or copied by itself. A database is filled with one sorted table file
+// (no log, no memtable: a write is one pass over the data), synced, and never opened for writing again.
+//
+// Nothing is believed: the manifest carries its own checksum; it lists every file of every shard with
+// size and checksum, which are compared before RocksDB sees the files; every value carries a checksum
+// over its key and contents (checkpoint_format.h); and the whole must be complete and fit the model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "proto/checkpoint.pb.h"
+#include "server/loaded_checkpoint.h"
+
+namespace psgd {
+
+struct SliceSnapshot {
+  uint32_t id = 0;
+  SliceSpec spec;
+  std::string parameter;  // name
+  uint64_t version = 0;
+  uint64_t steps = 0;     // updates by the optimizer
+  Bytes weights;          // fp32
+  std::vector<std::pair<std::string, Bytes>> states;  // by name, each as long as the weights
+};
+
+// What one shard gives to a checkpoint.
+struct ShardSnapshot {
+  std::vector<SliceSnapshot> slices;
+  // What codecs left behind: worker -> (slice id, fp32 values), for the slices that have any.
+  std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
+  std::map<uint32_t, WorkerMark> workers;
+};
+
+// The folder that holds a run's checkpoints. Only Begin, WriteShard, Seal and Prune write; the rest
+// leaves every file as it is and needs no lock. Thread-safe, as long as one process writes, each
+// shard is written once a checkpoint, and Begin < WriteShard < Seal for each checkpoint.
+class CheckpointStore {
+ public:
+  explicit CheckpointStore(std::string root) : root_(std::move(root)) {}
+
+  // Makes room for checkpoint `id`. Whatever has this or a later id was not loaded by this run (it is
+  // unsealed or damaged) and is renamed to discarded-*.
+  absl::Status Begin(uint64_t id) const;
+  // Writes and syncs one shard's part.
+  absl::StatusOr<ShardReceipt> WriteShard(uint64_t id, uint32_t shard,
+                                          const ShardSnapshot& snapshot) const;
+  // Makes the checkpoint count. REQUIRES: every shard of the placement has its receipt in it.
+  absl::Status Seal(CheckpointManifest manifest) const;
+  // Keeps the newest `keep` sealed checkpoints (at least one), removes the others and discarded ones.
+  absl::Status Prune(int keep) const;
+
+  // Manifests of sealed checkpoints, newest first; those that cannot be read are told in `notes`.
+  absl::StatusOr<std::vector<CheckpointManifest>> List(std::vector<std::string>* notes) const;
+  // The newest checkpoint that is sound from end to end; what was passed over is in its `notes`.
+  // NOT_FOUND: there is no sealed checkpoint. DATA_LOSS: there are, and all are damaged.
+  absl::StatusOr<LoadedCheckpoint> LoadNewest() const;
+  absl::StatusOr<LoadedCheckpoint> Load(uint64_t id) const;
+
+  const std::string& root() const { return root_; }
+
+ private:
+  const std::string root_;
+};
+
+}  // namespace psgd

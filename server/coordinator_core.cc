@@ -1,0 +1,318 @@
+#include "server/coordinator_core.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/placement.h"
+
+namespace psgd {
+namespace {
+
+double BaseLearningRate(const OptimizerConfig& optimizer) {
+  switch (optimizer.kind_case()) {
+    case OptimizerConfig::kAdagrad: return optimizer.adagrad().learning_rate();
+    case OptimizerConfig::kAdam: return optimizer.adam().learning_rate();
+    case OptimizerConfig::kAdamw: return optimizer.adamw().learning_rate();
+    default: return optimizer.sgd().learning_rate();
+  }
+}
+
+double WeightDecay(const OptimizerConfig& optimizer) {
+  switch (optimizer.kind_case()) {
+    case OptimizerConfig::kAdagrad: return optimizer.adagrad().weight_decay();
+    case OptimizerConfig::kAdam: return optimizer.adam().weight_decay();
+    case OptimizerConfig::kAdamw: return optimizer.adamw().weight_decay();
+    default: return optimizer.sgd().weight_decay();
+  }
+}
+
+LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
+  LedgerOptions options;
+  options.epochs = config.train().epochs();
+  options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
+  options.segment_clocks = config.cluster().segment();
+  options.max_clock = config.train().max_steps();
+  return options;
+}
+
+void AddTo(const WorkerReport& report, WorkerReport* total) {
+  total->set_clock(std::max(total->clock(), report.clock()));
+  total->set_epoch(std::max(total->epoch(), report.epoch()));
+  total->set_steps(total->steps() + report.steps());
+  total->set_samples(total->samples() + report.samples());
+  total->set_loss_sum(total->loss_sum() + report.loss_sum());
+  total->set_correct(total->correct() + report.correct());
+  total->set_bytes_pushed(total->bytes_pushed() + report.bytes_pushed());
+  total->set_bytes_pulled(total->bytes_pulled() + report.bytes_pulled());
+  total->set_bytes_pushed_dense(total->bytes_pushed_dense() + report.bytes_pushed_dense());
+  total->set_bytes_pulled_dense(total->bytes_pulled_dense() + report.bytes_pulled_dense());
+  total->set_residual_norm(report.residual_norm());
+  total->set_seconds_data(total->seconds_data() + report.seconds_data());
+  total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
+  total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
+  total->set_seconds_wait(total->seconds_wait() + report.seconds_wait());
+  total->set_resent(total->resent() + report.resent());
+  for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
+}
+
+// A hostile histogram must not size an allocation.
+constexpr int kStalenessBins = static_cast<int>(CountHistogram::kLargest) + 1;
+
+}  // namespace
+
+CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
+    : options_(std::move(options)),
+      members_(Milliseconds(options_.config.cluster().lease())) {
+  hyper_.set_version(1);
+  hyper_.set_learning_rate(BaseLearningRate(options_.config.optimizer()));
+  hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
+  if (options_.resume) {
+    const CoordinatorSnapshot& resume = *options_.resume;
+    next_checkpoint_ = resume.checkpoint + 1;
+    last_checkpoint_ = resume.position;
+    total_ = resume.total;
+    evaluations_ = resume.evaluations;
+  }
+}
+
+absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,
+                                                Effects* effects) {
+  if (over() || draining_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run ", options_.config.name(), " is ", over() ? "over" : "draining",
+                     " and takes no more workers; start a new run, or resume it with ps-run --resume"));
+  }
+  MemberState& member = members_.Join(request.name(), request.device(), now);
+  member.joined_after = ledger_ ? ledger_->latest() : 0;
+  if (!started_) started_ = now;
+  effects->commands.push_back(AdmitWorker{member.key});
+  effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
+                                       ", ", member.device, ", incarnation ",
+                                       member.key.incarnation()));
+  JoinReply reply;
+  *reply.mutable_key() = member.key;
+  *reply.mutable_config() = options_.config;
+  reply.set_lease_ms(options_.config.cluster().lease());
+  reply.set_run_name(options_.config.name());
+  return reply;
+}
+
+absl::Status CoordinatorCore::FixModel(const RegisterRequest& request,
+                                       const std::vector<std::string>& endpoints,
+                                       Effects* effects) {
+  if (request.batches_per_epoch() == 0 || request.batches_per_epoch() > UINT32_MAX) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the worker's data give ", request.batches_per_epoch(),
+        " batches an epoch; check data.batch against the number of training samples"));
+  }
+  PSGD_RETURN_IF_ERROR(ValidateModel(request.model()));
+  auto placement = std::make_shared<Placement>(
+      PlaceSlices(request.model(), options_.config.cluster().shards(),
+                  options_.config.cluster().slice()));
+  placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
+  model_ = std::make_shared<ModelSpec>(request.model());
+  placement_ = std::move(placement);
+  batches_per_epoch_ = request.batches_per_epoch();
+  const LedgerOptions ledger = LedgerOptionsFor(options_.config, batches_per_epoch_);
+  if (options_.resume) {
+    ledger_.emplace(ledger, options_.resume->position);
+    effects->news.push_back(absl::StrCat("resuming from checkpoint ", options_.resume->checkpoint,
+                                         " at epoch ", ledger_->EpochProgress(), ", clock ",
+                                         ledger_->position().clock));
+  } else {
+    ledger_.emplace(ledger);
+  }
+  effects->commands.push_back(InstallModel{model_, placement_, options_.checkpoint, hyper_});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& request,
+                                                        const std::vector<std::string>& endpoints,
+                                                        Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (model_ == nullptr) PSGD_RETURN_IF_ERROR(FixModel(request, endpoints, effects));
+  if (request.model().SerializeAsString() != model_->SerializeAsString()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", member->key.worker(), " (", member->name, ") built the model ",
+        request.model().name(), " with ", request.model().parameters_size(),
+        " parameters, which differs from the run's ", model_->name(), " with ",
+        model_->parameters_size(), "; do all workers run the same version of psgd?"));
+  }
+  if (request.batches_per_epoch() != batches_per_epoch_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", member->key.worker(), " (", member->name, ") sees ",
+        request.batches_per_epoch(), " batches an epoch where the run has ", batches_per_epoch_,
+        "; is its copy of the data set complete?"));
+  }
+  member->registered = true;
+  RegisterReply reply;
+  *reply.mutable_placement() = *placement_;
+  *reply.mutable_hyper() = hyper_;
+  return reply;
+}
+
+absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
+                                                          Time now) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  const WorkerReport& report = request.report();
+  AddTo(report, &total_);
+  const int bins = std::min(report.pull_staleness_size(), kStalenessBins);
+  for (int s = 0; s < bins; ++s) staleness_.Add(s, report.pull_staleness(s));
+  member->clock = std::max(member->clock, report.clock());
+  member->epoch = std::max(member->epoch, report.epoch());
+  if (report.samples() > 0) {
+    const double seconds = std::max(1e-9, Seconds(now - member->last_report));
+    member->samples_per_second = static_cast<double>(report.samples()) / seconds;
+    member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());
+    member->recent_accuracy =
+        static_cast<double>(report.correct()) / static_cast<double>(report.samples());
+  }
+  member->last_report = now;
+  HeartbeatReply reply;
+  *reply.mutable_hyper() = hyper_;
+  reply.set_drain(draining_);
+  return reply;
+}
+
+absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  Remove(member->key.worker(),
+         absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason()), effects);
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
+  const MemberState* member = members_.Find(worker);
+  const WorkerKey key = member->key;
+  if (ledger_) ledger_->Return(worker, member->clock);
+  members_.Leave(worker, note);
+  if (evaluator_ && evaluator_->worker() == worker) evaluator_.reset();
+  effects->commands.push_back(RemoveWorker{key});
+  effects->news.push_back(absl::StrCat("worker ", worker, " (", member->name, ") is out: ", note));
+  if (state_ == StatusReply::TRAINING && members_.Ready().empty() && !draining_) {
+    effects->news.push_back(
+        "no worker is left; the run waits: start ps-worker again, or stop the server");
+  }
+}
+
+void CoordinatorCore::Tick(Time now, Effects* effects) {
+  for (uint32_t worker : members_.Expired(now)) {
+    const double silent = Seconds(now - members_.Find(worker)->last_heard);
+    Remove(worker,
+           absl::StrCat("not heard of for ", static_cast<int64_t>(silent + 0.5),
+                        " s (cluster.lease); it was killed, or its host or network is down; the "
+                        "others go on, and a new ps-worker may take its place"),
+           effects);
+  }
+  // Nobody is left to finish a drain.
+  if (draining_ && !over() && members_.Ready().empty()) {
+    EndRun(now);
+    effects->news.push_back("drained: no worker is left");
+  }
+}
+
+absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint() {
+  if (state_ != StatusReply::TRAINING) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no checkpoint can be taken: the run is ",
+                     state_ == StatusReply::WAITING ? "still waiting for its first workers"
+                                                    : "at its end, which takes one by itself"));
+  }
+  checkpoint_requested_ = true;
+  return next_checkpoint_;
+}
+
+void CoordinatorCore::EndRun(Time now) {
+  state_ = drain_failed_ ? StatusReply::FAILED : StatusReply::FINISHED;
+  ended_ = now;
+}
+
+void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
+  if (draining_ || over()) return;
+  draining_ = true;
+  drain_failed_ = request.failed();
+  drain_reason_ = request.reason().empty() ? "asked to" : request.reason();
+  if (state_ == StatusReply::TRAINING) state_ = StatusReply::DRAINING;
+  effects->news.push_back(absl::StrCat("draining: ", drain_reason_));
+}
+
+absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
+                                                          Effects* effects) {
+  HyperParameters changed = hyper_;
+  if (request.set_learning_rate()) {
+    if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "learning rate ", request.hyper().learning_rate(), " is not above 0 and at most 1e6"));
+    }
+    changed.set_learning_rate(request.hyper().learning_rate());
+  }
+  if (request.set_weight_decay()) {
+    if (!(request.hyper().weight_decay() >= 0) || request.hyper().weight_decay() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "weight decay ", request.hyper().weight_decay(), " is not between 0 and 1"));
+    }
+    changed.set_weight_decay(request.hyper().weight_decay());
+  }
+  changed.set_version(hyper_.version() + 1);
+  hyper_ = changed;
+  effects->commands.push_back(ChangeHyper{hyper_});
+  effects->news.push_back(absl::StrCat("hyper-parameters version ", hyper_.version(),
+                                       ": learning rate ", hyper_.learning_rate(),
+                                       ", weight decay ", hyper_.weight_decay()));
+  return hyper_;
+}
+
+double CoordinatorCore::SecondsTrained(Time now) const {
+  if (!started_) return 0;
+  return Seconds((ended_ ? *ended_ : now) - *started_);
+}
+
+StatusReply CoordinatorCore::Status(Time now) const {
+  StatusReply status;
+  status.set_state(state_);
+  status.set_name(options_.config.name());
+  status.set_epochs(options_.config.train().epochs());
+  double slowest = total_.epoch();
+  double loss = 0, accuracy = 0;
+  int reporting = 0, live = 0;
+  for (const auto& [worker, member] : members_.all()) {
+    WorkerStatus* out = status.add_workers();
+    *out->mutable_key() = member.key;
+    out->set_name(member.name);
+    out->set_device(member.device);
+    out->set_live(member.live);
+    out->set_clock(member.clock);
+    out->set_samples_per_second(member.samples_per_second);
+    out->set_seconds_since_heard(Seconds(now - member.last_heard));
+    out->set_note(member.note);
+    if (!member.live) continue;
+    ++live;
+    status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
+    if (member.samples_per_second == 0) continue;
+    slowest = std::min(slowest, member.epoch);
+    loss += member.recent_loss;
+    accuracy += member.recent_accuracy;
+    ++reporting;
+  }
+  if (state_ == StatusReply::WAITING) {
+    status.set_detail(absl::StrCat(live, " of ", options_.config.cluster().workers(),
+                                   " workers are here"));
+  } else if (draining_) {
+    status.set_detail(drain_reason_);
+  } else if (live == 0 && state_ == StatusReply::TRAINING) {
+    status.set_detail("no worker is left");
+  }
+  status.set_epoch(slowest);
+  status.set_clock(total_.clock());
+  status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
+  status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
+  *status.mutable_total() = total_;
+  for (uint64_t count : staleness_.counts()) status.mutable_total()->add_pull_staleness(count);
+  status.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
+  *status.mutable_hyper() = hyper_;
+  status.set_seconds(SecondsTrained(now));
+  *status.mutable_config() = options_.config;
+  return status;
+}
+
+}  // namespace psgd

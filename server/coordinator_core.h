@@ -1,0 +1,140 @@
+// The coordinator's decisions: who is in, who trains on what, when a checkpoint is taken, when the
+// run is over. A state machine without IO, threads or wall clock: requests and time in, replies and
+// shard commands out. control_service drives it in production, tests/sim with simulated time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "server/data_ledger.h"
+#include "server/membership.h"
+#include "server/shard_command.h"
+
+namespace psgd {
+
+// What a checkpoint keeps of the coordinator, and what a resumed run starts from.
+struct CoordinatorSnapshot {
+  uint64_t checkpoint = 0;
+  LedgerPosition position;
+  HyperParameters hyper;
+  WorkerReport total;
+  std::vector<EvalResult> evaluations;
+};
+
+struct CoordinatorOptions {
+  Config config;  // resolved
+  std::optional<CoordinatorSnapshot> resume;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;  // with `resume`
+};
+
+// What has to happen outside before the reply that caused it is sent.
+struct Effects {
+  std::vector<ShardCommand> commands;
+  std::vector<std::string> news;  // for the log and for people
+};
+
+// Not thread-safe.
+class CoordinatorCore {
+ public:
+  explicit CoordinatorCore(CoordinatorOptions options);
+
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request, Time now, Effects* effects);
+  // The first registration fixes the model. `place` gives the slices; the endpoints are the caller's.
+  absl::StatusOr<RegisterReply> Register(const RegisterRequest& request,
+                                         const std::vector<std::string>& endpoints, Time now,
+                                         Effects* effects);
+  absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
+                                               Effects* effects);
+  absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
+  absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
+
+  // A checkpoint at the next boundary; returns the id it will have.
+  absl::StatusOr<uint64_t> RequestCheckpoint();
+  // The checkpoint is durable on every shard, or could not be written.
+  void CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects);
+  // What the checkpoint under way keeps of the coordinator.
+  const std::optional<CoordinatorSnapshot>& checkpoint_under_way() const { return under_way_; }
+
+  // Finish what is dealt, take a checkpoint, let the workers go.
+  void Drain(const DrainRequest& request, Effects* effects);
+  absl::StatusOr<HyperParameters> SetHyper(const SetHyperRequest& request, Effects* effects);
+  // Leases.
+  void Tick(Time now, Effects* effects);
+
+  StatusReply::State state() const { return state_; }
+  // FINISHED or FAILED.
+  bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
+  bool drained() const { return draining_; }
+  const Config& config() const { return options_.config; }
+  const ModelSpec* model() const { return model_.get(); }
+  const Placement* placement() const { return placement_.get(); }
+  const HyperParameters& hyper() const { return hyper_; }
+  const CountHistogram& staleness() const { return staleness_; }
+  const WorkerReport& total() const { return total_; }
+  // Everything but shards and checkpoints, which the caller adds.
+  StatusReply Status(Time now) const;
+  double SecondsTrained(Time now) const;
+  uint64_t batches_per_epoch() const { return batches_per_epoch_; }
+
+ private:
+  void Remove(uint32_t worker, const std::string& note, Effects* effects);
+  absl::Status FixModel(const RegisterRequest& request, const std::vector<std::string>& endpoints,
+                        Effects* effects);
+  // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
+  void OpenBoundary(Effects* effects);
+  void StartCheckpoint(uint64_t clock, Effects* effects);
+  bool CheckpointDue() const;
+  bool AllFinished(uint64_t segment) const;
+  bool RunsIn(uint32_t worker, uint64_t segment) const;
+  void AssignEvaluation(const MemberState& member, NextSegmentReply* reply);
+  NextSegmentReply Wait(std::string reason) const;
+  void EndRun(Time now);
+  NextSegmentReply Finish(Time now, Effects* effects, NextSegmentReply reply);
+
+  const CoordinatorOptions options_;
+  Membership members_;
+  std::shared_ptr<const ModelSpec> model_;
+  std::shared_ptr<const Placement> placement_;
+  uint64_t batches_per_epoch_ = 0;
+  std::optional<DataLedger> ledger_;
+  HyperParameters hyper_;
+  StatusReply::State state_ = StatusReply::WAITING;
+
+  // The boundary after the last segment that was dealt when training ended or drained.
+  bool draining_ = false;
+  bool drain_failed_ = false;
+  std::string drain_reason_;
+  bool all_dealt_ = false;  // no further segment will be dealt
+
+  // Checkpoints: at most one is under way.
+  uint64_t next_checkpoint_ = 1;
+  bool checkpoint_requested_ = false;
+  bool final_checkpoint_taken_ = false;
+  LedgerPosition last_checkpoint_;
+  std::optional<CoordinatorSnapshot> under_way_;
+  uint64_t under_way_after_ = 0;  // the segment whose end is its boundary
+
+  // Evaluation: the last worker to finish an epoch evaluates it.
+  uint64_t evaluate_after_ = 0;   // segment whose end is to be evaluated; 0: none
+  std::optional<WorkerKey> evaluator_;
+
+  WorkerReport total_;
+  CountHistogram staleness_;
+  std::vector<EvalResult> evaluations_;
+  double recent_loss_ = 0;
+  double recent_accuracy_ = 0;
+  double epoch_ = 0;
+  std::optional<Time> started_;
+  std::optional<Time> ended_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,208 @@
+// The part of CoordinatorCore that deals segments and decides what happens at their boundaries.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/coordinator_core.h"
+
+namespace psgd {
+namespace {
+constexpr int64_t kPollMs = 100;  // how soon a worker that waits asks again
+}  // namespace
+
+bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
+  const MemberState* member = members_.Find(worker);
+  const Segment* found = ledger_->Find(segment);
+  if (member == nullptr || found == nullptr || segment <= member->joined_after) return false;
+  const auto& workers = found->workers();
+  return std::find(workers.begin(), workers.end(), worker) != workers.end();
+}
+
+bool CoordinatorCore::AllFinished(uint64_t segment) const {
+  for (uint32_t worker : members_.Ready()) {
+    if (RunsIn(worker, segment) && members_.Find(worker)->finished_segment < segment) return false;
+  }
+  return true;
+}
+
+bool CoordinatorCore::CheckpointDue() const {
+  if (under_way_) return false;
+  if (checkpoint_requested_) return true;
+  const Progress& every = options_.config.durability().checkpoint();
+  if (every.has_epochs() && every.epochs() > 0) {
+    const double last =
+        last_checkpoint_.clock == 0
+            ? 0
+            : ProgressAt(last_checkpoint_, static_cast<uint32_t>(batches_per_epoch_));
+    return ledger_->EpochProgress() - last >= every.epochs() - 1e-9;
+  }
+  if (every.has_steps() && every.steps() > 0) {
+    return ledger_->position().clock >=
+           last_checkpoint_.clock + static_cast<uint64_t>(every.steps());
+  }
+  return false;
+}
+
+void CoordinatorCore::StartCheckpoint(uint64_t clock, Effects* effects) {
+  CoordinatorSnapshot snapshot;
+  snapshot.checkpoint = next_checkpoint_++;
+  snapshot.position = ledger_->position();
+  snapshot.hyper = hyper_;
+  snapshot.total = total_;
+  snapshot.evaluations = evaluations_;
+  checkpoint_requested_ = false;
+  last_checkpoint_ = snapshot.position;
+  TakeCheckpoint command{snapshot.checkpoint, clock, {}};
+  under_way_after_ = ledger_->latest();
+  for (uint32_t worker : members_.Ready()) {
+    if (RunsIn(worker, under_way_after_)) command.savers.push_back(members_.Find(worker)->key);
+  }
+  under_way_ = std::move(snapshot);
+  effects->commands.push_back(std::move(command));
+}
+
+void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects) {
+  if (!under_way_ || under_way_->checkpoint != id) return;
+  under_way_.reset();
+  if (status.ok()) {
+    effects->news.push_back(absl::StrCat("checkpoint ", id, " is complete"));
+  } else {
+    effects->news.push_back(absl::StrCat("checkpoint ", id, " failed: ",
+                                         std::string(status.message())));
+  }
+}
+
+void CoordinatorCore::OpenBoundary(Effects* effects) {
+  const uint64_t ending = ledger_->latest();
+  const bool over = draining_ || ledger_->Finished();
+  if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
+    evaluate_after_ = ending;
+    evaluator_.reset();
+  }
+  if (over) {
+    all_dealt_ = true;
+    return;
+  }
+  if (ending != 0 && CheckpointDue()) StartCheckpoint(ledger_->position().clock, effects);
+  if (auto segment = ledger_->Deal(members_.Ready())) {
+    state_ = StatusReply::TRAINING;
+    effects->commands.push_back(BeginSegment{*segment});
+  }
+}
+
+void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
+  if (evaluate_after_ == 0) return;
+  if (!evaluator_ && member.finished_segment >= evaluate_after_ && AllFinished(evaluate_after_)) {
+    evaluator_ = member.key;
+  }
+  if (evaluator_ && evaluator_->worker() == member.key.worker()) {
+    const Segment* segment = ledger_->Find(evaluate_after_);
+    reply->set_evaluate(true);
+    reply->set_evaluate_epoch(segment == nullptr ? 0 : segment->epoch() + 1);
+  }
+}
+
+NextSegmentReply CoordinatorCore::Wait(std::string reason) const {
+  NextSegmentReply reply;
+  reply.set_kind(NextSegmentReply::WAIT);
+  reply.set_wait_ms(kPollMs);
+  reply.set_reason(std::move(reason));
+  return reply;
+}
+
+absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentRequest& request,
+                                                              Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (!member->registered) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", member->key.worker(), " asked for work before it registered"));
+  }
+  const uint32_t worker = member->key.worker();
+  uint64_t after = member->joined_after;
+  if (!request.first()) {
+    const Segment* finished = ledger_->Find(request.finished_segment());
+    if (finished == nullptr || !RunsIn(worker, finished->id())) {
+      return absl::InvalidArgumentError(absl::StrCat("worker ", worker, " says it finished segment ",
+                                                     request.finished_segment(),
+                                                     ", which was not dealt to it"));
+    }
+    after = finished->id();
+    member->finished_segment = std::max(member->finished_segment, after);
+    member->clock = std::max(member->clock, finished->first_clock() + finished->clocks());
+    uint64_t oldest = after;
+    for (uint32_t other : members_.Ready()) {
+      oldest = std::min(oldest, members_.Find(other)->finished_segment);
+    }
+    if (oldest > 1) ledger_->Forget(oldest - 1);
+  }
+
+  const size_t wanted = static_cast<size_t>(options_.config.cluster().workers());
+  if (ledger_->latest() == 0 && members_.Ready().size() < wanted && !draining_) {
+    return Wait(absl::StrCat("waiting for workers: ", members_.Ready().size(), " of ", wanted,
+                             " are here"));
+  }
+  const bool caught_up = after == ledger_->latest() && !request.first();
+  if (ledger_->latest() == 0 || caught_up || AllFinished(ledger_->latest())) {
+    if (!all_dealt_ || !(draining_ || ledger_->Finished())) {
+      all_dealt_ = false;
+      OpenBoundary(effects);
+    }
+  }
+
+  NextSegmentReply reply = Wait("waiting for the next segment to begin");
+  for (uint64_t id = after + 1; id <= ledger_->latest(); ++id) {
+    if (!RunsIn(worker, id)) continue;
+    reply.set_kind(NextSegmentReply::RUN);
+    reply.clear_reason();
+    *reply.mutable_segment() = *ledger_->Find(id);
+    break;
+  }
+  AssignEvaluation(*member, &reply);
+  if (reply.kind() == NextSegmentReply::WAIT && all_dealt_) reply = Finish(now, effects, std::move(reply));
+  if (under_way_ && !request.first() && after == under_way_after_) {
+    reply.set_save_state_for(under_way_->checkpoint);
+  }
+  reply.set_load_state(request.first() && options_.resume.has_value());
+  return reply;
+}
+
+NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
+                                         NextSegmentReply reply) {
+  if (!AllFinished(ledger_->latest())) {
+    reply.set_reason("waiting for the other workers to finish");
+    return reply;
+  }
+  if (evaluate_after_ != 0) {
+    reply.set_reason("waiting for the last evaluation");
+    return reply;
+  }
+  if (!under_way_ && !final_checkpoint_taken_ && ledger_->latest() != 0) {
+    StartCheckpoint(ledger_->position().clock, effects);
+    final_checkpoint_taken_ = true;
+  }
+  if (under_way_) {
+    reply.set_reason("waiting for the last checkpoint");
+    return reply;
+  }
+  if (!over()) EndRun(now);
+  reply.set_kind(NextSegmentReply::DONE);
+  reply.set_reason(draining_ ? drain_reason_ : "every epoch is done");
+  return reply;
+}
+
+absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
+                                        Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (!evaluator_ || evaluator_->worker() != member->key.worker()) {
+    return absl::OkStatus();  // asked twice: the first answer stands
+  }
+  evaluator_.reset();
+  evaluate_after_ = 0;
+  evaluations_.push_back(request.result());
+  effects->news.push_back(absl::StrCat("epoch ", request.result().epoch(), ": test accuracy ",
+                                       request.result().accuracy(), ", loss ",
+                                       request.result().loss()));
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,94 @@
+#include "server/data_ledger.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace psgd {
+double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
+  const double left = static_cast<double>(position.remaining.size()) / batches_per_epoch;
+  // Batches that went back may make more of them than an epoch has.
+  return std::max<double>(position.epoch, position.epoch + 1.0 - left);
+}
+
+DataLedger::DataLedger(const LedgerOptions& options) : options_(options) { StartEpoch(0); }
+
+DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resume)
+    : options_(options), position_(resume) {}
+
+void DataLedger::StartEpoch(uint32_t epoch) {
+  position_.epoch = epoch;
+  position_.remaining.resize(options_.batches_per_epoch);
+  std::iota(position_.remaining.begin(), position_.remaining.end(), 0u);
+}
+
+uint32_t DataLedger::ClockBudget() const {
+  if (options_.max_clock == 0) return options_.segment_clocks;
+  const uint64_t left =
+      options_.max_clock > position_.clock ? options_.max_clock - position_.clock : 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(left, options_.segment_clocks));
+}
+
+bool DataLedger::Finished() const {
+  return ClockBudget() == 0 ||
+         (position_.remaining.empty() && position_.epoch + 1 >= options_.epochs);
+}
+
+std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
+  if (workers.empty() || Finished()) return std::nullopt;
+  if (position_.remaining.empty()) StartEpoch(position_.epoch + 1);
+  auto& remaining = position_.remaining;
+  const size_t n = workers.size();
+  const size_t take = std::min<size_t>(ClockBudget() * n, remaining.size());
+
+  Segment segment;
+  segment.set_id(next_id_++);
+  segment.set_epoch(position_.epoch);
+  segment.set_first_clock(position_.clock);
+  segment.set_clocks(static_cast<uint32_t>((take + n - 1) / n));
+  segment.mutable_workers()->Add(workers.begin(), workers.end());
+  segment.mutable_batches()->Add(remaining.begin(), remaining.begin() + take);
+  segment.set_epoch_at_start(EpochProgress());
+  segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
+
+  remaining.erase(remaining.begin(), remaining.begin() + take);
+  position_.clock += segment.clocks();
+  segments_[segment.id()] = {segment, remaining.empty() || Finished(), {}};
+  return segment;
+}
+
+void DataLedger::Return(uint32_t worker, uint64_t clock) {
+  for (auto& [id, dealt] : segments_) {
+    const Segment& segment = dealt.segment;
+    const auto& workers = segment.workers();
+    const int rank = std::find(workers.begin(), workers.end(), worker) - workers.begin();
+    if (rank == workers.size() || !dealt.returned.insert(rank).second) continue;
+    const uint64_t done = clock > segment.first_clock() ? clock - segment.first_clock() : 0;
+    for (uint64_t i = done; i < segment.clocks(); ++i) {
+      const uint64_t index = i * workers.size() + rank;
+      if (index >= static_cast<uint64_t>(segment.batches_size())) break;
+      if (segment.epoch() == position_.epoch) {
+        position_.remaining.push_back(segment.batches(static_cast<int>(index)));
+        ++repeated_;
+      } else {
+        ++lost_;  // the next epoch has begun with an order of its own
+      }
+    }
+  }
+}
+
+void DataLedger::Forget(uint64_t id) {
+  // The latest one stays: its id numbers the next.
+  while (segments_.size() > 1 && segments_.begin()->first <= id) segments_.erase(segments_.begin());
+}
+
+const Segment* DataLedger::Find(uint64_t id) const {
+  auto it = segments_.find(id);
+  return it == segments_.end() ? nullptr : &it->second.segment;
+}
+
+bool DataLedger::EndsEpoch(uint64_t id) const {
+  auto it = segments_.find(id);
+  return it != segments_.end() && it->second.ends_epoch;
+}
+
+}  // namespace psgd

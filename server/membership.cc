@@ -1,0 +1,83 @@
+#include "server/membership.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
+  uint32_t worker = 0;
+  while (IsLive(worker)) ++worker;
+  MemberState& member = members_[worker];
+  const uint32_t incarnation = member.key.incarnation() + 1;
+  member = MemberState{};
+  member.key.set_worker(worker);
+  member.key.set_incarnation(incarnation);
+  member.name = name;
+  member.device = device;
+  member.live = true;
+  member.last_heard = now;
+  member.last_report = now;
+  return member;
+}
+
+absl::StatusOr<MemberState*> Membership::Touch(const WorkerKey& key, Time now) {
+  MemberState* member = Find(key.worker());
+  if (member == nullptr || key.incarnation() > member->key.incarnation()) {
+    return absl::NotFoundError(absl::StrCat(
+        "worker ", key.worker(), " (incarnation ", key.incarnation(),
+        ") never joined this run; the server was probably restarted: start the worker again"));
+  }
+  if (key.incarnation() < member->key.incarnation()) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "worker ", key.worker(), " was replaced by incarnation ", member->key.incarnation(),
+        " (", member->name, "); this older process must stop"));
+  }
+  if (!member->live) {
+    return absl::PermissionDeniedError(absl::StrCat("worker ", key.worker(),
+                                                    " is out of the run: ", member->note,
+                                                    "; start it again to join anew"));
+  }
+  member->last_heard = now;
+  return member;
+}
+
+void Membership::Leave(uint32_t worker, std::string note) {
+  if (MemberState* member = Find(worker)) {
+    member->live = false;
+    member->samples_per_second = 0;
+    member->note = std::move(note);
+  }
+}
+
+std::vector<uint32_t> Membership::Expired(Time now) const {
+  std::vector<uint32_t> expired;
+  for (const auto& [worker, member] : members_) {
+    if (member.live && now - member.last_heard > lease_) expired.push_back(worker);
+  }
+  return expired;
+}
+
+std::vector<uint32_t> Membership::Ready() const {
+  std::vector<uint32_t> ready;
+  for (const auto& [worker, member] : members_) {
+    if (member.live && member.registered) ready.push_back(worker);
+  }
+  return ready;
+}
+
+bool Membership::IsLive(uint32_t worker) const {
+  const MemberState* member = Find(worker);
+  return member != nullptr && member->live;
+}
+
+const MemberState* Membership::Find(uint32_t worker) const {
+  auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+MemberState* Membership::Find(uint32_t worker) {
+  auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+}  // namespace psgd

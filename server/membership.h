@@ -1,0 +1,60 @@
+// Who is in: identities, incarnations and leases. No IO: time is handed in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+struct MemberState {
+  WorkerKey key;
+  std::string name;
+  std::string device;
+  bool live = false;
+  bool registered = false;      // its model matches the run's
+  std::string note;             // why it is no longer live
+  Time last_heard{};
+  uint64_t clock = 0;           // as it last reported: never more than it has done
+  double epoch = 0;
+  uint64_t joined_after = 0;    // the latest segment when it joined: it takes part in later ones
+  uint64_t finished_segment = 0;
+  double samples_per_second = 0;
+  double recent_loss = 0;       // over its last report
+  double recent_accuracy = 0;
+  Time last_report{};
+};
+
+// Not thread-safe.
+class Membership {
+ public:
+  explicit Membership(Duration lease) : lease_(lease) {}
+
+  // Takes the lowest identity that no live worker holds.
+  MemberState& Join(const std::string& name, const std::string& device, Time now);
+  // The live member with exactly this key, its lease renewed; otherwise an error that says whether
+  // it was never here, has left, or was replaced.
+  absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);
+  void Leave(uint32_t worker, std::string note);
+  // Live members that have been silent for longer than the lease.
+  std::vector<uint32_t> Expired(Time now) const;
+
+  // Live, registered members by ascending identity.
+  std::vector<uint32_t> Ready() const;
+  bool IsLive(uint32_t worker) const;
+  const MemberState* Find(uint32_t worker) const;
+  MemberState* Find(uint32_t worker);
+  const std::map<uint32_t, MemberState>& all() const { return members_; }
+  Duration lease() const { return lease_; }
+
+ private:
+  const Duration lease_;
+  std::map<uint32_t, MemberState> members_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,147 @@
+#include "server/metrics_page.h"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/metrics.h"
+
+namespace psgd {
+namespace {
+
+void RenderShards(const StatusReply& status, PrometheusText* text) {
+  const auto label = [](const ShardStatus& s) { return absl::StrCat("shard=\"", s.shard(), "\""); };
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_pushes_total", "Pushes absorbed.", label(s), s.pushes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_pulls_total", "Pulls answered.", label(s), s.pulls());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_duplicates_total", "Repeated pushes, acknowledged and not applied again.",
+                  label(s), s.duplicates());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    for (const auto& [reason, count] : s.refused()) {
+      text->Counter("psgd_refused_total", "Messages refused, by reason.",
+                    absl::StrCat(label(s), ",reason=\"", PrometheusLabel(reason), "\""), count);
+    }
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_shard_bytes", "Weights that the shard holds.", label(s), s.bytes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_waiting_pulls", "Pulls held back by the staleness bound.", label(s),
+                s.waiting_pulls());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label(s),
+                s.slowest_clock());
+  }
+}
+
+void RenderWorkers(const StatusReply& status, PrometheusText* text) {
+  const auto label = [](const WorkerStatus& w) {
+    return absl::StrCat("worker=\"", w.key().worker(), "\",name=\"", PrometheusLabel(w.name()),
+                        "\"");
+  };
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_live", "1 while the worker holds its lease.", label(w), w.live());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_clock", "Steps the worker has finished.", label(w), w.clock());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_samples_per_second", "Training speed.", label(w),
+                w.samples_per_second());
+  }
+}
+
+}  // namespace
+
+std::string RenderPrometheus(const StatusReply& status) {
+  const std::vector<uint64_t> bounds = {0, 1, 2, 4, 8, 16, 32, 64, 128};
+  const WorkerReport& total = status.total();
+  PrometheusText text;
+  text.Gauge("psgd_epoch", "Progress of the slowest live worker, in epochs.", "", status.epoch());
+  text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "",
+             status.train_loss());
+  text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
+             status.train_accuracy());
+  if (!status.evaluations().empty()) {
+    const EvalResult& last = *status.evaluations().rbegin();
+    text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
+    text.Gauge("psgd_test_loss", "Loss of the last evaluation.", "", last.loss());
+  }
+  text.Gauge("psgd_samples_per_second", "Training speed of all workers.", "",
+             status.samples_per_second());
+  text.Gauge("psgd_learning_rate", "Before the schedule.", "", status.hyper().learning_rate());
+  text.Counter("psgd_steps_total", "Steps of all workers.", "", total.steps());
+  text.Counter("psgd_samples_total", "Samples trained on.", "", total.samples());
+  text.Counter("psgd_pushed_bytes_total", "Sent by workers, headers included.", "",
+               total.bytes_pushed());
+  text.Counter("psgd_pulled_bytes_total", "Received by workers, headers included.", "",
+               total.bytes_pulled());
+  text.Counter("psgd_pushed_dense_bytes_total", "What pushes would have been as fp32.", "",
+               total.bytes_pushed_dense());
+  text.Counter("psgd_pulled_dense_bytes_total", "What pulls would have been as fp32.", "",
+               total.bytes_pulled_dense());
+  text.Counter("psgd_resent_total", "Messages that workers sent again.", "", total.resent());
+  text.Gauge("psgd_residual_norm", "Of what codecs left behind, last report.", "",
+             total.residual_norm());
+  text.Histogram("psgd_pull_staleness", "Clocks that a pulling worker led the slowest by.", "",
+                 CountHistogram::FromCounts(total.pull_staleness()), bounds);
+  for (const ShardStatus& shard : status.shards()) {
+    text.Histogram("psgd_push_staleness", "Versions that a slice gained between pull and push.",
+                   absl::StrCat("shard=\"", shard.shard(), "\""), CountHistogram::FromCounts(shard.push_staleness()),
+                   bounds);
+  }
+  RenderShards(status, &text);
+  RenderWorkers(status, &text);
+  return text.Text();
+}
+
+struct MetricsPage::Impl {
+  httplib::Server server;
+  std::thread thread;
+  int port = 0;
+};
+
+absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(
+    const std::string& host, int port, std::function<absl::StatusOr<StatusReply>()> status) {
+  auto impl = std::make_unique<Impl>();
+  impl->server.set_payload_max_length(1 << 16);
+  impl->server.Get("/metrics", [status](const httplib::Request&, httplib::Response& response) {
+    const auto now = status();
+    if (!now.ok()) {
+      response.status = 503;
+      response.set_content(std::string(now.status().message()) + "\n", "text/plain");
+      return;
+    }
+    response.set_content(RenderPrometheus(*now), "text/plain; version=0.0.4");
+  });
+  impl->port = port == 0 ? impl->server.bind_to_any_port(host)
+                         : (impl->server.bind_to_port(host, port) ? port : -1);
+  if (impl->port <= 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", host, ":", port,
+                     " for /metrics; is another program using this port? Choose another with "
+                     "--http, or --http off"));
+  }
+  impl->thread = std::thread([server = &impl->server] { server->listen_after_bind(); });
+  // stop() before the loop runs would be lost.
+  while (!impl->server.is_running()) std::this_thread::yield();
+  return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
+}
+
+MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+MetricsPage::~MetricsPage() {
+  impl_->server.stop();
+  impl_->thread.join();
+}
+
+int MetricsPage::port() const { return impl_->port; }
+
+}  // namespace psgd

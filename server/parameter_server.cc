@@ -1,0 +1,385 @@
+#include "server/parameter_server.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "net/wire_format.h"
+#include "server/control_service.h"
+#include "server/metrics_page.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr size_t kCutsWaiting = 4096;  // one a shard a checkpoint; shards never wait for the disk
+
+}  // namespace
+
+// Receipts of the checkpoint that is being written.
+struct ParameterServer::WrittenShards {
+  uint64_t checkpoint = 0;
+  std::vector<ShardReceipt> receipts;
+  absl::Status failed;
+  size_t seen = 0;
+};
+
+ParameterServer::ParameterServer(ParameterServerOptions options)
+    : options_(std::move(options)),
+      core_([&] {
+        CoordinatorOptions core;
+        core.config = options_.config;
+        core.checkpoint = options_.resume;
+        if (options_.resume) {
+          const CheckpointManifest& manifest = options_.resume->manifest();
+          CoordinatorSnapshot& snapshot = core.resume.emplace();
+          snapshot.checkpoint = manifest.id();
+          snapshot.position.epoch = manifest.epoch();
+          snapshot.position.clock = manifest.clock();
+          snapshot.position.remaining.assign(manifest.remaining().begin(),
+                                             manifest.remaining().end());
+          snapshot.hyper = manifest.hyper();
+          snapshot.total = manifest.total();
+          snapshot.evaluations.assign(manifest.evaluations().begin(),
+                                      manifest.evaluations().end());
+        }
+        return core;
+      }()),
+      store_(options_.checkpoint_dir),
+      cuts_(kCutsWaiting),
+      written_(std::make_unique<WrittenShards>()) {}
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
+    ParameterServerOptions options) {
+  std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
+  PSGD_RETURN_IF_ERROR(server->StartShards());
+  server->writer_ = std::thread([s = server.get()] { s->WriteLoop(); });
+  server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
+  const ParameterServerOptions& o = server->options_;
+  PSGD_ASSIGN_OR_RETURN(server->service_,
+                        ControlService::Start(o.host, o.control_port, server.get()));
+  const std::string shown = o.advertise.empty() ? o.host : o.advertise;
+  server->control_address_ = absl::StrCat(shown, ":", server->service_->port());
+  if (o.http_port >= 0) {
+    PSGD_ASSIGN_OR_RETURN(server->page_,
+                          MetricsPage::Start(o.host, o.http_port, [s = server.get()] {
+                            return s->Status(StatusRequest());
+                          }));
+    server->http_address_ = absl::StrCat(o.host, ":", server->page_->port());
+  }
+  return server;
+}
+
+std::string ParameterServer::ShardAddress(uint32_t shard) const {
+  if (options_.config.cluster().transport() == ClusterConfig::IPC) {
+    return absl::StrCat("ipc://", options_.ipc_dir, "/shard-", shard, ".sock");
+  }
+  return absl::StrCat("tcp://", options_.host, ":0");
+}
+
+absl::Status ParameterServer::StartShards() {
+  TransportOptions transport_options;
+  transport_options.queue_bytes = options_.config.cluster().queue();
+  transport_options.log = options_.log;
+  PSGD_ASSIGN_OR_RETURN(transport_,
+                        MakeTransport(options_.config.cluster().transport(), transport_options));
+  for (int s = 0; s < options_.config.cluster().shards(); ++s) {
+    PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ShardAddress(s)));
+    ShardOptions shard;
+    shard.shard = s;
+    shard.config = options_.config;
+    shard.held_bytes = options_.config.cluster().queue();
+    shards_.push_back(std::make_unique<ShardServer>(
+        std::move(shard), std::move(endpoint),
+        [this](uint32_t index, ShardCut cut) { cuts_.TryPush({index, std::move(cut)}); },
+        options_.log));
+  }
+  return absl::OkStatus();
+}
+
+ParameterServer::~ParameterServer() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  // Outside first, so that nobody calls in while the inside goes.
+  page_.reset();
+  service_.reset();
+  if (ticker_.joinable()) ticker_.join();
+  shards_.clear();
+  cuts_.Close();
+  if (writer_.joinable()) writer_.join();
+}
+
+absl::Status ParameterServer::Apply(Effects effects) {
+  absl::Status failed;
+  for (const ShardCommand& command : effects.commands) {
+    if (const auto* checkpoint = std::get_if<TakeCheckpoint>(&command)) {
+      const absl::Status begun = store_.Begin(checkpoint->id);
+      if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
+    }
+    for (auto& shard : shards_) {
+      const absl::Status status = shard->Execute(command);
+      if (!status.ok() && failed.ok()) failed = status;
+    }
+  }
+  for (const std::string& line : effects.news) {
+    options_.log->info("{}", line);
+    if (options_.on_news) options_.on_news(line);
+  }
+  changed_.notify_all();
+  return failed;
+}
+
+absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
+  if (request.protocol() != kProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker speaks protocol ", request.protocol(), ", this server ",
+                     kProtocolVersion, "; install the same version of psgd on both"));
+  }
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  auto reply = core_.Join(request, SteadyNow(), &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  std::vector<std::string> endpoints;
+  for (const auto& shard : shards_) {
+    std::string address = shard->address();
+    if (!options_.advertise.empty() && address.rfind("tcp://", 0) == 0) {
+      address = absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
+    }
+    endpoints.push_back(std::move(address));
+  }
+  auto reply = core_.Register(request, endpoints, SteadyNow(), &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  auto reply = core_.NextSegment(request, SteadyNow(), &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::StatusOr<EvaluatedReply> ParameterServer::Evaluated(const EvaluatedRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  PSGD_RETURN_IF_ERROR(core_.Evaluated(request, SteadyNow(), &effects));
+  if (options_.on_evaluation) options_.on_evaluation(request.result());
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return EvaluatedReply();
+}
+
+absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest& request) {
+  std::lock_guard lock(mutex_);
+  return core_.Heartbeat(request, SteadyNow());
+}
+
+absl::StatusOr<LeaveReply> ParameterServer::Leave(const LeaveRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  PSGD_RETURN_IF_ERROR(core_.Leave(request, SteadyNow(), &effects));
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return LeaveReply();
+}
+
+absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
+  std::unique_lock lock(mutex_);
+  StatusReply status = core_.Status(SteadyNow());
+  for (const auto& [info, taken] : checkpoints_) {
+    *status.add_checkpoints() = info;
+    status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(SteadyNow() - taken));
+  }
+  lock.unlock();
+  status.set_run_dir(options_.run_dir);
+  for (const auto& shard : shards_) *status.add_shards() = shard->Status();
+  return status;
+}
+
+absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest&) {
+  std::unique_lock lock(mutex_);
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint());
+  const auto written = [&] {
+    return std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                        [&](const auto& entry) { return entry.first.id() == id; });
+  };
+  changed_.wait_for(lock, Milliseconds(options_.config.cluster().deadline()), [&] {
+    return stopping_ || written() != checkpoints_.end() || failed_checkpoints_.count(id) > 0;
+  });
+  if (auto failed = failed_checkpoints_.find(id); failed != failed_checkpoints_.end()) {
+    return failed->second;
+  }
+  auto info = written();
+  if (info == checkpoints_.end()) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "checkpoint ", id, " was asked for but no worker has reached the end of its segment within ",
+        "cluster.deadline; it will be taken when they do (cluster.segment sets how often)"));
+  }
+  CheckpointReply reply;
+  reply.set_id(id);
+  reply.set_epoch(info->first.epoch());
+  reply.set_clock(info->first.clock());
+  return reply;
+}
+
+absl::StatusOr<DrainReply> ParameterServer::Drain(const DrainRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  core_.Drain(request, &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return DrainReply();
+}
+
+absl::StatusOr<SetHyperReply> ParameterServer::SetHyper(const SetHyperRequest& request) {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  SetHyperReply reply;
+  PSGD_ASSIGN_OR_RETURN(*reply.mutable_hyper(), core_.SetHyper(request, &effects));
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::Status ParameterServer::Weights(
+    const std::function<absl::Status(const WeightsChunk&)>& send) {
+  Placement placement;
+  {
+    std::lock_guard lock(mutex_);
+    if (core_.model() == nullptr) {
+      return absl::FailedPreconditionError(
+          "no worker has joined yet, so the server has no weights; ask again once training began");
+    }
+    placement = *core_.placement();
+    WeightsChunk first;
+    *first.mutable_model() = *core_.model();
+    *first.mutable_config() = core_.config();
+    PSGD_RETURN_IF_ERROR(send(first));
+  }
+  for (const auto& shard : shards_) {
+    for (const auto& [id, bytes] : shard->ShareWeights()) {
+      WeightsChunk chunk;
+      chunk.set_parameter(placement.slices(static_cast<int>(id)).parameter());
+      chunk.set_offset(placement.slices(static_cast<int>(id)).offset());
+      chunk.set_values(bytes.data(), bytes.size());
+      PSGD_RETURN_IF_ERROR(send(chunk));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool ParameterServer::AllWorkersGone() const {
+  const StatusReply status = core_.Status(SteadyNow());
+  return std::none_of(status.workers().begin(), status.workers().end(),
+                      [](const WorkerStatus& worker) { return worker.live(); });
+}
+
+bool ParameterServer::Finished() const {
+  std::lock_guard lock(mutex_);
+  return core_.over() && AllWorkersGone();
+}
+
+bool ParameterServer::WaitFinished(Duration timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [&] {
+    return core_.over() && AllWorkersGone();
+  });
+}
+
+void ParameterServer::TickLoop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    Effects effects;
+    core_.Tick(SteadyNow(), &effects);
+    const absl::Status status = Apply(std::move(effects));
+    if (!status.ok()) options_.log->error("{}", status.ToString());
+    changed_.wait_for(lock, kTick, [&] { return stopping_; });
+  }
+}
+
+void ParameterServer::WriteLoop() {
+  while (auto cut = cuts_.Pop()) {
+    const uint64_t id = cut->cut.checkpoint;
+    const absl::Status status = WriteCut(std::move(*cut));
+    if (status.ok() && written_->seen < shards_.size()) continue;  // shards are still to come
+    std::lock_guard lock(mutex_);
+    Effects effects;
+    core_.CheckpointDone(id, status, &effects);
+    if (!status.ok()) {
+      options_.log->error("checkpoint {}: {}", id, status.ToString());
+      failed_checkpoints_[id] = status;
+    }
+    (void)Apply(std::move(effects));  // news only
+  }
+}
+
+absl::Status ParameterServer::WriteCut(CutToWrite cut) {
+  const uint64_t id = cut.cut.checkpoint;
+  if (written_->checkpoint != id) {
+    *written_ = WrittenShards();
+    written_->checkpoint = id;
+  }
+  ++written_->seen;
+  if (!written_->failed.ok()) return written_->failed;
+  auto receipt = store_.WriteShard(id, cut.shard, cut.cut.snapshot);
+  cut.cut = {};  // lets the shard update in place again
+  if (!receipt.ok()) {
+    written_->failed = receipt.status();
+    return receipt.status();
+  }
+  written_->receipts.push_back(*std::move(receipt));
+  return written_->seen == shards_.size() ? Seal(id) : absl::OkStatus();
+}
+
+absl::Status ParameterServer::Seal(uint64_t id) {
+  CheckpointManifest manifest;
+  CheckpointInfo info;
+  {
+    std::lock_guard lock(mutex_);
+    const auto& snapshot = core_.checkpoint_under_way();
+    if (!snapshot || snapshot->checkpoint != id) {
+      return absl::InternalError(absl::StrCat("checkpoint ", id, " is not under way"));
+    }
+    manifest.set_id(id);
+    *manifest.mutable_config() = core_.config();
+    *manifest.mutable_model() = *core_.model();
+    *manifest.mutable_placement() = *core_.placement();
+    manifest.set_clock(snapshot->position.clock);
+    manifest.set_epoch(snapshot->position.epoch);
+    manifest.mutable_remaining()->Add(snapshot->position.remaining.begin(),
+                                      snapshot->position.remaining.end());
+    manifest.set_batches_per_epoch(core_.batches_per_epoch());
+    manifest.set_epoch_progress(
+        ProgressAt(snapshot->position, static_cast<uint32_t>(core_.batches_per_epoch())));
+    manifest.set_seconds_trained(core_.SecondsTrained(SteadyNow()));
+    *manifest.mutable_hyper() = snapshot->hyper;
+    *manifest.mutable_total() = snapshot->total;
+    manifest.mutable_evaluations()->Add(snapshot->evaluations.begin(),
+                                        snapshot->evaluations.end());
+  }
+  for (const ShardReceipt& receipt : written_->receipts) {
+    *manifest.add_shards() = receipt;
+    info.set_bytes(info.bytes() + receipt.bytes());
+  }
+  info.set_id(id);
+  info.set_epoch(manifest.epoch_progress());
+  info.set_clock(manifest.clock());
+  PSGD_RETURN_IF_ERROR(store_.Seal(std::move(manifest)));
+  const absl::Status pruned = store_.Prune(options_.config.durability().keep());
+  if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
+  {
+    std::lock_guard lock(mutex_);
+    checkpoints_.emplace_back(info, SteadyNow());
+    const auto keep = static_cast<size_t>(options_.config.durability().keep());
+    if (checkpoints_.size() > keep) checkpoints_.erase(checkpoints_.begin());
+  }
+  if (options_.on_checkpoint) options_.on_checkpoint(info);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

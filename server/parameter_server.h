@@ -1,0 +1,111 @@
+// A whole server process: the coordinator, its shards, the control service, the checkpoint writer
+// and the metrics page. ps-server is little more than one of these.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/bounded_queue.h"
+#include "common/log.h"
+#include "proto/control.pb.h"
+#include "server/checkpoint_store.h"
+#include "server/coordinator_core.h"
+#include "server/shard_server.h"
+
+namespace psgd {
+
+class ControlService;
+class MetricsPage;
+
+struct ParameterServerOptions {
+  Config config;                       // resolved and valid
+  std::string host = "127.0.0.1";      // that control and data ports bind to
+  std::string advertise;               // that workers are told to connect to; empty: host
+  int control_port = 0;                // 0: any free one
+  int http_port = -1;                  // 0: any free one; -1: no metrics page
+  std::string run_dir;                 // for people
+  std::string checkpoint_dir;
+  std::string ipc_dir;                 // of the sockets, for transport ipc
+  // To go on from: the run's newest sound checkpoint.
+  std::shared_ptr<const LoadedCheckpoint> resume;
+  Log log = NullLog();
+  // Called for everything that happened, from any thread; they must not call back.
+  std::function<void(const std::string&)> on_news;
+  std::function<void(const EvalResult&)> on_evaluation;
+  std::function<void(const CheckpointInfo&)> on_checkpoint;
+};
+
+// Thread-safe after Start.
+class ParameterServer {
+ public:
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(ParameterServerOptions options);
+  ~ParameterServer();
+
+  const std::string& control_address() const { return control_address_; }
+  const std::string& http_address() const { return http_address_; }
+
+  // The control plane; ControlService and tests call these.
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request);
+  absl::StatusOr<RegisterReply> Register(const RegisterRequest& request);
+  absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request);
+  absl::StatusOr<EvaluatedReply> Evaluated(const EvaluatedRequest& request);
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
+  absl::StatusOr<LeaveReply> Leave(const LeaveRequest& request);
+  absl::StatusOr<StatusReply> Status(const StatusRequest& request);
+  // Waits until the checkpoint is written.
+  absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request);
+  absl::StatusOr<DrainReply> Drain(const DrainRequest& request);
+  absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
+  absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& send);
+
+  // The run is over and every worker was told so, or drained.
+  bool Finished() const;
+  // Waits for that, at most so long.
+  bool WaitFinished(Duration timeout);
+
+ private:
+  struct WrittenShards;
+  struct CutToWrite {
+    uint32_t shard = 0;
+    ShardCut cut;
+  };
+
+  explicit ParameterServer(ParameterServerOptions options);
+  absl::Status StartShards();
+  std::string ShardAddress(uint32_t shard) const;
+  // Carries out what the core decided. REQUIRES: mutex_ held.
+  absl::Status Apply(Effects effects);
+  void TickLoop();
+  void WriteLoop();
+  absl::Status WriteCut(CutToWrite cut);
+  absl::Status Seal(uint64_t id);
+  bool AllWorkersGone() const;
+
+  const ParameterServerOptions options_;
+  std::string control_address_;
+  std::string http_address_;
+
+  mutable std::mutex mutex_;  // guards core_, checkpoints_, stopping_
+  std::condition_variable changed_;
+  CoordinatorCore core_;
+  std::vector<std::pair<CheckpointInfo, Time>> checkpoints_;  // of this process, and when
+  std::map<uint64_t, absl::Status> failed_checkpoints_;
+  bool stopping_ = false;
+
+  const CheckpointStore store_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<std::unique_ptr<ShardServer>> shards_;
+  BoundedQueue<CutToWrite> cuts_;
+  std::unique_ptr<WrittenShards> written_;  // owned by the writer thread
+  std::thread writer_;
+  std::thread ticker_;
+  std::unique_ptr<ControlService> service_;
+  std::unique_ptr<MetricsPage> page_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,185 @@
+// One shard: owns some slices, absorbs pushes exactly once, answers pulls within the staleness
+// bound. A state machine without IO, threads or wall clock: messages and coordinator commands in,
+// messages out. shard_server drives it in production, tests/sim with a seeded scheduler.
+//
+// Pushes of a worker are absorbed in the order of their sequence numbers; a repeated one is
+// acknowledged again and changes nothing; one that comes too early is refused with the number
+// expected. A push that cannot be believed (lengths, codes, non-finite values) uses up its number
+// and its clock but changes no weight, so that one bad update never stops the run.
+//
+// staleness 0: the pushes of a clock wait for each other and are applied as one update, summed in
+// the order of worker numbers, so that the result does not depend on who was first.
+// Otherwise: each push is applied as it comes, and pulls wait while their worker is too far ahead.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/metrics.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "net/message.h"
+#include "net/transport.h"
+#include "proto/config.pb.h"
+#include "server/checkpoint_store.h"
+#include "server/shard_command.h"
+#include "server/slice_state.h"
+
+namespace psgd {
+
+struct ShardOptions {
+  uint32_t shard = 0;
+  Config config;                    // resolved
+  size_t reply_bytes = 4u << 20;    // slices of a pull reply share a message up to this
+  size_t held_bytes = 1u << 30;     // pushes held back for a checkpoint or a clock
+};
+
+struct Outgoing {
+  PeerId to = 0;
+  Message message;
+};
+using Outbox = std::vector<Outgoing>;
+
+struct ShardStats {
+  uint64_t pushes = 0;
+  uint64_t pulls = 0;
+  uint64_t duplicates = 0;
+  std::map<std::string, uint64_t> refused;  // by reason
+  CountHistogram push_staleness;            // versions gained between pull and push
+  CountHistogram pull_staleness;            // clocks the pulling worker led the slowest by
+};
+
+// A finished cut, ready to be written.
+struct ShardCut {
+  uint64_t checkpoint = 0;
+  ShardSnapshot snapshot;
+};
+
+// Not thread-safe: belongs to the shard's thread.
+class ShardCore {
+ public:
+  explicit ShardCore(ShardOptions options);
+
+  absl::Status Execute(const ShardCommand& command, Outbox* out);
+  void OnMessage(PeerId from, Message message, Outbox* out);
+
+  // A checkpoint's cut once every worker's part of it has come; at most once each.
+  std::optional<ShardCut> TakeFinishedCut();
+
+  // The present weights of the shard's slices, shared, not copied: slice id -> bytes.
+  std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
+
+  const ShardStats& stats() const { return stats_; }
+  size_t slices() const { return slices_.size(); }
+  uint64_t weight_bytes() const;
+  size_t waiting_pulls() const { return waiting_.size(); }
+  uint64_t SlowestClock() const;
+  uint64_t FastestClock() const;
+
+ private:
+  struct Member {
+    uint32_t incarnation = 0;
+    bool live = false;          // admitted and not removed
+    bool running = false;       // takes part in the clocks
+    uint64_t next_seq = 1;
+    uint64_t clock = 0;         // steps whose pushes are absorbed (staleness 0: applied)
+    uint64_t arrived_clock = 0; // steps whose pushes have come in whole
+    uint64_t first_clock = 0;   // it takes part in later clocks
+    std::vector<uint64_t> slice_clock;      // by local slice: the last clock that pushed it
+    std::vector<Bytes> pulled;              // by local slice, for delay compensation
+    std::map<uint32_t, Bytes> saved_state;  // residuals for the checkpoint under way
+  };
+  struct HeldPush {
+    uint32_t worker;
+    uint32_t incarnation;
+    uint64_t clock;
+    Message message;
+  };
+  struct WaitingPull {
+    PeerId from;
+    WorkerKey key;
+    uint64_t request;
+    uint64_t clock;
+    std::vector<uint32_t> slices;  // local indices
+  };
+  struct Cut {
+    uint64_t id = 0;
+    uint64_t clock = 0;
+    std::map<uint32_t, bool> saved;  // worker -> its state has come
+    ShardSnapshot snapshot;
+  };
+
+  // Commands (shard_core.cc).
+  absl::Status Install(const InstallModel& command);
+  void Admit(const AdmitWorker& command);
+  void Remove(const RemoveWorker& command, Outbox* out);
+  void Begin(const BeginSegment& command);
+
+  // Pushes (shard_core_push.cc).
+  void OnPush(PeerId from, Member& member, Message message, Outbox* out);
+  // What is wrong with a push that is next in order, apart from its payloads.
+  absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
+  void ApplyNow(Member& member, const Push& push,
+                const std::vector<std::unique_ptr<PayloadReader>>& readers);
+  void ApplyClocks();
+  void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
+  // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.
+  void Settle(Outbox* out);
+  double LearningRate(uint64_t clock) const;
+  float ContributionScale(size_t contributors) const;
+
+  // Pulls (shard_core_pull.cc).
+  void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
+  bool Allowed(uint64_t pull_clock) const;
+  void Reply(const WaitingPull& pull, Outbox* out);
+  Bytes EncodeWeights(SliceState& slice, CodecId* codec);
+
+  // Checkpoints and worker state (shard_core_cut.cc).
+  void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
+  void OnLoadState(PeerId from, const Message& message, Outbox* out);
+  // True when the cut was completed and later pushes may go on.
+  bool ProgressCut();
+  bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock; }
+
+  Member* Find(const DataHeader& header, PeerId from, Outbox* out);
+  void Refuse(PeerId to, const DataHeader& about, Refusal::Reason reason, const std::string& detail,
+              uint64_t next_seq, Outbox* out);
+  void Acknowledge(PeerId to, const DataHeader& about, uint64_t next_seq, Outbox* out) const;
+  DataHeader ReplyHeader(const DataHeader& about) const;
+  std::optional<uint32_t> Local(uint32_t slice) const;
+
+  // Constant after construction.
+  const ShardOptions options_;
+  const bool synchronous_;
+  const bool unbounded_;
+  const CodecTable codecs_;
+  std::unique_ptr<Encoder> pull_encoder_;  // null: weights travel as they are
+  CodecId pull_codec_ = CODEC_NONE;
+
+  // Constant after Install.
+  std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
+  std::vector<SliceState> slices_;
+  std::vector<int64_t> local_;  // slice id -> index in slices_, or -1
+
+  HyperParameters hyper_;
+  std::map<uint32_t, Member> members_;
+  std::map<uint64_t, Segment> segments_;  // by first clock
+  uint64_t completed_ = 0;                // staleness 0: clocks applied
+  // staleness 0: absorbed and not yet applied, by clock and worker.
+  std::map<uint64_t, std::map<uint32_t, std::vector<Message>>> gathered_;
+  size_t gathered_bytes_ = 0;
+  std::deque<HeldPush> held_;             // back until the cut is complete
+  size_t held_bytes_ = 0;
+  std::deque<WaitingPull> waiting_;
+  std::optional<Cut> cut_;
+  std::deque<ShardCut> finished_;
+  ShardStats stats_;
+};
+
+}  // namespace psgd

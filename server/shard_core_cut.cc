@@ -1,0 +1,84 @@
+// The part of ShardCore that takes consistent cuts, and keeps the workers' own state in them.
+#include "absl/strings/str_cat.h"
+#include "server/shard_core.h"
+
+namespace psgd {
+
+void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out) {
+  const DataHeader& header = message.header;
+  const SaveState& save = header.save_state();
+  if (save.seq() < member.next_seq) {
+    ++stats_.duplicates;
+    Acknowledge(from, header, member.next_seq, out);
+    return;
+  }
+  if (save.seq() > member.next_seq) {
+    Refuse(from, header, Refusal::OUT_OF_ORDER,
+           absl::StrCat("state ", save.seq(), " came before ", member.next_seq), member.next_seq,
+           out);
+    return;
+  }
+  ++member.next_seq;
+  bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
+  for (int i = 0; sound && i < save.slices_size(); ++i) {
+    const auto local = Local(save.slices(i));
+    sound = local && message.payloads[i].size() == slices_[*local].weights.read().size_bytes();
+  }
+  if (!sound) {
+    Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices", member.next_seq,
+           out);
+  } else {
+    Acknowledge(from, header, member.next_seq, out);
+  }
+  if (!cut_ || cut_->id != save.checkpoint() || !cut_->saved.count(header.worker())) return;
+  for (int i = 0; sound && i < save.slices_size(); ++i) {
+    cut_->snapshot.residuals[header.worker()].emplace_back(save.slices(i), message.payloads[i]);
+  }
+  if (save.last()) cut_->saved[header.worker()] = true;
+}
+
+bool ShardCore::ProgressCut() {
+  if (!cut_) return false;
+  for (const auto& [worker, saved] : cut_->saved) {
+    if (!saved) return false;
+  }
+  if (synchronous_ ? completed_ < cut_->clock : false) return false;
+  for (const auto& [worker, member] : members_) {
+    if (member.running && member.clock < cut_->clock) return false;
+  }
+  for (const SliceState& slice : slices_) cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
+  for (const auto& [worker, member] : members_) {
+    WorkerMark& mark = cut_->snapshot.workers[worker];
+    mark.set_incarnation(member.incarnation);
+    mark.set_next_seq(member.next_seq);
+    mark.set_clock(member.clock);
+  }
+  finished_.push_back({cut_->id, std::move(cut_->snapshot)});
+  cut_.reset();
+  return true;
+}
+
+void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
+  const DataHeader& header = message.header;
+  Message reply{ReplyHeader(header), {}};
+  reply.header.mutable_state_reply()->set_request(header.load_state().request());
+  size_t bytes = 0;
+  for (const SliceState& slice : slices_) {
+    auto found = slice.resumed_residuals.find(header.worker());
+    if (found == slice.resumed_residuals.end()) continue;
+    const Bytes& residual = found->second;
+    if (bytes > 0 && bytes + residual.size() > options_.reply_bytes) {
+      out->push_back({from, reply});
+      reply.header.mutable_state_reply()->clear_slices();
+      reply.payloads.clear();
+      bytes = 0;
+    }
+    bytes += residual.size();
+    reply.header.mutable_state_reply()->add_slices(slice.id);
+    reply.payloads.push_back(residual);
+  }
+  reply.header.mutable_state_reply()->set_last(true);
+  out->push_back({from, std::move(reply)});
+}
+
+}  // namespace psgd

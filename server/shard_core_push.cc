@@ -1,0 +1,262 @@
+// The part of ShardCore that absorbs pushes.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "server/schedule.h"
+#include "server/shard_core.h"
+
+namespace psgd {
+
+absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t payloads) const {
+  if (static_cast<size_t>(push.parts_size()) != payloads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(push.parts_size(), " parts but ", payloads, " payloads"));
+  }
+  if (!member.running) {
+    return absl::InvalidArgumentError("the worker is in no segment yet");
+  }
+  if (push.clock() != member.arrived_clock + 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a push for clock ", push.clock(), " where ",
+                                                   member.arrived_clock + 1, " is due"));
+  }
+  std::vector<bool> seen(slices_.size());
+  for (const PushPart& part : push.parts()) {
+    const auto local = Local(part.slice());
+    if (!local) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " is not on shard ", options_.shard));
+    }
+    if (seen[*local] || member.slice_clock[*local] == push.clock()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " twice in clock ", push.clock()));
+    }
+    seen[*local] = true;
+    if (part.base_version() > slices_[*local].version) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " has no version ", part.base_version(), " yet"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenParts(
+    const CodecTable& codecs, const Push& push, const std::vector<Bytes>& payloads,
+    const std::vector<SliceState>& slices, const std::vector<int64_t>& local) {
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  readers.reserve(push.parts_size());
+  for (int i = 0; i < push.parts_size(); ++i) {
+    const PushPart& part = push.parts(i);
+    const Codec* codec = codecs.Find(part.codec());
+    if (codec == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown codec ", part.codec()));
+    }
+    auto reader = codec->Open(payloads[i].span(), slices[local[part.slice()]].shape);
+    if (!reader.ok()) {
+      return Annotate(reader.status(), absl::StrCat("slice ", part.slice(), ", codec ",
+                                                    std::string(codec->name())));
+    }
+    readers.push_back(*std::move(reader));
+  }
+  return readers;
+}
+
+void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
+  const DataHeader& header = message.header;
+  const Push& push = header.push();
+  if (push.seq() < member.next_seq) {
+    ++stats_.duplicates;
+    Acknowledge(from, header, member.next_seq, out);
+    return;
+  }
+  if (push.seq() > member.next_seq) {
+    Refuse(from, header, Refusal::OUT_OF_ORDER,
+           absl::StrCat("push ", push.seq(), " came before ", member.next_seq), member.next_seq,
+           out);
+    return;
+  }
+  const size_t bytes = message.PayloadBytes();
+  if (held_bytes_ + gathered_bytes_ + bytes > options_.held_bytes) {
+    Refuse(from, header, Refusal::OVERLOADED,
+           absl::StrCat("the shard holds ", held_bytes_ + gathered_bytes_,
+                        " bytes of pushes that wait for slower workers"),
+           member.next_seq, out);
+    return;
+  }
+  ++member.next_seq;
+  absl::Status bad = CheckPush(member, push, message.payloads.size());
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  if (bad.ok()) {
+    auto opened = OpenParts(codecs_, push, message.payloads, slices_, local_);
+    if (opened.ok()) {
+      readers = *std::move(opened);
+    } else {
+      bad = opened.status();
+    }
+  }
+  const bool due = member.running && push.clock() == member.arrived_clock + 1;
+  if (due && push.end_of_clock()) member.arrived_clock = push.clock();
+  if (!bad.ok()) {
+    const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
+    Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
+           std::string(bad.message()), member.next_seq, out);
+    if (!due) return;
+    message.payloads.clear();
+    message.header.mutable_push()->clear_parts();
+    readers.clear();
+  } else {
+    ++stats_.pushes;
+    for (const PushPart& part : push.parts()) {
+      member.slice_clock[*Local(part.slice())] = push.clock();
+      stats_.push_staleness.Add(slices_[*Local(part.slice())].version - part.base_version());
+    }
+    Acknowledge(from, header, member.next_seq, out);
+  }
+
+  if (synchronous_) {
+    gathered_bytes_ += message.PayloadBytes();
+    gathered_[push.clock()][header.worker()].push_back(std::move(message));
+  } else if (HoldsBack(push.clock())) {
+    held_bytes_ += message.PayloadBytes();
+    const uint64_t clock = push.clock();
+    held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
+  } else {
+    ApplyNow(member, message.header.push(), readers);
+  }
+}
+
+float ShardCore::ContributionScale(size_t contributors) const {
+  if (options_.config.consistency().reduction() == ConsistencyConfig::SUM) return 1.0f;
+  return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
+}
+
+double ShardCore::LearningRate(uint64_t clock) const {
+  const uint64_t step = clock - 1;
+  double epoch = 0, epochs_per_clock = 0;
+  auto it = segments_.upper_bound(step);
+  if (it != segments_.begin()) {
+    const Segment& segment = std::prev(it)->second;
+    epochs_per_clock = segment.epochs_per_clock();
+    epoch = segment.epoch_at_start() +
+            static_cast<double>(step - segment.first_clock()) * epochs_per_clock;
+  }
+  return hyper_.learning_rate() *
+         ScheduleFactor(options_.config.schedule(),
+                        {.epoch = epoch,
+                         .step = step,
+                         .epochs_per_step = epochs_per_clock,
+                         .total_epochs = static_cast<double>(options_.config.train().epochs())});
+}
+
+void ShardCore::ApplyNow(Member& member, const Push& push,
+                         const std::vector<std::unique_ptr<PayloadReader>>& readers) {
+  const double rate = readers.empty() ? 0 : LearningRate(push.clock());
+  const auto running = static_cast<size_t>(
+      std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
+  for (size_t i = 0; i < readers.size(); ++i) {
+    const uint32_t local = *Local(push.parts(static_cast<int>(i)).slice());
+    SliceState& slice = slices_[local];
+    Contribution contribution;
+    contribution.reader = readers[i].get();
+    contribution.scale = ContributionScale(running);
+    contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
+    if (local < member.pulled.size()) contribution.pulled = member.pulled[local];
+    updater_->Apply(slice, {&contribution, 1}, rate);
+  }
+  if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
+}
+
+void ShardCore::ApplyClocks() {
+  while (true) {
+    const uint64_t clock = completed_ + 1;
+    if (HoldsBack(clock)) return;
+    bool expected = false;
+    uint64_t next_start = UINT64_MAX;
+    for (const auto& [worker, member] : members_) {
+      if (!member.running) continue;
+      next_start = std::min(next_start, member.first_clock);
+      if (member.first_clock >= clock) continue;
+      expected = true;
+      if (member.arrived_clock < clock) return;
+    }
+    auto gathered = gathered_.find(clock);
+    if (gathered == gathered_.end()) {
+      // Nobody will fill this clock: go on where the workers that are here began.
+      if (!expected && next_start != UINT64_MAX && next_start > completed_) {
+        completed_ = next_start;
+        continue;
+      }
+      if (!expected) return;
+    } else {
+      ApplyGathered(clock, gathered->second);
+      gathered_.erase(gathered);
+    }
+    completed_ = clock;
+    for (auto& [worker, member] : members_) {
+      if (member.running && member.first_clock < clock) member.clock = clock;
+    }
+  }
+}
+
+void ShardCore::ApplyGathered(uint64_t clock,
+                              const std::map<uint32_t, std::vector<Message>>& by_worker) {
+  // Opened once already when they came in, so opening them again cannot fail.
+  std::vector<std::vector<Contribution>> contributions(slices_.size());
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  for (const auto& [worker, messages] : by_worker) {
+    for (const Message& message : messages) {
+      const Push& push = message.header.push();
+      auto opened = OpenParts(codecs_, push, message.payloads, slices_, local_);
+      if (!opened.ok()) continue;
+      for (int i = 0; i < push.parts_size(); ++i) {
+        Contribution& contribution = contributions[*Local(push.parts(i).slice())].emplace_back();
+        contribution.reader = (*opened)[i].get();
+        readers.push_back(std::move((*opened)[i]));
+      }
+      gathered_bytes_ -= message.PayloadBytes();
+    }
+  }
+  const double rate = LearningRate(clock);
+  for (size_t local = 0; local < slices_.size(); ++local) {
+    auto& parts = contributions[local];
+    if (parts.empty()) continue;
+    for (Contribution& part : parts) part.scale = ContributionScale(parts.size());
+    updater_->Apply(slices_[local], parts, rate);
+  }
+}
+
+void ShardCore::Settle(Outbox* out) {
+  if (synchronous_) ApplyClocks();
+  while (ProgressCut()) {
+    if (synchronous_) {
+      ApplyClocks();
+      continue;
+    }
+    std::deque<HeldPush> held;
+    held.swap(held_);
+    held_bytes_ = 0;
+    for (HeldPush& entry : held) {
+      auto opened = OpenParts(codecs_, entry.message.header.push(), entry.message.payloads, slices_,
+                              local_);
+      auto member = members_.find(entry.worker);
+      if (!opened.ok() || member == members_.end()) continue;
+      if (member->second.incarnation == entry.incarnation) {
+        ApplyNow(member->second, entry.message.header.push(), *opened);
+      } else {
+        // Acknowledged before its worker was replaced: it counts, but moves nobody's clock.
+        Member gone;
+        ApplyNow(gone, entry.message.header.push(), *opened);
+      }
+    }
+  }
+  for (size_t i = 0; i < waiting_.size();) {
+    if (!Allowed(waiting_[i].clock)) {
+      ++i;
+      continue;
+    }
+    Reply(waiting_[i], out);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,176 @@
+#include "server/slice_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "proto/initialize.h"
+#include "server/placement.h"
+
+namespace psgd {
+namespace {
+
+// Enough for the copies that one pull or checkpoint makes necessary.
+constexpr size_t kPoolBytes = 256u << 20;
+
+void Fill(CowArray& array, const Bytes& values) {
+  std::memcpy(array.Writable().data(), values.data(), values.size());
+}
+
+}  // namespace
+
+SliceUpdater::SliceUpdater(const Config& config)
+    : consistency_(config.consistency()),
+      weight_decay_(config.optimizer().has_adamw() ? config.optimizer().adamw().weight_decay() : 0),
+      optimizer_(MakeOptimizer(config.optimizer())),
+      pool_(kPoolBytes) {}
+
+absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec,
+                                              const ModelSpec& model, uint64_t seed,
+                                              const LoadedCheckpoint* checkpoint) {
+  const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
+  SliceState slice;
+  slice.id = id;
+  slice.spec = spec;
+  slice.parameter = parameter.name();
+  slice.role = parameter.role();
+  slice.decays = parameter.decay();
+  slice.shape.elements = spec.count();
+  slice.shape.offset = spec.offset();
+  slice.shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
+  slice.shape.tensor_columns = ElementsOf(parameter) / slice.shape.tensor_rows;
+  slice.weights = CowArray(&pool_, spec.count());
+  if (slice.role == ParameterSpec::TRAINED) {
+    for (int i = 0; i < optimizer_->state_arrays(); ++i) {
+      slice.states.emplace_back(&pool_, spec.count());
+    }
+  }
+  if (checkpoint == nullptr) {
+    FillInitial(parameter, seed, spec.parameter(), spec.offset(), slice.weights.Writable());
+    return slice;
+  }
+  PSGD_ASSIGN_OR_RETURN(SliceContents saved,
+                        checkpoint->Extract(parameter.name(), spec.offset(), spec.count()));
+  Fill(slice.weights, saved.weights);
+  for (size_t i = 0; i < slice.states.size(); ++i) {
+    const absl::string_view name = optimizer_->state_name(static_cast<int>(i));
+    auto state = std::find_if(saved.states.begin(), saved.states.end(),
+                              [&](const auto& entry) { return entry.first == name; });
+    if (state == saved.states.end()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the checkpoint has no ", std::string(name), " for ", parameter.name(),
+          "; it was taken with another optimizer: resume with the optimizer it was taken with"));
+    }
+    Fill(slice.states[i], state->second);
+  }
+  slice.version = saved.version;
+  slice.steps = saved.steps;
+  slice.resumed_residuals = std::move(saved.residuals);
+  return slice;
+}
+
+float SliceUpdater::ScaleOf(const Contribution& contribution) const {
+  if (consistency_.compensation() != ConsistencyConfig::SCALE) return contribution.scale;
+  return contribution.scale / static_cast<float>(1 + contribution.staleness);
+}
+
+const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
+                                  std::span<const float> weights, size_t begin, size_t size) {
+  const bool delay = consistency_.compensation() == ConsistencyConfig::DELAY;
+  if (contributions.size() == 1 && !delay && ScaleOf(contributions[0]) == 1.0f) {
+    const auto direct = contributions[0].reader->Direct();
+    if (!direct.empty()) return direct.data() + begin;
+  }
+  const std::span<float> block(block_, size);
+  std::fill(block.begin(), block.end(), 0.0f);
+  for (const Contribution& contribution : contributions) {
+    if (delay && contribution.pulled.size() == weights.size_bytes()) {
+      // The correction is quadratic in the worker's own gradient: scale afterwards.
+      contribution.reader->AddBlock(1.0f, block);
+      const auto* then = reinterpret_cast<const float*>(contribution.pulled.data());
+      CompensateDelay(static_cast<float>(consistency_.delay_lambda()),
+                      weights.subspan(begin, size), {then + begin, size}, block);
+      const float scale = ScaleOf(contribution);
+      for (float& value : block) value *= scale;
+    } else {
+      contribution.reader->AddBlock(ScaleOf(contribution), block);
+    }
+  }
+  return block_;
+}
+
+bool SliceUpdater::ApplySparse(SliceState& slice, const Contribution& contribution,
+                               const OptimizerStep& step) {
+  if (!contribution.reader->sparse() || !optimizer_->sparse() ||
+      slice.role != ParameterSpec::TRAINED ||
+      consistency_.compensation() == ConsistencyConfig::DELAY) {
+    return false;
+  }
+  SparseUpdate update;
+  update.scale = ScaleOf(contribution);
+  update.weights = slice.weights.Writable().data();
+  for (size_t i = 0; i < slice.states.size(); ++i) {
+    update.states[i] = slice.states[i].Writable().data();
+  }
+  uint32_t indices[kBlock];
+  while (const size_t count = contribution.reader->NextEntries(indices, block_)) {
+    update.indices = {indices, count};
+    update.values = {block_, count};
+    optimizer_->ApplySparse(step, update);
+  }
+  return true;
+}
+
+void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contributions,
+                         double learning_rate) {
+  slice.version += contributions.size();
+  ++slice.steps;
+  OptimizerStep step;
+  step.learning_rate = learning_rate;
+  step.weight_decay = slice.decays ? weight_decay_ : 0;
+  step.step = slice.steps;
+  if (contributions.size() == 1 && ApplySparse(slice, contributions[0], step)) return;
+
+  const size_t elements = slice.weights.size();
+  CowArray::Update weights = slice.weights.BeginUpdate();
+  std::vector<CowArray::Update> states;
+  for (CowArray& state : slice.states) states.push_back(state.BeginUpdate());
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const size_t size = std::min(kBlock, elements - begin);
+    const float* gradient =
+        Gather(contributions, {weights.in(), elements}, begin, size);
+    if (slice.role == ParameterSpec::STATISTIC) {
+      AddDelta({gradient, size}, weights.in() + begin, weights.out() + begin);
+      continue;
+    }
+    OptimizerBlock block;
+    block.size = size;
+    block.gradient = gradient;
+    block.weights_in = weights.in() + begin;
+    block.weights_out = weights.out() + begin;
+    for (size_t i = 0; i < states.size(); ++i) {
+      block.state_in[i] = states[i].in() + begin;
+      block.state_out[i] = states[i].out() + begin;
+    }
+    optimizer_->ApplyBlock(step, block);
+  }
+  weights.Commit();
+  for (CowArray::Update& state : states) state.Commit();
+}
+
+SliceSnapshot SliceUpdater::Snapshot(const SliceState& slice) const {
+  SliceSnapshot snapshot;
+  snapshot.id = slice.id;
+  snapshot.spec = slice.spec;
+  snapshot.parameter = slice.parameter;
+  snapshot.version = slice.version;
+  snapshot.steps = slice.steps;
+  snapshot.weights = slice.weights.Share();
+  for (size_t i = 0; i < slice.states.size(); ++i) {
+    snapshot.states.emplace_back(std::string(optimizer_->state_name(static_cast<int>(i))),
+                                 slice.states[i].Share());
+  }
+  return snapshot;
+}
+
+}  // namespace psgd

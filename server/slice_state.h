@@ -1,0 +1,80 @@
+// One slice on its shard, and the loop that turns payloads into new weights.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "server/checkpoint_store.h"
+#include "server/cow_array.h"
+#include "server/loaded_checkpoint.h"
+#include "server/optimizer.h"
+
+namespace psgd {
+
+struct SliceState {
+  uint32_t id = 0;
+  SliceSpec spec;
+  SliceShape shape;
+  std::string parameter;
+  ParameterSpec::Role role = ParameterSpec::TRAINED;
+  bool decays = false;
+  CowArray weights;
+  std::vector<CowArray> states;  // the optimizer's
+  uint64_t version = 0;          // pushes absorbed
+  uint64_t steps = 0;            // updates applied; fewer than pushes when they are summed
+  // The weights in the pull codec, made once a version.
+  Bytes encoded;
+  uint64_t encoded_version = UINT64_MAX;
+  // What the checkpoint that the run resumed from holds for its workers.
+  std::map<uint32_t, Bytes> resumed_residuals;
+};
+
+// One worker's payload for a slice.
+struct Contribution {
+  PayloadReader* reader = nullptr;
+  float scale = 1;
+  uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
+  Bytes pulled;            // the weights it computed with; for delay compensation
+};
+
+// Makes and updates slices. Not thread-safe: one a shard.
+class SliceUpdater {
+ public:
+  explicit SliceUpdater(const Config& config);
+
+  // A slice with its initial weights, or with those of the checkpoint.
+  absl::StatusOr<SliceState> Make(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
+                                  uint64_t seed, const LoadedCheckpoint* checkpoint);
+
+  // One update from the sum of the contributions, in their order. The payloads go through a block
+  // that stays in the first-level cache into the optimizer; no dense gradient is ever made.
+  void Apply(SliceState& slice, std::span<const Contribution> contributions, double learning_rate);
+
+  SliceSnapshot Snapshot(const SliceState& slice) const;
+
+ private:
+  bool ApplySparse(SliceState& slice, const Contribution& contribution, const OptimizerStep& step);
+  // The gradient of the block at `begin`: the payload itself where that is possible.
+  const float* Gather(std::span<const Contribution> contributions, std::span<const float> weights,
+                      size_t begin, size_t size);
+  float ScaleOf(const Contribution& contribution) const;
+
+  static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB
+
+  const ConsistencyConfig consistency_;
+  const double weight_decay_;  // adamw's
+  const std::unique_ptr<Optimizer> optimizer_;
+  BufferPool pool_;
+  alignas(64) float block_[kBlock];
+};
+
+}  // namespace psgd

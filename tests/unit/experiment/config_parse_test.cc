@@ -1,0 +1,285 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "experiment/config_yaml.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Config Parsed(const std::string& text) {
+  absl::StatusOr<Config> config = ParseConfig(text, "c.yaml");
+  EXPECT_TRUE(config.ok()) << text << "\n" << config.status();
+  return config.ok() ? *config : Config();
+}
+
+std::string ErrorOf(const std::string& text) {
+  const absl::StatusOr<Config> config = ParseConfig(text, "c.yaml");
+  EXPECT_FALSE(config.ok()) << text;
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(config.status().message());
+}
+
+TEST(ConfigParse, ReadsEveryKindOfValue) {
+  const Config config = Parsed(R"(
+name: fashion-mnist
+seed: 18446744073709551615
+model: {zoo: mlp, hidden: [256, 128], dropout: .5}
+data:
+  format: Synthetic
+  path: "a folder: with # signs"
+  mean: [0.2860]
+  stddev: [0.3530]
+  augment: {flip: true}
+schedule: {warmup: 1 epoch, multistep: {at: [2.5 epochs, 3epochs]}}
+consistency: {staleness: unbounded, compensation: DELAY}
+compression:
+  push: {topk: {density: 5e-3}}
+  dense_below: 16 KiB
+  rules:
+    - {match: "fc*.weight", push: onebit}
+    - match: conv1.bias
+      push: {none: }
+cluster: {transport: grpc, lease: 2.5s, window: 64MiB}
+durability: {checkpoint: 500 steps}
+)");
+  EXPECT_EQ(config.name(), "fashion-mnist");
+  EXPECT_EQ(config.seed(), 18446744073709551615u);
+  EXPECT_THAT(config.model().hidden(), ElementsAre(256, 128));
+  EXPECT_EQ(config.model().dropout(), 0.5f);
+  EXPECT_EQ(config.data().format(), DataConfig::SYNTHETIC);
+  EXPECT_EQ(config.data().path(), "a folder: with # signs");
+  EXPECT_THAT(config.data().mean(), ElementsAre(0.2860f));
+  EXPECT_TRUE(config.data().augment().flip());
+  EXPECT_EQ(config.schedule().warmup().epochs(), 1);
+  ASSERT_EQ(config.schedule().multistep().at_size(), 2);
+  EXPECT_EQ(config.schedule().multistep().at(0).epochs(), 2.5);
+  EXPECT_EQ(config.schedule().multistep().at(1).epochs(), 3);
+  EXPECT_EQ(config.consistency().staleness(), -1);
+  EXPECT_EQ(config.consistency().compensation(), ConsistencyConfig::DELAY);
+  EXPECT_EQ(config.compression().push().topk().density(), 5e-3);
+  EXPECT_EQ(config.compression().dense_below(), 16384);
+  ASSERT_EQ(config.compression().rules_size(), 2);
+  EXPECT_TRUE(config.compression().rules(0).push().has_onebit());
+  EXPECT_TRUE(config.compression().rules(1).push().has_none());
+  EXPECT_EQ(config.cluster().transport(), ClusterConfig::GRPC);
+  EXPECT_EQ(config.cluster().lease(), 2500);
+  EXPECT_EQ(config.cluster().window(), 64 << 20);
+  EXPECT_EQ(config.durability().checkpoint().steps(), 500);
+}
+
+TEST(ConfigParse, KeepsOnlyWhatTheFileGives) {
+  const Config config = Parsed("train: {epochs: 3}\nseed: null\ndata:\n");
+  EXPECT_FALSE(config.has_seed());
+  EXPECT_FALSE(config.has_cluster());
+  EXPECT_FALSE(config.train().has_max_steps());
+  EXPECT_EQ(config.train().epochs(), 3);
+}
+
+TEST(ConfigParse, EmptyIsAllDefaults) {
+  for (const char* text : {"", "# only a comment\n", "---\n", "{}", "null", "\n\n"}) {
+    EXPECT_EQ(Parsed(text).ByteSizeLong(), 0) << text;
+  }
+}
+
+TEST(ConfigParse, AWordPicksAMemberOfAChoice) {
+  EXPECT_TRUE(Parsed("compression: {push: topk}").compression().push().has_topk());
+  EXPECT_TRUE(Parsed("compression: {push: TopK}").compression().push().has_topk());
+  EXPECT_TRUE(Parsed("optimizer: adamw").optimizer().has_adamw());
+  EXPECT_TRUE(Parsed("schedule: cosine").schedule().has_cosine());
+  EXPECT_TRUE(Parsed("compression: {push: {topk: }}").compression().push().has_topk());
+}
+
+TEST(ConfigParse, AliasesShareWhatTheyName) {
+  const Config config = Parsed(
+      "compression:\n"
+      "  push: &c {topk: {density: 0.5}}\n"
+      "  rules: [{match: a, push: *c}, {match: b, push: *c}]\n");
+  EXPECT_EQ(config.compression().rules(1).push().topk().density(), 0.5);
+}
+
+struct Golden {
+  const char* text;
+  const char* error;
+};
+
+TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
+  const Golden goldens[] = {
+      // Unknown keys.
+      {"name: a\nconsistancy: {}\n",
+       "c.yaml:2:1: unknown key \"consistancy\" in config; did you mean \"consistency\"?"},
+      {"compression:\n  push: {topk: {densty: 1}}\n",
+       "c.yaml:2:17: unknown key \"densty\" in compression.push.topk; did you mean \"density\"?"},
+      {"train: {zzz: 1}",
+       "c.yaml:1:9: unknown key \"zzz\" in train; its keys are epochs, max_steps"},
+      {"compression: {push: {none: {a: 1}}}",
+       "c.yaml:1:29: unknown key \"a\" in compression.push.none; it has none"},
+      {"\"a\\e[31mb\": 1",
+       "c.yaml:1:1: unknown key \"a\\033[31mb\" in config; its keys are name, "
+       "seed, model, data, train, optimizer, schedule, consistency, "
+       "compression, cluster, durability"},
+      // Given twice.
+      {"seed: 1\nname: a\nseed: 2\n",
+       "c.yaml:3:1: duplicate key \"seed\" in config; first given in line 1"},
+      {"compression: {push: {topk: {}, onebit: {}}}",
+       "c.yaml:1:32: compression.push: \"topk\" and \"onebit\" exclude each other; keep one"},
+      // Types.
+      {"data:\n  batch: many\n", "c.yaml:2:10: data.batch: expected a whole number, got \"many\""},
+      {"data: {batch: 12abc}", "c.yaml:1:15: data.batch: expected a whole number, got \"12abc\""},
+      {"data: {batch: 6.5}", "c.yaml:1:15: data.batch: expected a whole number, got \"6.5\""},
+      {"data: {batch: 0x10}", "c.yaml:1:15: data.batch: expected a whole number, got \"0x10\""},
+      {"data: {batch: \"64\"}",
+       "c.yaml:1:15: data.batch: expected a whole number, got the string \"64\""},
+      {"data: {batch: [64]}", "c.yaml:1:15: data.batch: expected a single value, got a list"},
+      {"data: {batch: {a: 1}}", "c.yaml:1:15: data.batch: expected a single value, got a mapping"},
+      {"data: {noise: 1, synthetic: {noise: 1x}}",
+       "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
+       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples"},
+      {"data: {synthetic: {noise: 1x}}",
+       "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
+      {"data: {synthetic: {noise: nan}}",
+       "c.yaml:1:27: data.synthetic.noise: expected a number, got \"nan\""},
+      {"data: {synthetic: {noise: .inf}}",
+       "c.yaml:1:27: data.synthetic.noise: expected a number, got \".inf\""},
+      {"data: {augment: {flip: yes}}",
+       "c.yaml:1:24: data.augment.flip: expected true or false, got \"yes\""},
+      {"data: {augment: {flip: 'true'}}",
+       "c.yaml:1:24: data.augment.flip: expected true or false, got the string \"true\""},
+      {"model: {hidden: 5}", "c.yaml:1:17: model.hidden: expected a list, as [a, b], got \"5\""},
+      {"model: {hidden: [1, ~]}",
+       "c.yaml:1:21: model.hidden[1]: expected a single value, got nothing"},
+      {"model: lenet5",
+       "c.yaml:1:8: model: expected a mapping with keys of zoo, hidden, dropout, got \"lenet5\""},
+      {"train: [1]",
+       "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
+      {"{[a]: 1}", "c.yaml:1:2: a key must be a word, got a list"},
+      {"data: {? {a: b} : 1}", "c.yaml:1:10: data: a key must be a word, got a mapping"},
+      {"model: {zoo: [a]}", "c.yaml:1:14: model.zoo: expected a single value, got a list"},
+      {"data: {path: \"a\\0b\"}",
+       "c.yaml:1:14: data.path: a line end, control character or malformed UTF-8 in it"},
+      {"name: a b",
+       "c.yaml:1:7: name: expected 1 to 64 letters, digits, '.', '_' or '-', got \"a b\""},
+      {"name: ../x",
+       "c.yaml:1:7: name: expected 1 to 64 letters, digits, '.', '_' or '-', got \"../x\""},
+      // Choices.
+      {"cluster: {transport: zqm}",
+       "c.yaml:1:22: cluster.transport: \"zqm\" is not one of zmq, ipc, grpc; did you mean "
+       "\"zmq\"?"},
+      {"cluster: {transport: carrier-pigeon}",
+       "c.yaml:1:22: cluster.transport: \"carrier-pigeon\" is not one of zmq, ipc, grpc"},
+      {"compression: {push: topkk}",
+       "c.yaml:1:21: compression.push: \"topkk\" is not one of none, fp16, topk, onebit, ternary; "
+       "did you mean \"topk\"?"},
+      // Ranges.
+      {"data: {batch: 0}",
+       "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},
+      {"data: {batch: 99999999999}",
+       "c.yaml:1:15: data.batch: 99999999999 is out of range: must be between 1 and 1048576"},
+      {"train: {epochs: 0}", "c.yaml:1:17: train.epochs: 0 is out of range: must be at least 1"},
+      {"train: {epochs: 2147483648}",
+       "c.yaml:1:17: train.epochs: 2147483648 is out of range: must be at most 2147483647"},
+      {"seed: -1", "c.yaml:1:7: seed: -1 is out of range: must be at least 0"},
+      {"seed: 18446744073709551616",
+       "c.yaml:1:7: seed: 18446744073709551616 is out of range: must be at most "
+       "18446744073709551615"},
+      {"consistency: {staleness: -2}",
+       "c.yaml:1:26: consistency.staleness: -2 is out of range: must be at least 0, or "
+       "\"unbounded\""},
+      {"consistency: {staleness: unbound}",
+       "c.yaml:1:26: consistency.staleness: expected a whole number or \"unbounded\", got "
+       "\"unbound\""},
+      {"compression: {push: {topk: {density: 0}}}",
+       "c.yaml:1:38: compression.push.topk.density: 0 is out of range: must be above 0 and at most "
+       "1"},
+      {"model: {dropout: 1}",
+       "c.yaml:1:18: model.dropout: 1 is out of range: must be at least 0 and below 1"},
+      {"model: {dropout: 0.999999999999}",  // 1 as a float
+       "c.yaml:1:18: model.dropout: 0.999999999999 is out of range: must be at least 0 and below "
+       "1"},
+      {"optimizer: {sgd: {learning_rate: 1e999}}",
+       "c.yaml:1:34: optimizer.sgd.learning_rate: 1e999 is too large for this key"},
+      {"model: {hidden: [8, 0]}",
+       "c.yaml:1:21: model.hidden[1]: 0 is out of range: must be at least 1"},
+      // Units.
+      {"cluster: {lease: 10}",
+       "c.yaml:1:18: cluster.lease: \"10\" has no unit; write it as 100ms, 2s, 5min or 1h"},
+      {"cluster: {lease: 10ms}",
+       "c.yaml:1:18: cluster.lease: 10ms is out of range: must be at least 200ms"},
+      {"cluster: {window: 4 bananas}",
+       "c.yaml:1:19: cluster.window: \"4 bananas\" has an unknown unit; write it as 4MiB, 64KiB or "
+       "512"},
+      {"cluster: {slice: 8MiB}",
+       "c.yaml:1:18: cluster.slice: 8MiB is out of range: must be between 0 and 4MiB"},
+      {"cluster: {window: 99999999999GiB}",
+       "c.yaml:1:19: cluster.window: \"99999999999GiB\" is too large"},
+      {"durability: {checkpoint: 2}",
+       "c.yaml:1:26: durability.checkpoint: expected a length such as 2 epochs or 500 steps, got "
+       "\"2\""},
+      {"durability: {checkpoint: 2 weeks}",
+       "c.yaml:1:26: durability.checkpoint: expected a length such as 2 epochs or 500 steps, got "
+       "\"2 weeks\""},
+      {"durability: {checkpoint: 1.5 steps}",
+       "c.yaml:1:26: durability.checkpoint: expected a whole number, got \"1.5\""},
+      {"durability: {checkpoint: -1 epochs}",
+       "c.yaml:1:26: durability.checkpoint: -1 is out of range: must be at least 0"},
+      {"durability: {checkpoint: {epochs: 1}}",
+       "c.yaml:1:26: durability.checkpoint: expected a single value, got a mapping"},
+      // YAML itself.
+      {"train: {epochs: 1", "c.yaml:1:18: not valid YAML: end of map flow not found"},
+      {"train:\n\tepochs: 1\n",
+       "c.yaml:2:1: not valid YAML: illegal tab when looking for indentation"},
+      {"seed: *nothing", "c.yaml:1:7: not valid YAML: the referenced anchor is not defined"},
+      {"seed: 1\n---\nseed: 2\n",
+       "c.yaml:2:1: a second YAML document starts here; keep one, or look for a stray bracket or "
+       "\"---\" before this line"},
+      {"seed: !!int 1", "c.yaml:1:7: YAML tags are not used here; leave out tag:yaml.org,2002:int"},
+      {"- a\n- b\n",
+       "c.yaml:1:1: expected a mapping with keys of name, seed, model, data, train, optimizer, "
+       "schedule, consistency, compression, cluster, durability, got a list"},
+      {"data: &d {augment: *d}", "c.yaml:1:20: an alias to what contains it"},
+      // Columns count characters, not bytes.
+      {"{name: \"\xC3\xA9\xC3\xA9\", x: 1}",
+       "c.yaml:1:8: name: expected 1 to 64 letters, digits, '.', '_' or '-', got "
+       "\"\xC3\xA9\xC3\xA9\""},
+      {"data: {path: \"\xC3\xA9\xC3\xA9\", batches: 1}",
+       "c.yaml:1:20: unknown key \"batches\" in data; did you mean \"batch\"?"},
+      {"name: a\nmodel: {zoo: \"\xFF\"}",
+       "c.yaml:2:15: byte 0xff does not belong in UTF-8 text; is this a YAML file?"},
+  };
+  for (const Golden& golden : goldens) EXPECT_EQ(ErrorOf(golden.text), golden.error) << golden.text;
+}
+
+TEST(ConfigParse, LongTextsAreCutInErrors) {
+  EXPECT_EQ(ErrorOf(std::string(100000, 'x') + ": 1").size() < 300, true);
+  EXPECT_THAT(ErrorOf("seed: " + std::string(100000, 'x')), HasSubstr("xxx...\""));
+}
+
+TEST(ConfigLoad, MissingFile) {
+  const absl::Status status = LoadConfig("/no/such/config.yaml").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(),
+            "config: cannot open /no/such/config.yaml: No such file or directory; check the "
+            "spelling and the folder it is relative to");
+}
+
+TEST(ConfigLoad, NotAFile) {
+  EXPECT_THAT(std::string(LoadConfig("/tmp").status().message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(LoadConfig("/dev/zero").status().message()),
+              HasSubstr("/dev/zero is larger than 1048576 bytes; is it the right file?"));
+}
+
+TEST(ConfigLoad, ErrorsBeginWithThePath) {
+  const std::string path = testing::TempDir() + "/config_load_test.yaml";
+  std::ofstream(path) << "\nseeed: 1\n";
+  EXPECT_EQ(LoadConfig(path).status().message(),
+            path + ":2:1: unknown key \"seeed\" in config; did you mean \"seed\"?");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "experiment/config_yaml.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kSound[] = "model: {zoo: mlp}\ndata: {format: synthetic}\n";
+
+Config Sound() { return *ParseConfig(kSound, "sound"); }
+
+absl::Status AfterSets(const std::vector<std::string>& sets) {
+  Config config = Sound();
+  for (const std::string& set : sets) {
+    const absl::Status status = ApplySet(set, &config);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  const absl::Status status = ValidateConfig(config);
+  EXPECT_EQ(ValidateConfig(ResolveDefaults(config)), status) << "defaults made a difference";
+  return status;
+}
+
+TEST(ConfigValidate, AcceptsASoundConfig) { EXPECT_TRUE(AfterSets({}).ok()); }
+
+TEST(ConfigValidate, CrossChecks) {
+  const struct {
+    std::vector<std::string> sets;
+    const char* error;
+  } cases[] = {
+      {{"model.zoo="}, "model.zoo is missing: say which network to train, as model: {zoo: lenet5}"},
+      {{"data.format=idx"},
+       "data.path is missing: format idx needs the folder of the idx files; or say data.format: "
+       "synthetic, which needs none"},
+      {{"data.mean=[0.5]"},
+       "data.mean has 1 and data.stddev 0 values: give one of each a channel, or neither"},
+      {{"data.synthetic.shape=[8,8]"},
+       "data.synthetic.shape has 2 numbers: give channels, height and width, as [1, 28, 28]"},
+      {{"data.batch=5000"},
+       "data.synthetic.train_samples is 4096, less than one data.batch of 5000: take more samples "
+       "or smaller batches"},
+      {{"data.train_samples=10"},
+       "data.train_samples is 10, less than one data.batch of 64: take more samples or smaller "
+       "batches"},
+      {{"optimizer.sgd.nesterov=true"},
+       "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9"},
+      {{"schedule=step"},
+       "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs"},
+      {{"schedule={step: {every: 0 epochs}}"},
+       "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs"},
+      {{"schedule=multistep"},
+       "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]"},
+      {{"schedule={multistep: {at: [2 epochs, 1 epoch]}}"},
+       "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps"},
+      {{"schedule={multistep: {at: [2 epochs, 2 epochs]}}"},
+       "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps"},
+      {{"schedule={multistep: {at: [2 epochs, 500 steps]}}"},
+       "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps"},
+      {{"consistency.compensation=scale"},
+       "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
+       "consistency.staleness above 0, or consistency.compensation to none"},
+      {{"compression.rules=[{push: topk}]"},
+       "compression.rules[0].match is missing: say which parameters, as fc*.weight"},
+      {{"compression.rules=[{match: a}]"},
+       "compression.rules[0].push is missing: say which codec, as none"},
+      {{"cluster.lease=1min"},
+       "cluster.lease must be shorter than cluster.deadline: else one worker that is gone makes "
+       "the others give up before it is counted out"},
+      {{"cluster.resend=1min"},
+       "cluster.resend must be shorter than cluster.deadline: else nothing is ever sent again"},
+      {{"durability.checkpoint=0 steps"},
+       "durability.checkpoint is zero: say how often, as 1 epoch, or null for at the end alone"},
+  };
+  for (const auto& test : cases) {
+    const absl::Status status = AfterSets(test.sets);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.error;
+    EXPECT_EQ(status.message(), std::string("config: ") + test.error);
+  }
+}
+
+TEST(ConfigValidate, NearMissesAreFine) {
+  EXPECT_TRUE(AfterSets({"optimizer.sgd.nesterov=true", "optimizer.sgd.momentum=0.9"}).ok());
+  EXPECT_TRUE(AfterSets({"consistency.compensation=delay", "consistency.staleness=1"}).ok());
+  EXPECT_TRUE(
+      AfterSets({"consistency.compensation=delay", "consistency.staleness=unbounded"}).ok());
+  EXPECT_TRUE(AfterSets({"schedule={multistep: {at: [5 steps, 6 steps]}}"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.rules=[{match: a, push: }]"}).ok());
+  EXPECT_TRUE(AfterSets({"data.format=idx", "data.path=/x", "data.batch=5000"}).ok());
+}
+
+TEST(ConfigValidate, NamesEveryProblem) {
+  EXPECT_EQ(ValidateConfig(Config()).message(),
+            "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5}\n"
+            "config: data.path is missing: format idx needs the folder of the idx files; or say "
+            "data.format: synthetic, which needs none");
+}
+
+TEST(ConfigValidate, HoldsValuesThatNoFileGaveToTheSchema) {
+  Config config = Sound();
+  config.mutable_data()->set_batch(0);
+  config.mutable_model()->add_hidden(4);
+  config.mutable_model()->add_hidden(-4);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(
+      std::numeric_limits<double>::quiet_NaN());
+  config.set_name("../../etc");
+  const std::string message(ValidateConfig(config).message());
+  EXPECT_THAT(message, HasSubstr("data.batch: 0 is out of range: must be between 1 and 1048576"));
+  EXPECT_THAT(message, HasSubstr("model.hidden[1]: -4 is out of range: must be at least 1"));
+  EXPECT_THAT(message, HasSubstr("learning_rate: expected a number, got \"nan\""));
+  EXPECT_THAT(message, HasSubstr("name: expected 1 to 64 letters"));
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,131 @@
+#include "experiment/run_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class RunDirTest : public testing::Test {
+ protected:
+  RunDirTest() {
+    root_ = testing::TempDir() + "/run_dir_test";
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~RunDirTest() override { fs::remove_all(root_); }
+
+  RunDirOptions Options() {
+    RunDirOptions options;
+    options.root = root_ + "/runs";
+    options.name = "mnist";
+    options.now = 1700000000;
+    options.config_yaml = "name: mnist\n";
+    return options;
+  }
+  RunDirOptions At(const std::string& path) {
+    RunDirOptions options = Options();
+    options.path = path;
+    return options;
+  }
+  std::string ErrorOf(const RunDirOptions& options) {
+    const absl::Status status = RunDir::Create(options).status();
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  }
+  static std::string Read(const std::string& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  std::string root_;
+};
+
+TEST_F(RunDirTest, DefaultIsNamedForTheRunAndTheTime) {
+  const absl::StatusOr<RunDir> run = RunDir::Create(Options());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->path(), MatchesRegex(".*/runs/mnist-[0-9]{8}-[0-9]{6}"));
+  EXPECT_EQ(Read(run->ConfigFile()), "name: mnist\n");
+  EXPECT_EQ(run->MetricsFile(), run->path() + "/metrics.jsonl");
+  EXPECT_EQ(run->WorkerDir(3), run->path() + "/worker-3");
+}
+
+TEST_F(RunDirTest, RunsOfOneSecondDoNotShare) {
+  const absl::StatusOr<RunDir> first = RunDir::Create(Options());
+  const absl::StatusOr<RunDir> second = RunDir::Create(Options());
+  const absl::StatusOr<RunDir> third = RunDir::Create(Options());
+  ASSERT_TRUE(first.ok() && second.ok() && third.ok());
+  EXPECT_EQ(second->path(), first->path() + "-2");
+  EXPECT_EQ(third->path(), first->path() + "-3");
+}
+
+TEST_F(RunDirTest, GivenPath) {
+  const absl::StatusOr<RunDir> run = RunDir::Create(At(root_ + "/a/b/c/"));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->path(), root_ + "/a/b/c");
+  fs::create_directory(root_ + "/empty");
+  EXPECT_TRUE(RunDir::Create(At(root_ + "/empty")).ok());
+}
+
+TEST_F(RunDirTest, RefusesADirectoryWithFiles) {
+  ASSERT_TRUE(RunDir::Create(At(root_ + "/a")).ok());
+  EXPECT_EQ(ErrorOf(At(root_ + "/a")), "the run directory " + root_ +
+                                           "/a is not empty; give another with --run-dir, or "
+                                           "continue its run with --resume " +
+                                           root_ + "/a");
+  fs::create_directory(root_ + "/b");
+  std::ofstream(root_ + "/b/thesis.tex") << "x";
+  EXPECT_EQ(ErrorOf(At(root_ + "/b")), "the run directory " + root_ +
+                                           "/b is not empty; give another with --run-dir, or "
+                                           "empty it");
+  EXPECT_EQ(Read(root_ + "/b/thesis.tex"), "x");
+}
+
+TEST_F(RunDirTest, ResumeNeedsARun) {
+  ASSERT_TRUE(RunDir::Create(At(root_ + "/a")).ok());
+  std::ofstream(root_ + "/a/metrics.jsonl") << "{}\n";
+  RunDirOptions options = At(root_ + "/a");
+  options.resume = true;
+  options.config_yaml = "name: again\n";
+  const absl::StatusOr<RunDir> run = RunDir::Create(options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Read(run->ConfigFile()), "name: again\n");
+  EXPECT_EQ(Read(run->MetricsFile()), "{}\n");
+
+  options.path = root_ + "/none";
+  EXPECT_EQ(ErrorOf(options),
+            "no run to resume: " + root_ + "/none is not a directory; check its spelling");
+  options.path = root_;
+  EXPECT_EQ(ErrorOf(options),
+            "no run to resume: " + root_ + " has no config.yaml; is it a run directory?");
+}
+
+// Root may write nearly everywhere: these places refuse it too.
+TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
+  std::ofstream(root_ + "/file") << "x";
+  EXPECT_EQ(ErrorOf(At(root_ + "/file/run")), "cannot look at the run directory " + root_ +
+                                                  "/file/run: Not a directory; a part of "
+                                                  "the path is a file, not a folder");
+  EXPECT_EQ(ErrorOf(At(root_ + "/file")), "cannot use as the run directory " + root_ +
+                                              "/file: Not a directory; a part of the "
+                                              "path is a file, not a folder");
+  EXPECT_THAT(ErrorOf(At("/proc/psgd-run")), HasSubstr("cannot make the folder /proc/psgd-run: "));
+
+  RunDirOptions options = Options();
+  options.root = root_ + "/file";
+  EXPECT_THAT(ErrorOf(options), HasSubstr("cannot make the folder " + root_ + "/file: "));
+  options.root = "/proc/runs";
+  EXPECT_THAT(ErrorOf(options), HasSubstr("cannot make the folder /proc/runs: "));
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,115 @@
+#include "worker/control_client.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "proto/control.grpc.pb.h"
+
+namespace psgd {
+namespace {
+
+// A single attempt: a server that hangs is asked again.
+constexpr auto kAttempt = std::chrono::seconds(20);
+constexpr auto kFirstPause = std::chrono::milliseconds(50);
+constexpr auto kLongestPause = std::chrono::milliseconds(1000);
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace
+
+struct ControlClient::Impl {
+  std::unique_ptr<Control::Stub> stub;
+};
+
+ControlClient::ControlClient(ControlClientOptions options)
+    : options_(std::move(options)), impl_(std::make_unique<Impl>()) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  impl_->stub = Control::NewStub(
+      grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), arguments));
+}
+
+ControlClient::~ControlClient() = default;
+
+template <typename Request, typename Reply, typename Method>
+absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request) {
+  const Time start = SteadyNow();
+  auto pause = std::chrono::duration_cast<Duration>(kFirstPause);
+  while (true) {
+    grpc::ClientContext context;
+    const Duration left = options_.deadline - (SteadyNow() - start);
+    context.set_deadline(std::chrono::system_clock::now() + std::min<Duration>(left, kAttempt));
+    Reply reply;
+    const grpc::Status status = (impl_->stub.get()->*method)(&context, request, &reply);
+    if (status.ok()) return reply;
+    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (!again) return ToAbsl(status);
+    if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
+    if (SteadyNow() - start + pause > options_.deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          "no psgd server answers at ", options_.server, " (tried for ",
+          static_cast<int64_t>(Seconds(SteadyNow() - start)), " s: ", status.error_message(),
+          "); is ps-server running there, is the port right, and does a firewall let it through?"));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min<Duration>(pause * 2, kLongestPause);
+  }
+}
+
+absl::StatusOr<JoinReply> ControlClient::Join(const JoinRequest& request) {
+  return Call<JoinRequest, JoinReply>(&Control::Stub::Join, request);
+}
+absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& request) {
+  return Call<RegisterRequest, RegisterReply>(&Control::Stub::Register, request);
+}
+absl::StatusOr<NextSegmentReply> ControlClient::NextSegment(const NextSegmentRequest& request) {
+  return Call<NextSegmentRequest, NextSegmentReply>(&Control::Stub::NextSegment, request);
+}
+absl::StatusOr<EvaluatedReply> ControlClient::Evaluated(const EvaluatedRequest& request) {
+  return Call<EvaluatedRequest, EvaluatedReply>(&Control::Stub::Evaluated, request);
+}
+absl::StatusOr<HeartbeatReply> ControlClient::Heartbeat(const HeartbeatRequest& request) {
+  return Call<HeartbeatRequest, HeartbeatReply>(&Control::Stub::Heartbeat, request);
+}
+absl::StatusOr<LeaveReply> ControlClient::Leave(const LeaveRequest& request) {
+  return Call<LeaveRequest, LeaveReply>(&Control::Stub::Leave, request);
+}
+absl::StatusOr<StatusReply> ControlClient::Status(const StatusRequest& request) {
+  return Call<StatusRequest, StatusReply>(&Control::Stub::Status, request);
+}
+absl::StatusOr<CheckpointReply> ControlClient::Checkpoint(const CheckpointRequest& request) {
+  return Call<CheckpointRequest, CheckpointReply>(&Control::Stub::Checkpoint, request);
+}
+absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
+  return Call<DrainRequest, DrainReply>(&Control::Stub::Drain, request);
+}
+absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& request) {
+  return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::SetHyper, request);
+}
+
+absl::Status ControlClient::Weights(
+    const std::function<absl::Status(const WeightsChunk&)>& chunk) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
+  auto reader = impl_->stub->Weights(&context, WeightsRequest());
+  WeightsChunk message;
+  absl::Status failed;
+  while (failed.ok() && reader->Read(&message)) failed = chunk(message);
+  if (!failed.ok()) {
+    context.TryCancel();
+    reader->Finish();
+    return failed;
+  }
+  return Annotate(ToAbsl(reader->Finish()),
+                  absl::StrCat("reading the weights from ", options_.server));
+}
+
+}  // namespace psgd

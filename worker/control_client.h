@@ -1,0 +1,50 @@
+// The worker's (and ps-ctl's) calls to the coordinator. Hides gRPC: only the .cc includes it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+struct ControlClientOptions {
+  std::string server;                        // HOST:PORT
+  Duration deadline = Milliseconds(60000);   // for each call, retries included
+  // Asked between retries: a failure ends the call.
+  std::function<absl::Status()> interrupted;
+};
+
+// Thread-safe. A server that cannot be reached is tried again until the deadline; the error then
+// says which address, since when, and what to check.
+class ControlClient {
+ public:
+  explicit ControlClient(ControlClientOptions options);
+  ~ControlClient();
+
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request);
+  absl::StatusOr<RegisterReply> Register(const RegisterRequest& request);
+  absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request);
+  absl::StatusOr<EvaluatedReply> Evaluated(const EvaluatedRequest& request);
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
+  absl::StatusOr<LeaveReply> Leave(const LeaveRequest& request);
+  absl::StatusOr<StatusReply> Status(const StatusRequest& request);
+  absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request);
+  absl::StatusOr<DrainReply> Drain(const DrainRequest& request);
+  absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
+  // Calls `chunk` for each; its failure ends the stream.
+  absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& chunk);
+
+ private:
+  struct Impl;
+  template <typename Request, typename Reply, typename Method>
+  absl::StatusOr<Reply> Call(Method method, const Request& request);
+
+  const ControlClientOptions options_;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace psgd

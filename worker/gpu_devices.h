@@ -1,0 +1,23 @@
+// The GPUs of this host, and lists of them as people write them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+
+namespace psgd {
+
+// "0-3,5" -> 0 1 2 3 5; a device may be named more than once.
+absl::StatusOr<std::vector<int>> ParseDeviceList(absl::string_view text);
+
+struct GpuDevice {
+  std::string name;
+  size_t memory_bytes = 0;
+};
+
+// UNAVAILABLE, with the reason and what to do, when this host has none that can be used.
+absl::StatusOr<std::vector<GpuDevice>> ListGpus();
+
+}  // namespace psgd

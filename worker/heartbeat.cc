@@ -1,0 +1,87 @@
+#include "worker/heartbeat.h"
+
+#include <algorithm>
+
+namespace psgd {
+namespace {
+constexpr Duration kLongestPeriod = std::chrono::milliseconds(500);
+}  // namespace
+
+Heartbeat::Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease, Log log)
+    : client_(client),
+      key_(key),
+      period_(std::min<Duration>(lease / 4, kLongestPeriod)),
+      log_(std::move(log)),
+      thread_([this] { Run(); }) {}
+
+Heartbeat::~Heartbeat() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    stop_changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Heartbeat::Record(const std::function<void(WorkerReport*)>& add) {
+  std::lock_guard lock(mutex_);
+  add(&report_);
+}
+
+void Heartbeat::SetHyper(const HyperParameters& hyper) {
+  std::lock_guard lock(mutex_);
+  if (hyper.version() > hyper_.version()) hyper_ = hyper;
+}
+
+HyperParameters Heartbeat::hyper() const {
+  std::lock_guard lock(mutex_);
+  return hyper_;
+}
+
+bool Heartbeat::drain() const {
+  std::lock_guard lock(mutex_);
+  return drain_;
+}
+
+absl::Status Heartbeat::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+absl::Status Heartbeat::Flush() { return Send(); }
+
+absl::Status Heartbeat::Send() {
+  std::lock_guard one_at_a_time(sending_);
+  HeartbeatRequest request;
+  *request.mutable_key() = key_;
+  {
+    std::lock_guard lock(mutex_);
+    request.mutable_report()->Swap(&report_);
+    // These are levels, not counts: they stand until they change.
+    report_.set_clock(request.report().clock());
+    report_.set_epoch(request.report().epoch());
+    report_.set_residual_norm(request.report().residual_norm());
+  }
+  const auto reply = client_->Heartbeat(request);
+  if (reply.ok()) SetHyper(reply->hyper());
+  std::lock_guard lock(mutex_);
+  if (!reply.ok()) {
+    if (status_.ok()) log_->warn("heartbeat: {}", std::string(reply.status().message()));
+    status_ = reply.status();
+    return status_;
+  }
+  drain_ = reply->drain();
+  return absl::OkStatus();
+}
+
+void Heartbeat::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_ && status_.ok()) {
+    lock.unlock();
+    (void)Send();  // a failure is kept in status_, which the trainer reads
+    lock.lock();
+    stop_changed_.wait_for(lock, period_, [&] { return stop_; });
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,55 @@
+// Keeps a worker's lease alive and carries its reports up and hyper-parameters down.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "worker/control_client.h"
+
+namespace psgd {
+
+// Thread-safe. One thread of its own calls the coordinator.
+class Heartbeat {
+ public:
+  // REQUIRES: `client` outlives this.
+  Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease, Log log);
+  ~Heartbeat();
+
+  // Adds to the report that goes up next.
+  void Record(const std::function<void(WorkerReport*)>& add);
+  // Sends what is recorded at once.
+  absl::Status Flush();
+
+  // Newer ones than are known take effect; the coordinator's answers bring them too.
+  void SetHyper(const HyperParameters& hyper);
+  HyperParameters hyper() const;
+  bool drain() const;
+  // Why the run goes on without this worker, if it does.
+  absl::Status status() const;
+
+ private:
+  void Run();
+  absl::Status Send();
+
+  ControlClient* const client_;
+  const WorkerKey key_;
+  const Duration period_;
+  const Log log_;
+  std::mutex sending_;         // one report at a time
+  mutable std::mutex mutex_;   // guards everything below
+  std::condition_variable stop_changed_;
+  bool stop_ = false;
+  WorkerReport report_;
+  HyperParameters hyper_;
+  bool drain_ = false;
+  absl::Status status_;
+  std::thread thread_;
+};
+
+}  // namespace psgd

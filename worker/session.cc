@@ -1,0 +1,85 @@
+#include "worker/session.h"
+
+#include <algorithm>
+
+namespace psgd {
+namespace {
+// How long to leave a full queue alone, and how often a wait asks whether it was interrupted.
+constexpr Duration kFullQueuePause = std::chrono::milliseconds(2);
+constexpr Duration kInterruptPoll = std::chrono::milliseconds(100);
+}  // namespace
+
+Session::Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
+                 const Placement& placement, std::function<absl::Status()> interrupted)
+    : endpoint_(std::move(endpoint)),
+      interrupted_(std::move(interrupted)),
+      core_(options, placement, SteadyNow()) {}
+
+void Session::Pull(uint64_t clock) {
+  core_.Pull(clock, SteadyNow());
+  SendReady();
+}
+
+void Session::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload) {
+  core_.Push(clock, slice, codec, std::move(payload), SteadyNow());
+  SendReady();
+}
+
+void Session::EndClock(uint64_t clock) {
+  core_.EndClock(clock, SteadyNow());
+  SendReady();
+}
+
+void Session::SendReady() {
+  while (auto next = core_.Next()) {
+    const absl::Status status = endpoint_->Send(next->to, *next->message);
+    if (status.ok()) {
+      core_.Sent(SteadyNow());
+    } else {
+      // Full or not connected: it stays in the core, which gives up at its deadline.
+      core_.Retry(SteadyNow(), kFullQueuePause);
+    }
+  }
+}
+
+absl::Status Session::WaitUntil(const std::function<bool()>& done) {
+  Time next_poll = SteadyNow() + kInterruptPoll;
+  while (!done()) {
+    SendReady();
+    const Time now = SteadyNow();
+    const Duration timeout =
+        std::clamp<Duration>(core_.NextTick() - now, std::chrono::milliseconds(1), kInterruptPoll);
+    if (auto received = endpoint_->Receive(timeout)) {
+      core_.OnMessage(received->from, received->message, SteadyNow());
+      continue;
+    }
+    PSGD_RETURN_IF_ERROR(core_.Tick(SteadyNow()));
+    if (SteadyNow() >= next_poll) {
+      PSGD_RETURN_IF_ERROR(interrupted_());
+      next_poll = SteadyNow() + kInterruptPoll;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::WaitPulled() {
+  return WaitUntil([this] { return !core_.pulling(); });
+}
+
+absl::Status Session::WaitAcknowledged() {
+  return WaitUntil([this] { return core_.AllAcknowledged(); });
+}
+
+void Session::SaveState(uint64_t checkpoint,
+                        const std::vector<std::pair<uint32_t, Bytes>>& residuals) {
+  core_.SaveState(checkpoint, residuals, SteadyNow());
+  SendReady();
+}
+
+absl::StatusOr<std::map<uint32_t, Bytes>> Session::LoadState() {
+  core_.LoadState(SteadyNow());
+  PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_.loading(); }));
+  return core_.TakeLoadedState();
+}
+
+}  // namespace psgd

@@ -1,0 +1,47 @@
+// Drives a SessionCore over a transport from the thread that trains: no message changes threads.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "common/log.h"
+#include "net/transport.h"
+#include "worker/session_core.h"
+
+namespace psgd {
+
+// Not thread-safe: belongs to the training thread.
+class Session {
+ public:
+  // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait.
+  Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
+          const Placement& placement, std::function<absl::Status()> interrupted);
+
+  void Pull(uint64_t clock);
+  // Until the last Pull is complete.
+  absl::Status WaitPulled();
+  const std::vector<PulledSlice>& pulled() const { return core_.pulled(); }
+
+  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload);
+  void EndClock(uint64_t clock);
+  // Until every shard has acknowledged everything.
+  absl::Status WaitAcknowledged();
+
+  void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals);
+  absl::StatusOr<std::map<uint32_t, Bytes>> LoadState();
+
+  const SessionStats& stats() const { return core_.stats(); }
+  EndpointStats traffic() const { return endpoint_->stats(); }
+
+ private:
+  // Sends what may be sent; never waits.
+  void SendReady();
+  absl::Status WaitUntil(const std::function<bool()>& done);
+
+  const std::unique_ptr<Endpoint> endpoint_;
+  const std::function<absl::Status()> interrupted_;
+  SessionCore core_;
+};
+
+}  // namespace psgd

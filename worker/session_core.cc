@@ -1,0 +1,334 @@
+#include "worker/session_core.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+SessionCore::SessionCore(const SessionOptions& options, const Placement& placement, Time now)
+    : options_(options),
+      placement_(placement),
+      shards_(placement.endpoints_size()),
+      pulled_(placement.slices_size()),
+      parts_left_(placement.endpoints_size()),
+      slice_seen_(placement.slices_size()),
+      now_(now) {
+  for (Shard& shard : shards_) shard.last_heard = now;
+}
+
+Message SessionCore::MakeMessage(uint32_t shard) const {
+  Message message;
+  message.header.set_worker(options_.key.worker());
+  message.header.set_incarnation(options_.key.incarnation());
+  message.header.set_shard(shard);
+  return message;
+}
+
+void SessionCore::Pull(uint64_t clock, Time now) {
+  now_ = now;
+  pull_clock_ = clock;
+  std::fill(parts_left_.begin(), parts_left_.end(), 0);
+  std::fill(slice_seen_.begin(), slice_seen_.end(), false);
+  for (const SliceSpec& slice : placement_.slices()) ++parts_left_[slice.shard()];
+  const uint64_t request = next_request_++;
+  pulls_left_ = 0;
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    if (parts_left_[s] == 0) continue;
+    ++pulls_left_;
+    Message message = MakeMessage(s);
+    message.header.mutable_pull()->set_request(request);
+    message.header.mutable_pull()->set_clock(clock);
+    shards_[s].pull = message;
+    shards_[s].requests.push_back(std::move(message));
+    shards_[s].owed_since = now;
+  }
+}
+
+void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now) {
+  now_ = now;
+  const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
+  Shard& shard = shards_[s];
+  shard.part_bytes += payload.size();
+  shard.parts[slice] = {slice, codec, std::move(payload)};
+  // While the window is full, parts gather here and leave front layers first.
+  if (shard.part_bytes >= options_.fuse_bytes && shard.flying_bytes < options_.window_bytes) {
+    Flush(s, clock, false);
+  }
+}
+
+void SessionCore::EndClock(uint64_t clock, Time now) {
+  now_ = now;
+  for (uint32_t s = 0; s < shards_.size(); ++s) Flush(s, clock, true);
+}
+
+void SessionCore::Flush(uint32_t s, uint64_t clock, bool end_of_clock) {
+  Shard& shard = shards_[s];
+  // Small parts share a message; a part that is large by itself travels alone.
+  while (true) {
+    Message message = MakeMessage(s);
+    psgd::Push* push = message.header.mutable_push();
+    push->set_clock(clock);
+    size_t bytes = 0;
+    while (!shard.parts.empty()) {
+      Part& part = shard.parts.begin()->second;
+      if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
+      bytes += part.payload.size();
+      PushPart* out = push->add_parts();
+      out->set_slice(part.slice);
+      out->set_codec(part.codec);
+      out->set_base_version(pulled_[part.slice].version);
+      message.payloads.push_back(std::move(part.payload));
+      shard.parts.erase(shard.parts.begin());
+    }
+    shard.part_bytes -= bytes;
+    const bool last = shard.parts.empty();
+    push->set_end_of_clock(last && end_of_clock);
+    const uint64_t seq = shard.next_seq++;
+    push->set_seq(seq);
+    Enqueue(s, std::move(message), seq);
+    if (last) return;
+  }
+}
+
+void SessionCore::Enqueue(uint32_t s, Message message, uint64_t seq) {
+  Shard& shard = shards_[s];
+  const size_t bytes = message.PayloadBytes() + message.header.ByteSizeLong();
+  if (!Owes(shard)) shard.owed_since = now_;
+  shard.pushes.push_back({seq, std::move(message), bytes, false});
+}
+
+void SessionCore::SaveState(uint64_t checkpoint,
+                            const std::vector<std::pair<uint32_t, Bytes>>& residuals, Time now) {
+  now_ = now;
+  std::vector<Message> open(shards_.size());
+  std::vector<size_t> open_bytes(shards_.size());
+  const auto close = [&](uint32_t s, bool last) {
+    const uint64_t seq = shards_[s].next_seq++;
+    psgd::SaveState* save = open[s].header.mutable_save_state();
+    save->set_checkpoint(checkpoint);
+    save->set_seq(seq);
+    save->set_last(last);
+    Enqueue(s, std::move(open[s]), seq);
+    open[s] = MakeMessage(s);
+    open_bytes[s] = 0;
+  };
+  for (uint32_t s = 0; s < shards_.size(); ++s) open[s] = MakeMessage(s);
+  constexpr size_t kMessageBytes = 4u << 20;
+  for (const auto& [slice, residual] : residuals) {
+    const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
+    if (open_bytes[s] > 0 && open_bytes[s] + residual.size() > kMessageBytes) close(s, false);
+    open[s].header.mutable_save_state()->add_slices(slice);
+    open[s].payloads.push_back(residual);
+    open_bytes[s] += residual.size();
+  }
+  for (uint32_t s = 0; s < shards_.size(); ++s) close(s, true);
+}
+
+void SessionCore::LoadState(Time now) {
+  now_ = now;
+  const uint64_t request = next_request_++;
+  loaded_.clear();
+  loads_left_ = shards_.size();
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    Message message = MakeMessage(s);
+    message.header.mutable_load_state()->set_request(request);
+    shards_[s].load = message;
+    shards_[s].requests.push_back(std::move(message));
+    shards_[s].owed_since = now;
+  }
+}
+
+bool SessionCore::AllAcknowledged() const {
+  return std::all_of(shards_.begin(), shards_.end(),
+                     [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
+}
+
+bool SessionCore::Owes(const Shard& shard) const {
+  return !shard.pushes.empty() || shard.pull || shard.load;
+}
+
+void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
+  now_ = now;
+  if (from >= shards_.size() || message.header.worker() != options_.key.worker() ||
+      message.header.incarnation() != options_.key.incarnation()) {
+    return;
+  }
+  Shard& shard = shards_[from];
+  shard.last_heard = now;
+  switch (message.header.body_case()) {
+    case DataHeader::kPushAck:
+      OnAck(shard, message.header.push_ack().next_seq());
+      break;
+    case DataHeader::kPullReply:
+      OnPullReply(from, shard, message);
+      break;
+    case DataHeader::kStateReply: {
+      const StateReply& reply = message.header.state_reply();
+      if (!shard.load || reply.request() != shard.load->header.load_state().request()) break;
+      const int count = std::min<int>(reply.slices_size(), message.payloads.size());
+      for (int i = 0; i < count; ++i) loaded_[reply.slices(i)] = message.payloads[i];
+      if (reply.last()) {
+        shard.load.reset();
+        --loads_left_;
+      }
+      break;
+    }
+    case DataHeader::kRefusal:
+      OnRefusal(from, shard, message.header.refusal(), now);
+      break;
+    default:
+      break;
+  }
+}
+
+void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
+  while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
+    if (shard.pushes.front().sent) shard.flying_bytes -= shard.pushes.front().bytes;
+    shard.pushes.pop_front();
+  }
+}
+
+void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message) {
+  const PullReply& reply = message.header.pull_reply();
+  if (!shard.pull || reply.request() != shard.pull->header.pull().request()) {
+    ++stats_.reordered_replies;
+    return;
+  }
+  const int parts = std::min<int>(reply.parts_size(), message.payloads.size());
+  for (int i = 0; i < parts; ++i) {
+    const PullPart& part = reply.parts(i);
+    if (part.slice() >= slice_seen_.size() || slice_seen_[part.slice()] ||
+        placement_.slices(static_cast<int>(part.slice())).shard() != from) {
+      continue;
+    }
+    slice_seen_[part.slice()] = true;
+    pulled_[part.slice()] = {part.codec(), part.version(), message.payloads[i]};
+    --parts_left_[from];
+  }
+  if (parts_left_[from] > 0) return;
+  shard.pull.reset();
+  --pulls_left_;
+  stats_.pull_staleness.Add(
+      pull_clock_ > reply.slowest_clock() ? pull_clock_ - reply.slowest_clock() : 0);
+}
+
+void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now) {
+  stats_.last_refusal = absl::StrCat("shard ", from, ": ", refusal.detail());
+  switch (refusal.reason()) {
+    case Refusal::OUT_OF_ORDER:
+      OnAck(shard, refusal.next_seq());
+      // Every push behind a lost one is refused too: one resend answers them all.
+      if (now - shard.last_sent > options_.resend / 8) ResendAll(shard);
+      return;
+    case Refusal::OVERLOADED:
+    case Refusal::NOT_READY:
+      ResendAll(shard);
+      shard.paused_until = now + options_.resend / 8;
+      return;
+    case Refusal::UNKNOWN_WORKER:
+    case Refusal::FENCED:
+      fatal_ = absl::FailedPreconditionError(
+          absl::StrCat("shard ", from, " refuses this worker: ", refusal.detail(),
+                       "; start the worker again to join anew"));
+      return;
+    default:
+      ++stats_.refused[absl::AsciiStrToLower(Refusal::Reason_Name(refusal.reason()))];
+      if (refusal.request() != 0) {
+        fatal_ = absl::InternalError(
+            absl::StrCat("shard ", from, " refused a pull: ", refusal.detail()));
+      }
+      OnAck(shard, refusal.next_seq());
+  }
+}
+
+void SessionCore::ResendAll(Shard& shard) {
+  for (Unacknowledged& push : shard.pushes) {
+    if (push.sent) ++stats_.resent;
+    push.sent = false;
+  }
+  shard.flying_bytes = 0;
+}
+
+absl::Status SessionCore::Tick(Time now) {
+  now_ = now;
+  if (!fatal_.ok()) return fatal_;
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    Shard& shard = shards_[s];
+    if (!Owes(shard)) continue;
+    const Time since = std::max(shard.last_heard, shard.owed_since);
+    if (now - since > options_.deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "shard ", s, " at ", placement_.endpoints(static_cast<int>(s)),
+          " has not answered for ", static_cast<int64_t>(Seconds(now - since)),
+          " s (cluster.deadline); is ps-server still running there and the network up? Training "
+          "can go on from the last checkpoint with ps-run --resume"));
+    }
+    if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
+    ResendAll(shard);
+    if (shard.pull && shard.requests.empty()) shard.requests.push_back(*shard.pull);
+    if (shard.load && shard.requests.empty()) {
+      // Replies of the first asking may have been lost in part: start over.
+      shard.requests.push_back(*shard.load);
+    }
+    ++stats_.resent;
+    shard.last_sent = now;
+  }
+  return absl::OkStatus();
+}
+
+Time SessionCore::NextTick() const {
+  Time next = now_ + options_.resend;
+  for (const Shard& shard : shards_) {
+    if (shard.paused_until > now_) next = std::min(next, shard.paused_until);
+  }
+  return next;
+}
+
+std::optional<SessionCore::Outgoing> SessionCore::Next() {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const auto s = static_cast<uint32_t>((turn_ + i) % shards_.size());
+    Shard& shard = shards_[s];
+    if (shard.paused_until > now_) continue;
+    // Pushes before the pull that follows them, so that a worker sees its own updates.
+    auto push = std::find_if(shard.pushes.begin(), shard.pushes.end(),
+                             [](const Unacknowledged& p) { return !p.sent; });
+    if (push != shard.pushes.end() &&
+        (shard.flying_bytes == 0 || shard.flying_bytes + push->bytes <= options_.window_bytes)) {
+      offered_ = s;
+      offered_request_ = false;
+      return Outgoing{s, &push->message};
+    }
+    if (push == shard.pushes.end() && !shard.requests.empty()) {
+      offered_ = s;
+      offered_request_ = true;
+      return Outgoing{s, &shard.requests.front()};
+    }
+  }
+  return std::nullopt;
+}
+
+void SessionCore::Sent(Time now) {
+  now_ = now;
+  Shard& shard = shards_[*offered_];
+  shard.last_sent = now;
+  if (offered_request_) {
+    shard.requests.pop_front();
+  } else {
+    auto push = std::find_if(shard.pushes.begin(), shard.pushes.end(),
+                             [](const Unacknowledged& p) { return !p.sent; });
+    push->sent = true;
+    shard.flying_bytes += push->bytes;
+  }
+  turn_ = (*offered_ + 1) % static_cast<uint32_t>(shards_.size());
+  offered_.reset();
+}
+
+void SessionCore::Retry(Time now, Duration pause) {
+  now_ = now;
+  shards_[*offered_].paused_until = now + pause;
+  offered_.reset();
+}
+
+}  // namespace psgd

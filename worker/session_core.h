@@ -1,0 +1,155 @@
+// A worker's side of the data plane: pulls weights, pushes updates, each exactly once. A state
+// machine without IO, threads or wall clock: messages and time in, messages out. session.h drives
+// it over a transport, tests/sim with a seeded scheduler.
+//
+// The very bytes of a push are kept until the shard acknowledges its sequence number, and sent again
+// when it does not; the shard drops what it has seen. Unacknowledged bytes are bounded a shard
+// (cluster.window); what is over waits here, front layers first.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "common/status.h"
+#include "net/message.h"
+#include "net/transport.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+struct SessionOptions {
+  WorkerKey key;
+  Duration resend = Milliseconds(2000);
+  Duration deadline = Milliseconds(60000);
+  size_t window_bytes = 64u << 20;
+  size_t fuse_bytes = 64u << 10;
+};
+
+// One slice's weights as they came, not yet decoded.
+struct PulledSlice {
+  CodecId codec = CODEC_NONE;
+  uint64_t version = 0;
+  Bytes payload;
+};
+
+struct SessionStats {
+  uint64_t resent = 0;
+  uint64_t reordered_replies = 0;            // of a request that is no longer waited for
+  std::map<std::string, uint64_t> refused;   // pushes, by reason
+  std::string last_refusal;
+  CountHistogram pull_staleness;             // clocks this worker led the slowest by
+};
+
+// Not thread-safe.
+class SessionCore {
+ public:
+  struct Outgoing {
+    PeerId to = 0;          // a shard is the peer of its index
+    const Message* message; // valid until the next call
+  };
+
+  SessionCore(const SessionOptions& options, const Placement& placement, Time now);
+
+  // Asks every shard for weights fit for a worker that finished `clock` steps.
+  // REQUIRES: no pull is under way.
+  void Pull(uint64_t clock, Time now);
+  bool pulling() const { return pulls_left_ > 0; }
+  // The slices of the last finished pull, by slice id.
+  const std::vector<PulledSlice>& pulled() const { return pulled_; }
+
+  // One slice's update of the step that leads to `clock`; sent when enough small ones are together
+  // or the step ends. `dense_bytes`: what it would have been as fp32.
+  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now);
+  // No more updates of this step follow: tells every shard.
+  void EndClock(uint64_t clock, Time now);
+  // Sends this worker's residuals for a checkpoint; slices that are not named have none.
+  void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals,
+                 Time now);
+  // Asks for the residuals that the resumed checkpoint holds.
+  void LoadState(Time now);
+  bool loading() const { return loads_left_ > 0; }
+  // Residuals by slice id.
+  std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
+
+  // Every push and saved state is acknowledged.
+  bool AllAcknowledged() const;
+
+  void OnMessage(PeerId from, const Message& message, Time now);
+  // Resends what is overdue. DEADLINE_EXCEEDED when a shard that owes something has been silent for
+  // too long, FAILED_PRECONDITION when a shard says that this worker is out.
+  absl::Status Tick(Time now);
+  // When Tick next has something to do.
+  Time NextTick() const;
+
+  // The next message to send; Sent or Retry must follow. Empty: nothing to send now.
+  std::optional<Outgoing> Next();
+  void Sent(Time now);
+  // The transport could not take it: it will come again from Next after `now + pause`.
+  void Retry(Time now, Duration pause);
+
+  const SessionStats& stats() const { return stats_; }
+
+ private:
+  struct Unacknowledged {
+    uint64_t seq = 0;
+    Message message;
+    size_t bytes = 0;
+    bool sent = false;
+  };
+  struct Part {
+    uint32_t slice;
+    CodecId codec;
+    Bytes payload;
+  };
+  struct Shard {
+    uint64_t next_seq = 1;               // of the next message made
+    std::deque<Unacknowledged> pushes;   // oldest first
+    size_t flying_bytes = 0;             // sent and not acknowledged
+    std::map<uint32_t, Part> parts;      // of this step, by slice: front layers first
+    size_t part_bytes = 0;
+    std::deque<Message> requests;        // pulls and loads to send
+    std::optional<Message> pull;         // the one under way, for repeating
+    std::optional<Message> load;
+    Time last_sent{};
+    Time last_heard{};
+    Time owed_since{};                   // since when the shard owes an answer
+    Time paused_until{};
+  };
+
+  void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
+  void Enqueue(uint32_t shard, Message message, uint64_t seq);
+  void OnAck(Shard& shard, uint64_t next_seq);
+  void OnPullReply(PeerId from, Shard& shard, const Message& message);
+  void OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now);
+  void ResendAll(Shard& shard);
+  bool Owes(const Shard& shard) const;
+  Message MakeMessage(uint32_t shard) const;
+
+  const SessionOptions options_;
+  const Placement placement_;
+  std::vector<Shard> shards_;
+  std::vector<PulledSlice> pulled_;
+  uint64_t next_request_ = 1;
+  uint64_t pull_clock_ = 0;
+  size_t pulls_left_ = 0;
+  std::vector<size_t> parts_left_;   // of the pull under way, by shard
+  std::vector<bool> pull_done_;
+  std::vector<bool> slice_seen_;
+  size_t loads_left_ = 0;
+  std::map<uint32_t, Bytes> loaded_;
+  absl::Status fatal_;
+  std::optional<uint32_t> offered_;  // shard whose message Next gave out
+  bool offered_request_ = false;
+  uint32_t turn_ = 0;
+  Time now_{};
+  SessionStats stats_;
+};
+
+}  // namespace psgd

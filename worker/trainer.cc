@@ -1,0 +1,322 @@
+#include "worker/trainer.h"
+
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "net/wire_format.h"
+#include "worker/evaluate.h"
+#include "worker/step_clock.h"
+
+namespace psgd {
+
+Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {}
+
+Trainer::~Trainer() { closing_ = true; }
+
+absl::Status Trainer::Interrupted() const {
+  if (closing_ || (options_.stops != nullptr && *options_.stops >= 2)) {
+    return absl::CancelledError("stopped");
+  }
+  return heartbeat_ ? heartbeat_->status() : absl::OkStatus();
+}
+
+absl::Status Trainer::Run() {
+  absl::Status status = Prepare();
+  if (status.ok()) status = TrainSegments();
+  Leave(status);
+  if (absl::IsCancelled(status)) return absl::OkStatus();
+  return status;
+}
+
+absl::Status Trainer::Prepare() {
+  client_ = std::make_unique<ControlClient>(
+      ControlClientOptions{.server = options_.server,
+                           .deadline = options_.connect_deadline,
+                           .interrupted = [this] { return Interrupted(); }});
+  JoinRequest join;
+  join.set_name(options_.name);
+  join.set_device(options_.device);
+  join.set_protocol(kProtocolVersion);
+  PSGD_ASSIGN_OR_RETURN(const JoinReply joined, client_->Join(join));
+  key_ = joined.key();
+  config_ = joined.config();
+  options_.log->info("joined {} at {} as worker {}, incarnation {}", joined.run_name(),
+                     options_.server, key_.worker(), key_.incarnation());
+  heartbeat_ = std::make_unique<Heartbeat>(client_.get(), key_, Milliseconds(joined.lease_ms()),
+                                           options_.log);
+
+  PSGD_ASSIGN_OR_RETURN(data_, OpenData(config_.data(), config_.seed()));
+  const SampleShape& shape = data_->shape;
+  NetworkOptions network;
+  network.backend = options_.backend;
+  network.threads = options_.threads;
+  network.seed = config_.seed();
+  network.worker = key_.worker();
+  PSGD_ASSIGN_OR_RETURN(
+      network_, Network::Create(config_.model(),
+                                {.channels = shape.channels,
+                                 .height = shape.height,
+                                 .width = shape.width,
+                                 .classes = shape.classes},
+                                config_.data().batch(), network));
+  loader_ = std::make_unique<BatchLoader>(
+      data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
+                                       .prefetch = config_.data().prefetch(),
+                                       .threads = config_.data().threads(),
+                                       .seed = config_.seed()});
+
+  RegisterRequest request;
+  *request.mutable_key() = key_;
+  *request.mutable_model() = network_->spec();
+  request.set_train_samples(data_->train->size());
+  request.set_batches_per_epoch(loader_->batches_per_epoch());
+  PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, client_->Register(request));
+  placement_ = registered.placement();
+  heartbeat_->SetHyper(registered.hyper());
+  for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
+  PSGD_ASSIGN_OR_RETURN(
+      encoder_, UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker()));
+
+  TransportOptions transport;
+  transport.log = options_.log;
+  PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
+  PSGD_ASSIGN_OR_RETURN(
+      std::unique_ptr<Endpoint> endpoint,
+      transport_->Connect({placement_.endpoints().begin(), placement_.endpoints().end()}));
+  SessionOptions session;
+  session.key = key_;
+  session.resend = Milliseconds(config_.cluster().resend());
+  session.deadline = Milliseconds(config_.cluster().deadline());
+  session.window_bytes = config_.cluster().window();
+  session.fuse_bytes = config_.cluster().fuse();
+  session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
+                                       [this] { return Interrupted(); });
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainSegments() {
+  NextSegmentRequest request;
+  *request.mutable_key() = key_;
+  request.set_first(true);
+  uint64_t clock = 0;
+  bool loaded = false;
+  std::string waiting_for;
+  while (true) {
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(request));
+    if (next.load_state() && !loaded && next.kind() == NextSegmentReply::RUN) {
+      PSGD_RETURN_IF_ERROR(LoadState());
+      loaded = true;
+    }
+    if (next.save_state_for() > saved_checkpoint_) {
+      PSGD_RETURN_IF_ERROR(SaveState(next.save_state_for()));
+    }
+    if (next.evaluate()) PSGD_RETURN_IF_ERROR(EvaluateNow(next.evaluate_epoch(), clock));
+    if (next.kind() == NextSegmentReply::DONE) {
+      options_.log->info("done: {}", next.reason());
+      return absl::OkStatus();
+    }
+    if (next.kind() == NextSegmentReply::WAIT) {
+      if (next.reason() != waiting_for) options_.log->info("{}", next.reason());
+      waiting_for = next.reason();
+      if (options_.stops != nullptr && *options_.stops > 0) {
+        return absl::CancelledError("stopped while waiting");
+      }
+      if (!next.evaluate() && next.save_state_for() == 0) {
+        std::this_thread::sleep_for(Milliseconds(next.wait_ms()));
+      }
+      continue;
+    }
+    PSGD_RETURN_IF_ERROR(RunSegment(next.segment()));
+    clock = next.segment().first_clock() + next.segment().clocks();
+    request.set_first(false);
+    request.set_finished_segment(next.segment().id());
+    if (options_.stops != nullptr && *options_.stops > 0) {
+      return absl::CancelledError("asked to stop");
+    }
+  }
+}
+
+absl::Status Trainer::RunSegment(const Segment& segment) {
+  const auto& workers = segment.workers();
+  const int rank = static_cast<int>(
+      std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
+  for (int index = rank; index < segment.batches_size(); index += workers.size()) {
+    loader_->Enqueue(segment.epoch(), segment.batches(index));
+  }
+  for (uint32_t step = 0; step < segment.clocks(); ++step) {
+    PSGD_RETURN_IF_ERROR(Interrupted());
+    const uint64_t clock = segment.first_clock() + step + 1;
+    const bool has_batch =
+        static_cast<int64_t>(step) * workers.size() + rank < segment.batches_size();
+    if (has_batch) {
+      PSGD_RETURN_IF_ERROR(Step(segment, clock));
+    } else {
+      // The others have one batch more than this worker: an empty step keeps the clocks together.
+      session_->EndClock(clock);
+    }
+  }
+  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
+  return heartbeat_->Flush();
+}
+
+absl::Status Trainer::PullWeights(uint64_t clock) {
+  {
+    StepClock waiting(&seconds_wait_);
+    session_->Pull(clock);
+    PSGD_RETURN_IF_ERROR(session_->WaitPulled());
+  }
+  StepClock decoding(&seconds_encode_);
+  return InstallWeights();
+}
+
+absl::Status Trainer::InstallWeights() {
+  const auto& pulled = session_->pulled();
+  for (int id = 0; id < placement_.slices_size(); ++id) {
+    const SliceSpec& spec = placement_.slices(id);
+    const std::span<float> target =
+        network_->parameter(static_cast<int>(spec.parameter())).subspan(spec.offset(), spec.count());
+    const Codec* codec = codecs_.Find(pulled[id].codec);
+    if (codec == nullptr) {
+      return absl::DataLossError(absl::StrCat("slice ", id, " came in an unknown codec ",
+                                              pulled[id].codec));
+    }
+    SliceShape shape;
+    shape.elements = spec.count();
+    shape.offset = spec.offset();
+    PSGD_ASSIGN_OR_RETURN(const auto reader, codec->Open(pulled[id].payload.span(), shape));
+    if (const auto direct = reader->Direct(); !direct.empty()) {
+      std::memcpy(target.data(), direct.data(), direct.size_bytes());
+    } else {
+      std::fill(target.begin(), target.end(), 0.0f);
+      reader->AddBlock(1.0f, target);
+    }
+  }
+  network_->InvalidateParameters();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
+  PSGD_RETURN_IF_ERROR(PullWeights(clock - 1));
+  Batch batch;
+  {
+    StepClock loading(&seconds_data_);
+    PSGD_ASSIGN_OR_RETURN(batch, loader_->Next());
+  }
+  if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
+
+  const double weight_decay = heartbeat_->hyper().weight_decay();
+  double encoding = 0;
+  const Time start = SteadyNow();
+  PSGD_ASSIGN_OR_RETURN(
+      const Network::Result result,
+      network_->TrainStep(batch.pixels, batch.labels, clock, [&](int parameter) {
+        StepClock timer(&encoding);
+        encoded_.clear();
+        encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
+                         weight_decay, clock, &encoded_);
+        for (EncodedSlice& slice : encoded_) {
+          session_->Push(clock, slice.slice, slice.codec, std::move(slice.payload));
+        }
+      }));
+  session_->EndClock(clock);
+  seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
+  seconds_encode_ += encoding;
+  if (!std::isfinite(result.loss_sum)) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "the loss is not a finite number at step ", clock,
+        "; training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
+        "consistency.staleness. The last checkpoint is unharmed"));
+  }
+  Report(segment, clock, result);
+  return absl::OkStatus();
+}
+
+void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
+  const EndpointStats traffic = session_->traffic();
+  const SessionStats& stats = session_->stats();
+  heartbeat_->Record([&](WorkerReport* report) {
+    report->set_clock(clock);
+    report->set_epoch(segment.epoch_at_start() + static_cast<double>(clock - segment.first_clock()) *
+                                                     segment.epochs_per_clock());
+    report->set_steps(report->steps() + 1);
+    report->set_samples(report->samples() + result.counted);
+    report->set_loss_sum(report->loss_sum() + result.loss_sum);
+    report->set_correct(report->correct() + result.correct);
+    report->set_bytes_pushed(report->bytes_pushed() + traffic.bytes_sent -
+                             reported_traffic_.bytes_sent);
+    report->set_bytes_pulled(report->bytes_pulled() + traffic.bytes_received -
+                             reported_traffic_.bytes_received);
+    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
+    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
+    report->set_seconds_data(report->seconds_data() + seconds_data_);
+    report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
+    report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
+    report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
+    report->set_resent(report->resent() + stats.resent - reported_.resent);
+    const auto& counts = stats.pull_staleness.counts();
+    const auto& before = reported_.pull_staleness.counts();
+    while (report->pull_staleness_size() < static_cast<int>(counts.size())) {
+      report->add_pull_staleness(0);
+    }
+    for (size_t s = 0; s < counts.size(); ++s) {
+      const uint64_t earlier = s < before.size() ? before[s] : 0;
+      report->set_pull_staleness(s, report->pull_staleness(s) + counts[s] - earlier);
+    }
+    for (const auto& [reason, count] : stats.refused) {
+      auto earlier = reported_.refused.find(reason);
+      const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
+      if (count > known) (*report->mutable_refused())[reason] += count - known;
+    }
+  });
+  seconds_data_ = seconds_compute_ = seconds_encode_ = seconds_wait_ = 0;
+  reported_traffic_ = traffic;
+  reported_ = stats;
+}
+
+absl::Status Trainer::EvaluateNow(uint32_t epoch, uint64_t clock) {
+  PSGD_RETURN_IF_ERROR(PullWeights(clock));
+  EvaluationBatches batches(data_->test, network_->batch());
+  EvaluatedRequest request;
+  *request.mutable_key() = key_;
+  PSGD_ASSIGN_OR_RETURN(*request.mutable_result(), Evaluate(*network_, batches));
+  request.mutable_result()->set_epoch(epoch);
+  request.mutable_result()->set_clock(clock);
+  options_.log->info("after epoch {}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",
+                     epoch, request.result().accuracy(), request.result().loss(),
+                     request.result().samples(), request.result().seconds());
+  return client_->Evaluated(request).status();
+}
+
+absl::Status Trainer::SaveState(uint64_t checkpoint) {
+  const double norm = encoder_->ResidualNorm();
+  heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
+  session_->SaveState(checkpoint, encoder_->CopyResiduals());
+  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
+  saved_checkpoint_ = checkpoint;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::LoadState() {
+  PSGD_ASSIGN_OR_RETURN(const auto residuals, session_->LoadState());
+  return encoder_->RestoreResiduals(residuals);
+}
+
+void Trainer::Leave(const absl::Status& status) {
+  if (loader_) loader_->Cancel();
+  if (heartbeat_ && status.ok()) (void)heartbeat_->Flush();
+  closing_ = true;
+  const bool lost = heartbeat_ && !heartbeat_->status().ok();
+  heartbeat_.reset();
+  if (client_ && key_.incarnation() != 0 && !lost) {
+    LeaveRequest request;
+    *request.mutable_key() = key_;
+    request.set_reason(status.ok() ? "the run is over" : std::string(status.message()));
+    request.set_failed(!status.ok() && !absl::IsCancelled(status));
+    (void)client_->Leave(request);  // the lease ends it too
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,88 @@
+// One replica's training: joins the run, then step after step pulls, computes, encodes and pushes,
+// until the coordinator says that it is over.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/log.h"
+#include "common/status.h"
+#include "data/loader.h"
+#include "data/open_data.h"
+#include "engine/network.h"
+#include "net/transport.h"
+#include "worker/control_client.h"
+#include "worker/heartbeat.h"
+#include "worker/session.h"
+#include "worker/update_encoder.h"
+
+namespace psgd {
+
+struct TrainerOptions {
+  std::string server;                      // HOST:PORT of the control plane
+  std::string name;                        // of this process, for people
+  std::string device = "cpu";
+  std::string backend = "onednn";
+  int threads = 1;
+  Duration connect_deadline = Milliseconds(60000);
+  // How often a stop was asked for: once finishes the segment and leaves, twice leaves at once.
+  const std::atomic<int>* stops = nullptr;
+  // Added to every step, to see what a slow worker does to the others.
+  Duration step_delay{};
+  Log log = NullLog();
+};
+
+// Not thread-safe: Run is called once, on the thread that trains.
+class Trainer {
+ public:
+  explicit Trainer(TrainerOptions options);
+  ~Trainer();
+
+  // OK when the run ended or this worker left it as asked.
+  absl::Status Run();
+
+ private:
+  absl::Status Prepare();
+  absl::Status TrainSegments();
+  absl::Status RunSegment(const Segment& segment);
+  absl::Status Step(const Segment& segment, uint64_t clock);
+  absl::Status EvaluateNow(uint32_t epoch, uint64_t clock);
+  absl::Status SaveState(uint64_t checkpoint);
+  absl::Status LoadState();
+  absl::Status PullWeights(uint64_t clock);
+  // Decodes what was pulled into the network.
+  absl::Status InstallWeights();
+  absl::Status Interrupted() const;
+  void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
+  void Leave(const absl::Status& status);
+
+  const TrainerOptions options_;
+  std::atomic<bool> closing_{false};
+  std::unique_ptr<ControlClient> client_;
+  WorkerKey key_;
+  Config config_;
+  std::optional<DataSets> data_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<Network> network_;
+  Placement placement_;
+  CodecTable codecs_;
+  std::unique_ptr<UpdateEncoder> encoder_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+
+  uint64_t dense_bytes_ = 0;          // of all slices as fp32
+  uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
+  EndpointStats reported_traffic_;
+  SessionStats reported_;
+  double seconds_data_ = 0;
+  double seconds_compute_ = 0;
+  double seconds_encode_ = 0;
+  double seconds_wait_ = 0;
+  std::vector<EncodedSlice> encoded_;  // scratch
+};
+
+}  // namespace psgd

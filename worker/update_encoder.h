@@ -1,0 +1,65 @@
+// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "compression/codec.h"
+#include "compression/error_feedback.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+
+namespace psgd {
+
+struct EncodedSlice {
+  uint32_t slice = 0;
+  CodecId codec = CODEC_NONE;
+  Bytes payload;
+};
+
+// Owns the residuals of one worker. Not thread-safe.
+class UpdateEncoder {
+ public:
+  // REQUIRES: `model` and `placement` outlive this.
+  static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(const Config& config,
+                                                               const ModelSpec& model,
+                                                               const Placement& placement,
+                                                               uint32_t worker);
+
+  // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
+  // accumulated, where the parameter decays, so that a codec never drops the decay.
+  void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
+              double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
+
+  // What codecs left behind, of the slices that have any.
+  std::vector<std::pair<uint32_t, Bytes>> CopyResiduals() const;
+  // Puts back what CopyResiduals gave, in this process or another.
+  absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
+  double ResidualNorm() const;
+  // Name of the codec that carries most of the weights, for people.
+  const std::string& main_codec() const { return main_codec_; }
+
+ private:
+  struct Slice {
+    SliceSpec spec;
+    uint32_t id = 0;
+    const Codec* codec = nullptr;
+    std::unique_ptr<ErrorFeedback> encoder;
+    PhiloxKey key;
+  };
+
+  UpdateEncoder() = default;
+
+  std::vector<std::unique_ptr<Codec>> codecs_;
+  std::vector<std::vector<Slice>> slices_;  // by parameter
+  std::vector<bool> decays_;                // by parameter
+  std::vector<float> decayed_;              // scratch: gradient with weight decay
+  std::string main_codec_;
+};
+
+}  // namespace psgd
