@@ -1,7 +1,7 @@
-// Reconstruction values are rounded to 8 significant bits before they are used or sent. A difference
-// "element - value" then stays on a grid that fp32 holds exactly for gradients of modest range, so
-// error feedback conserves sums of integer-valued gradients to the bit, step after step. What the
-// rounding moves (a part in 256) goes to the residual like everything else that was not sent.
+// Reconstruction values are rounded to 8 significant bits before they are used or sent. A
+// difference "element - value" then stays on a grid that fp32 holds exactly for gradients of modest
+// range, so error feedback conserves sums of integer-valued gradients to the bit, step after step.
+// What the rounding moves (a part in 256) goes to the residual.
 #pragma once
 
 #include <algorithm>

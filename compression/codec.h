@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include "absl/strings/string_view.h"
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "common/bytes.h"
 #include "common/philox.h"
 #include "common/status.h"
@@ -36,7 +36,8 @@ struct EncodeInput {
   // Added to the gradient before coding; afterwards what the payload left out. Empty: what is left
   // out is dropped. Otherwise as long as the gradient.
   std::span<float> residual;
-  // Stochastic codecs draw Philox(key, element / 4, step), word element % 4.
+  // Stochastic codecs draw Philox(key, element / 4, step), word element % 4, for each element of
+  // the slice counted from 0: the key must tell slices and workers apart.
   PhiloxKey key;
   uint64_t step = 0;
 };
@@ -46,7 +47,8 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
   // Appends the payload to `out`.
-  // REQUIRES: gradient.size() == the slice's elements; values finite.
+  // REQUIRES: gradient.size() == the slice's elements; values finite. (Of others the residual is as
+  // spoilt as the gradient; a payload that cannot carry them is one that Open refuses.)
   virtual void Encode(const EncodeInput& input, std::vector<std::byte>* out) = 0;
 };
 
@@ -84,8 +86,9 @@ class Codec {
   // Nothing is lost: no residual is needed.
   virtual bool lossless() const = 0;
   virtual std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const = 0;
-  // Checks the whole payload (length, indices, codes, finite values); an error says what is wrong
-  // with it. Needs none of the encoder's options: everything is in the bytes or the slice.
+  // Checks the whole payload; an error says what is wrong with it: OutOfRange for a value that is
+  // not finite, InvalidArgument for lengths, indices and codes that cannot be. Needs none of the
+  // encoder's options: everything is in the bytes or the slice. The codec must outlive the reader.
   virtual absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
                                                               const SliceShape& shape) const = 0;
   // No payload for that many elements is longer.

@@ -1,6 +1,6 @@
-// The inner loops of the codecs and the table of their twins. Each room of loops (scalar/, simd/) has
-// the same files with the same functions; given the same input they write the same bytes and floats:
-// sums follow lanes.h, a product and a sum are never contracted, random numbers are Philox.
+// The inner loops of the codecs and the table of their twins. Each room of loops (scalar/, simd/)
+// has the same files with the same functions; given the same input they write the same bytes and
+// floats: sums follow lanes.h, a product and a sum are never contracted, random numbers are Philox.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ struct TernaryDraw {
 
 // The elements that were drawn.
 struct Drawn {
-  double sum = 0;  // of their magnitudes
+  double sum = 0;  // of their magnitudes; infinite where a short sum of huge ones overflows fp32
   uint64_t count = 0;
 };
 

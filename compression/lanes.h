@@ -1,8 +1,7 @@
 // The fixed order of floating-point sums. Element i of a span is added to lane i % 16, lanes are
-// folded from the first to the last: any vector width that divides 16 gives the same bits as a loop.
+// folded from the first to the last. So any vector width that divides 16 gives the same bits.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
 namespace psgd {

@@ -13,17 +13,27 @@ class NoneEncoder final : public Encoder {
   explicit NoneEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
 
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
-    std::span<const float> values = input.gradient;
-    if (!input.residual.empty()) {
-      kernels_.dense.add(input.gradient, input.residual);
-      values = input.residual;
+    if (input.residual.empty()) {
+      Append(input.gradient, out);
+      return;
     }
-    const ByteSpan bytes = AsBytes(values);
-    out->insert(out->end(), bytes.begin(), bytes.end());
-    std::fill(input.residual.begin(), input.residual.end(), 0.0f);
+    const size_t elements = input.gradient.size();
+    Reserve(input.gradient.size_bytes(), out);
+    for (size_t begin = 0; begin < elements; begin += kEncodeBlock) {
+      const size_t count = std::min(kEncodeBlock, elements - begin);
+      const std::span<float> residual = input.residual.subspan(begin, count);
+      kernels_.dense.add(input.gradient.subspan(begin, count), residual);
+      Append(residual, out);
+      std::fill(residual.begin(), residual.end(), 0.0f);
+    }
   }
 
  private:
+  static void Append(std::span<const float> values, std::vector<std::byte>* out) {
+    const ByteSpan bytes = AsBytes(values);
+    out->insert(out->end(), bytes.begin(), bytes.end());
+  }
+
   const CodecKernels& kernels_;
 };
 

@@ -117,7 +117,8 @@ absl::Status CheckPairs(const std::byte* pairs, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Pair pair = LoadField<Pair>(pairs + i * sizeof(Pair));
     if (!std::isfinite(pair.high) || !std::isfinite(pair.low)) {
-      return absl::OutOfRangeError(absl::StrCat("onebit block ", i, " has a value that is not finite"));
+      return absl::OutOfRangeError(
+          absl::StrCat("onebit block ", i, " has a value that is not finite"));
     }
     if (pair.high < 0 || pair.low > 0) {
       return absl::InvalidArgumentError(
@@ -154,8 +155,7 @@ class Onebit final : public Codec {
           absl::StrCat("onebit payload of ", payload.size(), " bytes for ", elements,
                        " elements in blocks of ", block, ": ", expected, " expected"));
     }
-    PSGD_RETURN_IF_ERROR(
-        CheckPairs(payload.data() + kHeaderBytes, BlockCount(elements, block)));
+    PSGD_RETURN_IF_ERROR(CheckPairs(payload.data() + kHeaderBytes, BlockCount(elements, block)));
     if (elements % 8 != 0 && std::to_integer<unsigned>(payload.back()) >> (elements % 8) != 0) {
       return absl::InvalidArgumentError("onebit payload has bits beyond its last element");
     }

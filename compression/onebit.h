@@ -1,11 +1,11 @@
 // onebit: the sign of each element and two values a block.
-// Seide, Fu, Droppo, Li, Yu: "1-bit stochastic gradient descent and its application to data-parallel
-// distributed training of speech DNNs", Interspeech 2014.
+// Seide, Fu, Droppo, Li, Yu: "1-bit stochastic gradient descent and its application to
+// data-parallel distributed training of speech DNNs", Interspeech 2014.
 //
 // Steps, for each block of `block` elements of c = gradient + residual:
 //   1. bit i = (c[i] >= 0)
-//   2. high = mean of the c[i] >= 0, low = mean of the others (0 where there are none), each rounded
-//      to 8 significant bits (coarse.h)
+//   2. high = mean of the c[i] >= 0, low = mean of the others (0 where there are none), each
+//      rounded to 8 significant bits (coarse.h)
 //   3. decoded[i] = bit i ? high : low;  residual[i] = c[i] - decoded[i]
 // The means are the least-squares values for the signs, so a residual is never longer than c.
 //

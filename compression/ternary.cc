@@ -49,7 +49,7 @@ class TritCursor {
 
   const TernaryKernels& kernels_;
   const std::byte* next_;
-  size_t packed_;  // elements not yet unpacked
+  size_t packed_;     // elements not yet unpacked
   size_t begin_ = 0;  // in trits_: unpacked, not yet added
   size_t end_ = 0;
   std::array<int8_t, kTernaryGroup> trits_;
@@ -85,13 +85,14 @@ class TernaryEncoder final : public Encoder {
     if (!std::isfinite(moments.sum_squares)) return std::numeric_limits<float>::quiet_NaN();
     double limit = moments.largest;
     if (clip_ > 0) {
-      limit = std::min(limit, clip_ * std::sqrt(moments.sum_squares / static_cast<double>(elements)));
+      limit =
+          std::min(limit, clip_ * std::sqrt(moments.sum_squares / static_cast<double>(elements)));
     }
     return CeilCoarse(static_cast<float>(limit));
   }
 
   static float FittedValue(const Drawn& drawn, float limit) {
-    if (std::isnan(limit)) return limit;
+    if (std::isnan(limit) || std::isinf(drawn.sum)) return limit;
     if (drawn.count == 0) return 0;
     return RoundCoarse(static_cast<float>(drawn.sum / static_cast<double>(drawn.count)));
   }
@@ -175,9 +176,9 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeTernary(const TernaryCodec& config,
                                                    const CodecKernels& kernels) {
   const double clip = config.clip();
   if (!std::isfinite(clip) || clip < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "compression ternary.clip is ", clip,
-        "; it counts standard deviations: 2.5 is usual, 0 switches clipping off"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("compression ternary.clip is ", clip,
+                     "; it counts standard deviations: 2.5 is usual, 0 switches clipping off"));
   }
   return std::make_unique<Ternary>(clip, kernels);
 }

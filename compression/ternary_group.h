@@ -1,10 +1,9 @@
 // How base-3 digits lie in bytes. Elements go in groups of 320 to 64 bytes; element e of a group of
-// B bytes is digit e / B of byte e % B, the first digit worth 1, the last 81. So a byte never exceeds
-// 242, and digits pack and unpack with whole vectors. The last group has ceil(elements / 5) bytes; the
-// digits beyond its elements are 1. A digit is 0 for -1, 1 for 0, 2 for +1.
+// B bytes is digit e / B of byte e % B, the first digit worth 1, the last 81. So a byte never
+// exceeds 242, and digits pack and unpack with whole vectors. The last group has ceil(elements / 5)
+// bytes; the digits beyond its elements are 1. A digit is 0 for -1, 1 for 0, 2 for +1.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 namespace psgd {
@@ -13,6 +12,9 @@ inline constexpr size_t kTernaryDigits = 5;
 inline constexpr size_t kTernaryBytes = 64;
 inline constexpr size_t kTernaryGroup = kTernaryBytes * kTernaryDigits;
 inline constexpr unsigned kLargestTernaryByte = 242;
+
+// A draw compares |c| with a random 24-bit whole number times limit * kDrawUnit.
+inline constexpr float kDrawUnit = 1.0f / 16777216.0f;
 
 // Bytes of a group of so many elements.
 constexpr size_t TernaryBytes(size_t elements) {

@@ -1,7 +1,6 @@
 #include "data/batch.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -22,8 +21,8 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
       batch_(static_cast<size_t>(batch)),
       elements_(source_->shape().elements()),
       labels_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
-      pool_(static_cast<size_t>(kept) *
-            std::bit_ceil(labels_offset_ + batch_ * sizeof(int32_t) + 4096)) {}
+      // The pool rounds sizes up to powers of two, 4 KiB at least.
+      pool_(static_cast<size_t>(kept) * (2 * (labels_offset_ + batch_ * sizeof(int32_t)) + 4096)) {}
 
 absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t> indices) {
   const size_t bytes = labels_offset_ + batch_ * sizeof(int32_t);

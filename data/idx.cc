@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "data/unpacked_file.h"
 
 namespace psgd {
@@ -21,7 +23,6 @@ constexpr uint8_t kBytesType = 0x08;
 constexpr uint32_t kLargestSide = 1 << 14;
 constexpr std::array<const char*, 4> kStems{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                             "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-constexpr absl::string_view kDebianFolder = "/usr/share/datasets/fashion-mnist";
 
 struct IdxArray {
   std::string path;
@@ -57,12 +58,16 @@ absl::Status Missing(const std::string& folder, const std::vector<std::string>& 
   std::error_code error;
   const bool there = fs::is_directory(folder, error);
   absl::string_view trimmed = folder;
-  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.remove_suffix(1);
-  return absl::NotFoundError(absl::StrCat(
-      "no dataset in ", folder, there ? "" : " (no such folder)", ": looked for ",
-      absl::StrJoin(stems, ", "), ", each plain or .gz; ",
-      trimmed == kDebianFolder ? "install it with `apt-get install dataset-fashion-mnist`"
-                               : "check data.path"));
+  while (absl::ConsumeSuffix(&trimmed, "/")) {
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no dataset in ", folder, there ? "" : " (no such folder)", ": looked for ",
+                   absl::StrJoin(stems, ", "), ", each plain or .gz; ",
+                   absl::EndsWith(trimmed, "/fashion-mnist")
+                       ? "install it with `apt-get install dataset-fashion-mnist`, into "
+                         "/usr/share/datasets/fashion-mnist, or "
+                       : "",
+                   "check data.path"));
 }
 
 // The paths of the four files, in the order of kStems.

@@ -17,6 +17,7 @@
 
 namespace psgd {
 
+// The counts are those of DataConfig, which OpenData has checked.
 struct BatchLoaderOptions {
   int batch = 64;     // samples
   int prefetch = 4;   // batches ready or being made before they are asked for
@@ -28,6 +29,7 @@ struct BatchLoaderOptions {
 // Thread-safe, except that only one thread at a time may wait in Next.
 class BatchLoader {
  public:
+  // REQUIRES: the counts are at least 1.
   BatchLoader(std::shared_ptr<const SampleSource> source, const BatchLoaderOptions& options);
   // Never waits for a batch that nobody took.
   ~BatchLoader();

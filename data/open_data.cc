@@ -82,6 +82,24 @@ absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const D
   return absl::OkStatus();
 }
 
+// A config may have come from another process, where nobody checked its ranges.
+absl::Status CheckCounts(const DataConfig& config) {
+  const std::pair<const char*, int64_t> counts[] = {
+      {"batch", config.batch()},
+      {"eval_batch", config.eval_batch()},
+      {"prefetch", config.prefetch()},
+      {"threads", config.threads()},
+      {"synthetic.train_samples", config.synthetic().train_samples()},
+      {"synthetic.test_samples", config.synthetic().test_samples()},
+      {"synthetic.classes", config.synthetic().classes()}};
+  for (const auto& [key, count] : counts) {
+    if (count >= 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.", key, " is ", count, "; it must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFits(const DataConfig& config, const Dataset& train) {
   if (static_cast<size_t>(config.batch()) > train.size()) {
     return absl::InvalidArgumentError(
@@ -99,6 +117,7 @@ absl::Status CheckFits(const DataConfig& config, const Dataset& train) {
 }
 
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
+  PSGD_RETURN_IF_ERROR(CheckCounts(config));
   PSGD_ASSIGN_OR_RETURN(RawSets raw, config.format() == DataConfig::SYNTHETIC
                                          ? OpenSynthetic(config.synthetic(), seed)
                                          : OpenIdx(config));

@@ -8,6 +8,7 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kPatternSalt = 0, kTrainSalt = 1, kTestSalt = 2;
+constexpr float kMostNoise = 1e6f;
 constexpr size_t kMostElements = size_t{1} << 24;       // of a sample
 constexpr size_t kMostPatternValues = size_t{1} << 26;  // over all classes
 
@@ -31,6 +32,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> SyntheticDataset::Create(
     return absl::InvalidArgumentError(absl::StrCat("data.synthetic.shape ", shape.ImageText(),
                                                    " has more than ", kMostElements,
                                                    " values a sample; make it smaller"));
+  }
+  if (!(options.noise >= 0 && options.noise <= kMostNoise)) {
+    return absl::InvalidArgumentError(absl::StrCat("data.synthetic.noise is ", options.noise,
+                                                   "; it must be from 0 to ", kMostNoise));
   }
   const size_t row = static_cast<size_t>(shape.channels) * kGrid * static_cast<size_t>(shape.width);
   if (static_cast<size_t>(shape.classes) > kMostPatternValues / row) {

@@ -22,7 +22,7 @@ struct SyntheticOptions {
 // so that convolution and pooling can see it. Sample i belongs to class i mod classes; its pixels
 // are c + noise * g, mapped linearly into [0, 1], with g of mean 0 and variance 1. Two patterns lie
 // about 0.8 * sqrt(elements) apart, so the classes overlap, and no classifier is perfect, once
-// noise comes near 0.1 * sqrt(elements).
+// noise comes near 0.2 * sqrt(elements).
 //
 // g is the sum of four uniform bytes, scaled: close to a normal variable, within 3.46, and the same
 // bits on every machine. Nothing is stored but the patterns. Thread-safe, as every Dataset.

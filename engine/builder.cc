@@ -25,9 +25,9 @@ NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
     : mode_(mode), classes_(shape.classes) {
   const Shape image = {batch, shape.channels, shape.height, shape.width};
   if (TooLarge(image) || shape.classes < 1) {
-    status_ = absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(image), " with ",
-                                                      shape.classes,
-                                                      " classes is empty or too large"));
+    status_ =
+        absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(image), " with ",
+                                                shape.classes, " classes is empty or too large"));
     return;
   }
   model_.image = model_.graph.AddTensor({.name = "image", .shape = image, .external = true});
@@ -40,9 +40,9 @@ TensorId NetworkBuilder::Layer(Make make) {
   if (!status_.ok()) return kNoTensor;
   absl::StatusOr<TensorId> made = make();
   if (made.ok() && status_.ok() && TooLarge(model_.graph.shape(*made))) {
-    made = absl::InvalidArgumentError(
-        absl::StrCat(model_.graph.tensors[*made].name, ": ",
-                     ShapeText(model_.graph.shape(*made)), " is too large for one tensor"));
+    made = absl::InvalidArgumentError(absl::StrCat(model_.graph.tensors[*made].name, ": ",
+                                                   ShapeText(model_.graph.shape(*made)),
+                                                   " is too large for one tensor"));
   }
   if (status_.ok()) status_ = made.status();
   return status_.ok() ? *made : kNoTensor;
@@ -73,8 +73,8 @@ TensorId NetworkBuilder::Conv2d(const std::string& name, TensorId x, const ConvL
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
     if (in.size() != 4 || layer.groups < 1 || in[1] % layer.groups != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": cannot convolve ", ShapeText(in),
-                                                     " in ", layer.groups, " groups"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups, " groups"));
     }
     const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad, layer.dilation}, layer.groups};
     const Shape shape = {layer.channels, in[1] / layer.groups, layer.kernel.height,
@@ -168,8 +168,8 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
 }
 
 absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits) {
-  model_.result = Layer(
-      [&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", logits, model_.labels); });
+  model_.result =
+      Layer([&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", logits, model_.labels); });
   PSGD_RETURN_IF_ERROR(status_);
   return std::move(model_);
 }

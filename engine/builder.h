@@ -1,6 +1,6 @@
 // Builds a network so that it reads like its paper: one line a layer. Parameters get the names that
-// the same layers have in PyTorch ("conv1.weight"), in the order of the lines, and PyTorch's default
-// initial values.
+// the same layers have in PyTorch ("conv1.weight"), in the order of the lines, and PyTorch's
+// default initial values.
 //
 // The first layer that does not fit ends it: later calls do nothing, and Finish gives the error.
 #pragma once

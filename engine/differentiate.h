@@ -38,9 +38,10 @@ class GradientTape {
   std::vector<std::vector<TensorId>> contributions_;
 };
 
-// Appends the reverse pass to the graph. Loss nodes need no seed. Afterwards each trained parameter's
-// `gradient` is an external tensor of its own; gradients of other wanting tensors are returned, by
-// tensor, kNoTensor where there is none. An error when the loss does not depend on a parameter.
+// Appends the reverse pass to the graph. Loss nodes need no seed. Afterwards each trained
+// parameter's `gradient` is an external tensor of its own; gradients of other wanting tensors are
+// returned, by tensor, kNoTensor where there is none. An error when the loss does not depend on a
+// parameter.
 absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
                                                     std::span<const GradientSeed> seeds = {});
 

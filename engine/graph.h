@@ -16,7 +16,7 @@ using TensorId = int;
 inline constexpr TensorId kNoTensor = -1;
 
 enum class Element {
-  kReal,    // fp32; the reference backend also runs in double
+  kReal,  // fp32; the reference backend also runs in double
   kInt32,
   kDouble,
   kOpaque,  // handed from a forward node to its backward node; size and content are the backend's
@@ -52,7 +52,7 @@ struct Parameter {
   TensorId gradient = kNoTensor;
   bool statistic = false;
   bool decay = false;
-  Initial initial;
+  Initial initial = {};
 };
 
 struct Graph {

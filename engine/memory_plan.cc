@@ -44,8 +44,8 @@ void MemoryPlan::Use(BufferId buffer) {
   buffers_[buffer].last = std::max(buffers_[buffer].last, node_);
 }
 
-// Greedy by size: the largest buffers choose first, each the lowest place that no buffer alive at the
-// same time has taken (Pisarchyk and Lee, "Efficient memory management for deep neural net
+// Greedy by size: the largest buffers choose first, each the lowest place that no buffer alive at
+// the same time has taken (Pisarchyk and Lee, "Efficient memory management for deep neural net
 // inference", 2020).
 void MemoryPlan::Arrange() {
   std::vector<Buffer*> largest_first;
@@ -66,11 +66,10 @@ void MemoryPlan::Arrange() {
     }
     buffer->offset = LowestGap(neighbours, RoundUp(buffer->bytes));
     temporary_bytes_ = std::max(temporary_bytes_, buffer->offset + RoundUp(buffer->bytes));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), buffer,
-                                   [](const Buffer* a, const Buffer* b) {
-                                     return a->offset < b->offset;
-                                   }),
-                  buffer);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), buffer,
+                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; }),
+        buffer);
   }
 }
 

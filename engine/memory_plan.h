@@ -1,6 +1,6 @@
-// Where every buffer of a step lies. Backends ask for buffers while they make kernels, node by node;
-// Arrange then packs all that are never alive together into the same memory. Nothing is allocated
-// in a step.
+// Where every buffer of a step lies. Backends ask for buffers while they make kernels, node by
+// node; Arrange then packs all that are never alive together into the same memory. Nothing is
+// allocated in a step.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,8 @@ class Region {
   // Returns the offset of a new piece.
   size_t Add(size_t bytes) {
     const size_t offset = bytes_;
-    bytes_ += (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
+    bytes_ +=
+        (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
     return offset;
   }
   absl::Status Allocate(Backend* backend) {
@@ -92,8 +93,8 @@ absl::Status Network::Impl::Prepare() {
     parameter_at.push_back(memory.Add(bytes));
     gradient_at.push_back(memory.Add(bytes));
   }
-  const size_t temporary_at = memory.Add(
-      std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
+  const size_t temporary_at =
+      memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
 
   image = memory.at(image_at);
@@ -122,14 +123,14 @@ absl::Status Network::Impl::Prepare() {
 absl::Status Network::Impl::CheckBatch(std::span<const float> input,
                                        std::span<const int32_t> given) const {
   if (input.size() != image_elements || given.size() != static_cast<size_t>(batch)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", input.size(), " values and ", given.size(), " labels; the network takes ",
-        image_elements, " and ", batch));
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", input.size(), " values and ",
+                                                   given.size(), " labels; the network takes ",
+                                                   image_elements, " and ", batch));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] >= -1 && given[i] < classes) continue;
-    return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ", i,
-                                                   " is not below ", classes, " classes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("label ", given[i], " of sample ", i, " is not below ", classes, " classes"));
   }
   return absl::OkStatus();
 }

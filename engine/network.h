@@ -21,7 +21,7 @@ struct NetworkOptions {
   uint32_t worker = 0;
   // Where libpsgd_<backend>.so lies. Empty: beside the program, else in ../lib/psgd of an
   // installed one.
-  std::string plugin_dir;
+  std::string plugin_dir = {};
 };
 
 // One replica: the weights, and the means to compute a gradient from a batch. Not thread-safe, but

@@ -1,5 +1,5 @@
-// Every op there is, forward and backward. An op is plain data; engine/ops/ has its shape and gradient
-// rules, reference/ and onednn/ its kernels, under the same file names.
+// Every op there is, forward and backward. An op is plain data; engine/ops/ has its shape and
+// gradient rules, reference/ and onednn/ its kernels, under the same file names.
 #pragma once
 
 #include <variant>
@@ -16,9 +16,9 @@
 
 namespace psgd {
 
-using Op = std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward, Dense,
-                        DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward, BatchNorm,
-                        BatchNormInference, BatchNormBackward, Dropout, DropoutBackward, Reshape,
-                        Sum, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
+using Op = std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward,
+                        Dense, DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward,
+                        BatchNorm, BatchNormInference, BatchNormBackward, Dropout, DropoutBackward,
+                        Reshape, Sum, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
 
 }  // namespace psgd

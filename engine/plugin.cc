@@ -66,16 +66,16 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
     known.push_back(plugin);
     if (name != plugin) continue;
     PSGD_ASSIGN_OR_RETURN(const MakeBackendFunction make, OpenPlugin(name, plugin_dir));
-    std::unique_ptr<Backend> backend;
-    if (!make(kBackendInterface, options, &backend)) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend;
+    if (!make(PSGD_BACKEND_INTERFACE, options, &backend)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the plugin of the ", name, " backend is of another build than this program"));
     }
     return backend;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no backend named \"", name, "\"", Suggest(name, known),
-                   " (there are: ", absl::StrJoin(known, ", "), ")"));
+  return absl::InvalidArgumentError(absl::StrCat("no backend named \"", name, "\"",
+                                                 Suggest(name, known),
+                                                 " (there are: ", absl::StrJoin(known, ", "), ")"));
 }
 
 }  // namespace psgd

@@ -1,5 +1,5 @@
-// Backends live in shared libraries, loaded when used, so that a program starts on a machine without
-// the libraries that they need. Only `reference` is built in.
+// Backends live in shared libraries, loaded when used, so that a program starts on a machine
+// without the libraries that they need. Only `reference` is built in.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,11 @@
 
 namespace psgd {
 
-// Grows whenever backend.h, graph.h or memory_plan.h change: a plugin of another build is refused.
-inline constexpr uint32_t kBackendInterface = 1;
-
-// What a plugin exports, as `psgd_make_backend`. False: it is of another build.
+// What a plugin exports, as `psgd_make_backend`. `interface` is a fingerprint that the build makes
+// of the headers that programs and plugins share (PSGD_BACKEND_INTERFACE); false: the plugin has
+// another one, and left `made` alone.
 using MakeBackendFunction = bool (*)(uint32_t interface, const BackendOptions& options,
-                                     std::unique_ptr<Backend>* backend);
+                                     absl::StatusOr<std::unique_ptr<Backend>>* made);
 
 // Makes the backend of that name: "reference", or one whose plugin libpsgd_<name>.so lies in
 // `plugin_dir`; if that is empty, beside the program or in ../lib/psgd from there.

@@ -120,8 +120,8 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.push_staleness = StalenessSummary::Of(versions);
   summary.workers = config.cluster().workers();
   summary.shards = config.cluster().shards();
-  summary.transport = absl::AsciiStrToLower(
-      ClusterConfig::Transport_Name(config.cluster().transport()));
+  summary.transport =
+      absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config);
   summary.seed = config.seed();
   return summary;

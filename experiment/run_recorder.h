@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/status.h"
 #include "experiment/records.h"

@@ -1,6 +1,7 @@
 #include "experiment/schema.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -64,6 +65,11 @@ std::string NumberInUnit(const FieldDescriptor& field, double number) {
       return FormatMilliseconds(static_cast<int64_t>(number));
     default:
       break;
+  }
+  // All digits of a whole number: 1000000, not 1e+06.
+  constexpr double kExactBelow = 1e15;
+  if (number == std::trunc(number) && std::abs(number) < kExactBelow) {
+    return absl::StrCat(static_cast<int64_t>(number));
   }
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, number);

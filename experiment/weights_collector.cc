@@ -36,9 +36,8 @@ WeightsCollector WeightsCollector::FromCheckpoint(const LoadedCheckpoint& checkp
 absl::Status WeightsCollector::Add(const WeightsChunk& chunk) {
   if (chunk.has_model()) return SetModel(chunk.model(), chunk.config());
   if (chunk.parameter() >= values_.size()) {
-    return absl::DataLossError(
-        absl::StrCat("the server sent values of parameter ", chunk.parameter(),
-                     ", which its model does not have"));
+    return absl::DataLossError(absl::StrCat("the server sent values of parameter ",
+                                            chunk.parameter(), ", which its model does not have"));
   }
   std::vector<float>& values = values_[chunk.parameter()];
   const uint64_t count = chunk.values().size() / sizeof(float);
@@ -55,10 +54,10 @@ absl::Status WeightsCollector::Add(const WeightsChunk& chunk) {
 absl::Status WeightsCollector::Complete() const {
   for (size_t p = 0; p < values_.size(); ++p) {
     if (received_[p] != values_[p].size()) {
-      return absl::DataLossError(
-          absl::StrCat("only ", received_[p], " of ", values_[p].size(), " values of ",
-                       model_.parameters(static_cast<int>(p)).name(),
-                       " came; is one of the server's shards down?"));
+      return absl::DataLossError(absl::StrCat("only ", received_[p], " of ", values_[p].size(),
+                                              " values of ",
+                                              model_.parameters(static_cast<int>(p)).name(),
+                                              " came; is one of the server's shards down?"));
     }
   }
   return absl::OkStatus();
@@ -69,9 +68,8 @@ absl::Status WeightsCollector::Write(const std::string& path) const {
   std::vector<NamedTensor> tensors;
   for (size_t p = 0; p < values_.size(); ++p) {
     const ParameterSpec& parameter = model_.parameters(static_cast<int>(p));
-    tensors.push_back({parameter.name(),
-                       {parameter.shape().begin(), parameter.shape().end()},
-                       values_[p]});
+    tensors.push_back(
+        {parameter.name(), {parameter.shape().begin(), parameter.shape().end()}, values_[p]});
   }
   return WriteSafetensors(path, tensors,
                           {{"format", "pt"}, {"model", model_.name()}, {"run", config_.name()}});

@@ -26,6 +26,8 @@ class TreeBuilder : public YAML::EventHandler {
   explicit TreeBuilder(const YamlSource& source) : source_(source) {}
 
   const absl::Status& status() const { return status_; }
+  // The list or map that was being filled last.
+  const YamlNode* innermost() const { return open_.empty() ? nullptr : &tree_.nodes[open_.back()]; }
   YamlTree Take() {
     if (tree_.nodes.empty()) tree_.nodes.emplace_back();
     return std::move(tree_);
@@ -139,24 +141,45 @@ absl::Status CheckText(const YamlSource& source) {
                    " does not belong in UTF-8 text; is this a YAML file?"));
 }
 
+absl::string_view LineOf(absl::string_view text, int line) {
+  for (; line > 0; --line) {
+    const size_t end = text.find('\n');
+    if (end == text.npos) return "";
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+// The library's complaint, where it misses the point in other words: what makes a reader find the
+// spot.
+absl::Status Explain(const YamlSource& source, const YAML::Exception& error,
+                     const YamlNode* innermost) {
+  YamlMark mark = FromLibrary(error.mark);
+  std::string message = error.msg;
+  const absl::string_view line = LineOf(source.text, mark.line);
+  const absl::string_view indentation = line.substr(0, line.find_first_not_of(" \t"));
+  if (innermost != nullptr &&
+      (message == YAML::ErrorMsg::END_OF_MAP_FLOW || message == YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
+    mark = innermost->mark;
+    message =
+        innermost->kind == YamlNode::kMap ? "this { is never closed" : "this [ is never closed";
+  } else if (indentation.find('\t') != line.npos) {
+    mark.byte = static_cast<int>(indentation.find('\t'));
+    message = "a tab in the indentation; use spaces";
+  }
+  return source.ErrorAt(mark, absl::StrCat("not valid YAML: ", message));
+}
+
 }  // namespace
 
 absl::Status YamlSource::ErrorAt(YamlMark mark, absl::string_view message) const {
   if (!with_position) return absl::InvalidArgumentError(absl::StrCat(name, ": ", message));
-  size_t start = 0;
-  for (int i = 0; i < mark.line && start != std::string::npos; ++i) {
-    start = text.find('\n', start);
-    if (start != std::string::npos) ++start;
-  }
-  int column = mark.byte;
-  if (start != std::string::npos) {
-    const absl::string_view before = absl::string_view(text).substr(start, mark.byte);
-    // Bytes 10xxxxxx continue a character.
-    column -= static_cast<int>(
-        std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xC0) == 0x80; }));
-  }
+  const absl::string_view before = LineOf(text, mark.line).substr(0, mark.byte);
+  // Bytes 10xxxxxx continue a character.
+  const auto continued =
+      std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xC0) == 0x80; });
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ":", mark.line + 1, ":", column + 1, ": ", message));
+      absl::StrCat(name, ":", mark.line + 1, ":", mark.byte + 1 - continued, ": ", message));
 }
 
 absl::StatusOr<YamlTree> ParseYaml(const YamlSource& source) {
@@ -168,9 +191,7 @@ absl::StatusOr<YamlTree> ParseYaml(const YamlSource& source) {
     while (builder.status().ok() && parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    if (builder.status().ok()) {
-      return source.ErrorAt(FromLibrary(error.mark), absl::StrCat("not valid YAML: ", error.msg));
-    }
+    if (builder.status().ok()) return Explain(source, error, builder.innermost());
   } catch (const std::exception& error) {
     return source.ErrorAt({}, absl::StrCat("not valid YAML: ", error.what()));
   }

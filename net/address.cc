@@ -1,5 +1,6 @@
 #include "net/address.h"
 
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -84,6 +85,25 @@ absl::Status ListenError(const Address& address, int error) {
     default:
       return absl::UnavailableError(absl::StrCat(what, std::strerror(error)));
   }
+}
+
+int TryToListen(const Address& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string port = absl::StrCat(address.port);
+  if (::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) return ENODEV;
+  int error = 0;
+  const int fd = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  if (fd < 0 || ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      ::bind(fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd, 1) != 0) {
+    error = errno;
+  }
+  if (fd >= 0) ::close(fd);
+  ::freeaddrinfo(found);
+  return error;
 }
 
 absl::StatusOr<bool> IpcInUse(const Address& address) {

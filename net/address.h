@@ -26,6 +26,10 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text);
 // Why listening at `address` failed with `error` (an errno), and what to do about it.
 absl::Status ListenError(const Address& address, int error);
 
+// Binds a TCP address for a moment: 0, or the errno that listening there would meet. For libraries
+// that do not tell.
+int TryToListen(const Address& address);
+
 // Whether another socket listens at the path of an ipc address; a stale file left by a dead process
 // does not count. An error when the path holds something that is not a socket.
 absl::StatusOr<bool> IpcInUse(const Address& address);

@@ -54,16 +54,23 @@ class LoadedCheckpoint {
     uint64_t steps;
   };
   struct Residual {
+    uint64_t offset;
+    uint64_t count;
     Bytes values;
-    std::vector<std::pair<uint64_t, uint64_t>> stored;  // ranges (offset, count) that have any
   };
   struct Tensor {
     uint64_t elements = 0;
     Bytes weights;
     std::vector<std::pair<std::string, Bytes>> states;
-    std::map<uint32_t, Residual> residuals;
+    std::map<uint32_t, std::vector<Residual>> residuals;  // by worker
     std::vector<Range> slices;  // by offset
   };
+
+  absl::Status AddTensor(const ParameterSpec& parameter,
+                         std::vector<const SliceSnapshot*> slices);
+  absl::Status AddResidual(uint32_t worker, const SliceSnapshot& slice, const Bytes& values);
+  static Bytes CutResidual(const std::vector<Residual>& residuals, uint64_t offset,
+                           uint64_t count);
 
   CheckpointManifest manifest_;
   std::vector<std::string> notes_;

@@ -20,7 +20,7 @@ absl::Status ValidateModel(const ModelSpec& model);
 
 // Slices in the order of the model, so that ids ascend from the front of the network to its end. A
 // slice never spans two parameters; a parameter is cut into slices as equal as can be.
-// `slice_bytes` is an upper bound; 0 chooses one small enough to spread the model evenly: total / (4 *
+// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses one small enough to spread the model evenly: total / (4 *
 // shards), but 16 Ki to 1 Mi elements. The largest slices are dealt first, each to the shard with the
 // fewest bytes, which keeps shards within one slice of each other. With fewer slices than shards some
 // shards have none. Endpoints are left to the caller.

@@ -1,4 +1,5 @@
-// Whole fp32 values: what travels as it is, and the sums around it. Plain loops: the oracle. See kernels.h.
+// Whole fp32 values: what travels as it is, and the sums around it. Plain loops: the oracle. See
+// kernels.h.
 #pragma once
 
 #include <cstddef>

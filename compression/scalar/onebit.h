@@ -2,10 +2,14 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/lanes.h"
 
 namespace psgd::scalar {
 
 SignSums SplitSigns(std::span<const float> gradient, float* residual, std::byte* bits);
+// The same, continuing given sums. For the rest that a vector loop leaves.
+void SplitSignsInto(std::span<const float> gradient, float* residual, std::byte* bits,
+                    Lanes<float>* positive, Lanes<float>* negative, uint32_t* positive_count);
 void AddSigns(const std::byte* bits, size_t first, float high, float low, std::span<float> y);
 
 }  // namespace psgd::scalar

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compression/lanes.h"
 #include "compression/ternary_group.h"
 
 namespace psgd::scalar {
@@ -11,41 +10,53 @@ namespace psgd::scalar {
 Moments Measure(std::span<const float> gradient, float* residual) {
   Lanes<float> largest;
   Lanes<double> squares;
-  for (size_t i = 0; i < gradient.size(); ++i) {
-    const float corrected = residual != nullptr ? gradient[i] + residual[i] : gradient[i];
-    if (residual != nullptr) residual[i] = corrected;
-    float& lane = largest.value[i % kLanes];
-    lane = std::max(lane, std::fabs(corrected));
-    squares.value[i % kLanes] += static_cast<double>(corrected) * corrected;
-  }
+  MeasureInto(gradient, residual, &largest, &squares);
   return {largest.Largest(), squares.Sum()};
 }
 
+void MeasureInto(std::span<const float> gradient, float* residual, Lanes<float>* largest,
+                 Lanes<double>* squares) {
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    const float corrected = residual != nullptr ? gradient[i] + residual[i] : gradient[i];
+    if (residual != nullptr) residual[i] = corrected;
+    float& lane = largest->value[i % kLanes];
+    lane = std::max(lane, std::fabs(corrected));
+    squares->value[i % kLanes] += static_cast<double>(corrected) * corrected;
+  }
+}
+
 Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::byte* out) {
+  const float unit = draw.limit * kDrawUnit;
   Lanes<double> magnitudes;
   Drawn drawn;
   for (size_t begin = 0; begin < corrected.size(); begin += kTernaryGroup) {
     const size_t count = std::min(kTernaryGroup, corrected.size() - begin);
+    Lanes<float> group;  // short sums in fp32 are cheap; the long one is in double
     uint8_t digits[kTernaryGroup];
     std::fill_n(digits, kTernaryGroup, uint8_t{1});
     for (size_t i = 0; i < count; ++i) {
       const size_t element = begin + i;
       const uint32_t word = Philox(draw.key, element / 4, draw.step).word[element % 4];
       const float magnitude = std::fabs(corrected[element]);
-      if (!(UnitFloat(word) * draw.limit < magnitude)) continue;
-      magnitudes.value[element % kLanes] += magnitude;
+      if (!(static_cast<float>(word >> 8) * unit < magnitude)) continue;
+      group.value[i % kLanes] += magnitude;
       ++drawn.count;
       digits[i] = corrected[element] < 0 ? 0 : 2;
     }
-    const size_t bytes = TernaryBytes(count);
-    for (size_t j = 0; j < bytes; ++j) {
-      unsigned packed = 0;
-      for (size_t t = kTernaryDigits; t-- > 0;) packed = packed * 3 + digits[j + bytes * t];
-      *out++ = static_cast<std::byte>(packed);
-    }
+    for (size_t lane = 0; lane < kLanes; ++lane) magnitudes.value[lane] += group.value[lane];
+    PackDigits(digits, TernaryBytes(count), out);
+    out += TernaryBytes(count);
   }
   drawn.sum = magnitudes.Sum();
   return drawn;
+}
+
+void PackDigits(const uint8_t* digits, size_t bytes, std::byte* out) {
+  for (size_t j = 0; j < bytes; ++j) {
+    unsigned packed = 0;
+    for (size_t t = kTernaryDigits; t-- > 0;) packed = packed * 3 + digits[j + bytes * t];
+    out[j] = static_cast<std::byte>(packed);
+  }
 }
 
 void UnpackTrits(const std::byte* in, size_t bytes, int8_t* trits) {

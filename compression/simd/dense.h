@@ -1,4 +1,5 @@
-// Whole fp32 values: what travels as it is, and the sums around it. Highway loops, chosen by CPU at run time. See kernels.h.
+// Whole fp32 values: what travels as it is, and the sums around it. Highway loops, chosen by CPU at
+// run time. See kernels.h.
 #pragma once
 
 #include <cstddef>

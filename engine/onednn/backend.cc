@@ -51,8 +51,13 @@ class OnednnBackend : public HostBackend {
 
 extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
     uint32_t interface, const psgd::BackendOptions& options,
-    std::unique_ptr<psgd::Backend>* backend) {
-  if (interface != psgd::kBackendInterface) return false;
-  *backend = std::make_unique<psgd::OnednnBackend>(options);
+    absl::StatusOr<std::unique_ptr<psgd::Backend>>* made) {
+  if (interface != PSGD_BACKEND_INTERFACE) return false;
+  try {
+    *made = std::make_unique<psgd::OnednnBackend>(options);
+  } catch (const dnnl::error& error) {
+    *made = absl::FailedPreconditionError(
+        absl::StrCat("oneDNN does not work on this machine: ", error.what()));
+  }
   return true;
 }

@@ -5,12 +5,15 @@ namespace {
 
 using dnnl::prop_kind;
 
-// The sizes of one convolution as oneDNN wants them: weights of several groups get a dimension more,
-// and a dilation of 1 is written 0.
+// The sizes of one convolution as oneDNN wants them: weights of several groups get a dimension
+// more, and a dilation of 1 is written 0.
 struct Conv {
   Conv(const Conv2d& op, const Lowering& l, TensorId x, TensorId w, TensorId y)
-      : x(Any(l.dims(x))), y(Any(l.dims(y))), bias(Dims{l.dims(y)[1]}, kFloat, Tag::x),
-        stride(Pair(op.window.stride)), pad(Pair(op.window.pad)) {
+      : x(Any(l.dims(x))),
+        y(Any(l.dims(y))),
+        bias(Dims{l.dims(y)[1]}, kFloat, Tag::x),
+        stride(Pair(op.window.stride)),
+        pad(Pair(op.window.pad)) {
     const Extent& d = op.window.dilation;
     dilation = {d.height - 1, d.width - 1};
     Dims dims = l.dims(w);

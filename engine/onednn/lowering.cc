@@ -18,8 +18,8 @@ class CallsKernel : public Kernel {
     for (const PrimitiveCall& call : calls_) {
       std::unordered_map<int, dnnl::memory>& memories = memories_.emplace_back();
       for (const Argument& argument : call.arguments) {
-        memories.emplace(argument.role, dnnl::memory(argument.view.desc, engine_,
-                                                     buffers[argument.view.buffer]));
+        memories.emplace(argument.role,
+                         dnnl::memory(argument.view.desc, engine_, buffers[argument.view.buffer]));
       }
     }
   }
@@ -57,8 +57,13 @@ dnnl::primitive_attr PlannedScratchpad() {
 }
 
 Lowering::Lowering(const Graph& graph, MemoryPlan* plan, const dnnl::engine& engine)
-    : graph_(graph), plan_(plan), engine_(engine), views_(graph.tensors.size()),
-      users_(graph.tensors.size()), parameter_(graph.tensors.size()), fused_(graph.nodes.size()) {
+    : graph_(graph),
+      plan_(plan),
+      engine_(engine),
+      views_(graph.tensors.size()),
+      users_(graph.tensors.size()),
+      parameter_(graph.tensors.size()),
+      fused_(graph.nodes.size()) {
   for (const Parameter& parameter : graph.parameters) parameter_[parameter.value] = true;
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     for (TensorId input : graph.nodes[node].inputs) users_[input].push_back(static_cast<int>(node));

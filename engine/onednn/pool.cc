@@ -13,9 +13,8 @@ Tag TagOf(const Desc& desc) {
 
 dnnl::pooling_forward::primitive_desc Forward(const Pool& op, const Lowering& l, const Desc& x,
                                               const Dims& y) {
-  const auto algorithm = op.kind == Pool::Kind::kMax
-                             ? dnnl::algorithm::pooling_max
-                             : dnnl::algorithm::pooling_avg_include_padding;
+  const auto algorithm = op.kind == Pool::Kind::kMax ? dnnl::algorithm::pooling_max
+                                                     : dnnl::algorithm::pooling_avg_include_padding;
   const Desc y_desc(y, dnnl::memory::data_type::f32, TagOf(x));
   const Dims pad = Pair(op.window.pad);
   return {{dnnl::prop_kind::forward_training, algorithm, x, y_desc, Pair(op.window.stride),
@@ -24,9 +23,7 @@ dnnl::pooling_forward::primitive_desc Forward(const Pool& op, const Lowering& l,
           l.engine()};
 }
 
-Desc InLayout(const Dims& dims, Tag tag) {
-  return Desc(dims, dnnl::memory::data_type::f32, tag);
-}
+Desc InLayout(const Dims& dims, Tag tag) { return Desc(dims, dnnl::memory::data_type::f32, tag); }
 
 }  // namespace
 
@@ -50,8 +47,8 @@ void Lower(const PoolBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Pool& pool = op.forward;
   const bool max = pool.kind == Pool::Kind::kMax;
-  const Desc x = max ? l.hints.at(c.in(1))
-                     : InLayout(l.dims(c.out(0)), TagOf(l.Native(c.in(0)).desc));
+  const Desc x =
+      max ? l.hints.at(c.in(1)) : InLayout(l.dims(c.out(0)), TagOf(l.Native(c.in(0)).desc));
   const auto hint = Forward(pool, l, x, l.dims(c.in(0)));
   const auto algorithm =
       max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;

@@ -43,11 +43,10 @@ void Lower(const ReluBackward&, const Context& c) {
       {dnnl::prop_kind::forward_training, kBackward, y.desc, 0.0f}, l.engine());
   const dnnl::eltwise_backward::primitive_desc pd({kBackward, y.desc, y.desc, 0.0f},
                                                   PlannedScratchpad(), l.engine(), hint);
-  l.Call(dnnl::eltwise_backward(pd),
-         {{DNNL_ARG_DST, y},
-          {DNNL_ARG_DIFF_DST, dy},
-          {DNNL_ARG_DIFF_SRC, InPlaceOrNew(c, c.in(1), dy, c.out(0))},
-          {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+  l.Call(dnnl::eltwise_backward(pd), {{DNNL_ARG_DST, y},
+                                      {DNNL_ARG_DIFF_DST, dy},
+                                      {DNNL_ARG_DIFF_SRC, InPlaceOrNew(c, c.in(1), dy, c.out(0))},
+                                      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
 }
 
 }  // namespace psgd::onednn

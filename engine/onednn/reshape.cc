@@ -14,9 +14,8 @@ void Lower(const Reshape&, const Context& c) {
   }
   const BufferId from = x.buffer, to = l.PutPlain(c.out(0)).buffer;
   const size_t bytes = x.desc.get_size();
-  l.Call([=](const Buffers& buffers, const Step&) {
-    std::memcpy(buffers[to], buffers[from], bytes);
-  });
+  l.Call(
+      [=](const Buffers& buffers, const Step&) { std::memcpy(buffers[to], buffers[from], bytes); });
 }
 
 }  // namespace psgd::onednn

@@ -28,8 +28,8 @@ absl::StatusOr<BatchNormOutputs> AddBatchNorm(Graph* graph, const std::string& n
   const Shape in = graph->shape(x);
   const Shape channels = {in[1]};
   if (in[0] * in[2] * in[3] < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": one value a channel has no variance (", ShapeText(in), "); use a larger batch"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": one value a channel has no variance (",
+                                                   ShapeText(in), "); use a larger batch"));
   }
   const TensorId y = graph->AddTensor(name, in);
   const TensorId mean = graph->AddTensor(name + ".mean", channels);

@@ -16,9 +16,8 @@ absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const 
                                                    ShapeText(in)));
   }
   if (bias != kNoTensor && graph->shape(bias) != Shape{w[0]}) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": a bias of ",
-                                                   ShapeText(graph->shape(bias)), " for ", w[0],
-                                                   " output channels"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": a bias of ", ShapeText(graph->shape(bias)), " for ", w[0], " output channels"));
   }
   const auto image = SlideOver(op.window, in[2], in[3]);
   if (!image.ok()) return Annotate(image.status(), name);

@@ -5,8 +5,8 @@
 
 namespace psgd {
 
-absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x, TensorId weight,
-                                  TensorId bias) {
+absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x,
+                                  TensorId weight, TensorId bias) {
   const Shape& in = graph->shape(x);
   const Shape& w = graph->shape(weight);
   if (in.size() != 2 || w.size() != 2 || in[1] != w[1]) {

@@ -5,7 +5,8 @@
 
 namespace psgd {
 
-absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op, TensorId x) {
+absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op,
+                                 TensorId x) {
   const Shape in = graph->shape(x);
   if (in.size() != 4) {
     return absl::InvalidArgumentError(

@@ -1,7 +1,7 @@
 // Pooling over images, each channel alone:
-//   max:     y[n,c,i,j] = max of x in the window; of equal values the first in row-major order counts
-//   average: y[n,c,i,j] = sum of x in the window / (KH KW); outside the image x is zero
-//   x: N C H W    y: N C H' W'
+//   max:     y[n,c,i,j] = max of x in the window; of equal values the first in row-major order
+//   counts average: y[n,c,i,j] = sum of x in the window / (KH KW); outside the image x is zero x: N
+//   C H W    y: N C H' W'
 // The gradient goes to where the maximum was, or in equal parts to the whole window.
 #pragma once
 

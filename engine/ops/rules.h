@@ -14,8 +14,8 @@ namespace psgd {
 absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const Conv2d& op,
                                    TensorId x, TensorId weight, TensorId bias);
 absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op, TensorId x);
-absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x, TensorId weight,
-                                  TensorId bias);
+absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x,
+                                  TensorId weight, TensorId bias);
 absl::StatusOr<TensorId> AddRelu(Graph* graph, const std::string& name, TensorId x);
 
 // Four tensors of one value a channel.

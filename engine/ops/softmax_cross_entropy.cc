@@ -10,13 +10,12 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
   const Shape in = graph->shape(x);
   if (in.size() != 2 || graph->shape(labels) != Shape{in[0]} ||
       graph->tensors[labels].element != Element::kInt32) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": labels ",
-                                                   ShapeText(graph->shape(labels)),
-                                                   " do not fit logits ", ShapeText(in)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": labels ", ShapeText(graph->shape(labels)), " do not fit logits ", ShapeText(in)));
   }
   const TensorId p = graph->AddTensor(name + ".probability", in);
-  const TensorId result = graph->AddTensor(
-      {.name = name, .shape = {3}, .element = Element::kDouble, .external = true});
+  const TensorId result =
+      graph->AddTensor({.name = name, .shape = {3}, .element = Element::kDouble, .external = true});
   graph->AddNode(name, SoftmaxCrossEntropy{}, {x, labels}, {p, result});
   return result;
 }

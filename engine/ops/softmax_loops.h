@@ -1,5 +1,5 @@
-// Softmax cross-entropy on the host, for every backend whose logits are in host memory: the loss must
-// be summed in one fixed order, and the work is small next to the layers'.
+// Softmax cross-entropy on the host, for every backend whose logits are in host memory: the loss
+// must be summed in one fixed order, and the work is small next to the layers'.
 #pragma once
 
 #include <algorithm>

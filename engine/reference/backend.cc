@@ -22,7 +22,10 @@ class NodeKernel : public Kernel {
  public:
   NodeKernel(const Graph& graph, const Node& node, const DropoutSource& dropout,
              std::vector<BufferId> inputs, std::vector<BufferId> outputs)
-      : graph_(graph), node_(node), dropout_(dropout), input_ids_(std::move(inputs)),
+      : graph_(graph),
+        node_(node),
+        dropout_(dropout),
+        input_ids_(std::move(inputs)),
         output_ids_(std::move(outputs)) {}
 
   void Bind(const Buffers& buffers) override {
@@ -58,7 +61,8 @@ class ReferenceBackend : public HostBackend {
         BufferId& id = buffer_of[tensor];
         const Tensor& what = graph.tensors[tensor];
         if (id == kNoBuffer) {
-          id = what.external ? plan->AddExternal(tensor, Bytes<T>(what)) : plan->Add(Bytes<T>(what));
+          id =
+              what.external ? plan->AddExternal(tensor, Bytes<T>(what)) : plan->Add(Bytes<T>(what));
         }
         plan->Use(id);
         ids.push_back(id);

@@ -1,5 +1,5 @@
-// The oracle: every op in plain loops, in fp32 or double. Slow, short, and what the other backends are
-// compared with.
+// The oracle: every op in plain loops, in fp32 or double. Slow, short, and what the other backends
+// are compared with.
 #pragma once
 
 #include <memory>

@@ -67,8 +67,8 @@ void Compute(const BatchNormBackward& op, const Operands<T>& t) {
     if (t.outputs() < 3) continue;
     ForChannel(shape, c, [&](int64_t i) {
       const double normal = (x[i] - mean[c]) * inverse;
-      t.out(2)[i] = static_cast<T>(gamma[c] * inverse *
-                                   (dy[i] - sum / count - normal * projected / count));
+      t.out(2)[i] =
+          static_cast<T>(gamma[c] * inverse * (dy[i] - sum / count - normal * projected / count));
     });
   }
 }

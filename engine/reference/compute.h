@@ -48,6 +48,6 @@ void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t);
 }  // namespace psgd::reference
 
 // Ends the file of an op: its function for both types.
-#define PSGD_REFERENCE_OP(Op)                                    \
+#define PSGD_REFERENCE_OP(Op)                                      \
   template void Compute<float>(const Op&, const Operands<float>&); \
   template void Compute<double>(const Op&, const Operands<double>&)

@@ -14,7 +14,11 @@ class Operands {
  public:
   Operands(const Graph& graph, const Node& node, const std::vector<void*>& inputs,
            const std::vector<void*>& outputs, const Step& step, const DropoutSource& dropout)
-      : step(step), dropout(dropout), graph_(graph), node_(node), inputs_(inputs),
+      : step(step),
+        dropout(dropout),
+        graph_(graph),
+        node_(node),
+        inputs_(inputs),
         outputs_(outputs) {}
 
   const T* in(int i) const { return static_cast<const T*>(inputs_[i]); }

@@ -25,9 +25,7 @@ void ForEachPair(const Window& win, const Shape& x, const Shape& y, Visit visit)
   }
 }
 
-double Area(const Window& window) {
-  return double{1} * window.kernel.height * window.kernel.width;
-}
+double Area(const Window& window) { return double{1} * window.kernel.height * window.kernel.width; }
 
 }  // namespace
 
@@ -57,9 +55,8 @@ void Compute(const PoolBackward& op, const Operands<T>& t) {
   const T* dy = t.in(0);
   std::vector<double> sums(ElementCount(t.out_shape(0)), 0.0);
   if (op.forward.kind == Pool::Kind::kAverage) {
-    ForEachPair(op.forward.window, t.out_shape(0), t.in_shape(0), [&](int64_t yi, int64_t xi) {
-      sums[xi] += dy[yi] / Area(op.forward.window);
-    });
+    ForEachPair(op.forward.window, t.out_shape(0), t.in_shape(0),
+                [&](int64_t yi, int64_t xi) { sums[xi] += dy[yi] / Area(op.forward.window); });
   } else {
     const int64_t* where = t.template in_as<int64_t>(1);
     for (int64_t i = 0; i < ElementCount(t.in_shape(0)); ++i) sums[where[i]] += dy[i];

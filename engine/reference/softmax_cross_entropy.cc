@@ -1,5 +1,5 @@
-#include "engine/reference/compute.h"
 #include "engine/ops/softmax_loops.h"
+#include "engine/reference/compute.h"
 
 namespace psgd::reference {
 

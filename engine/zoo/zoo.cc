@@ -23,8 +23,8 @@ absl::Status UnknownModel(const std::string& name) {
   const std::vector<std::string> names = ZooNames();
   const std::string wanted = name.substr(0, 64);
   return absl::InvalidArgumentError(absl::StrCat("no model named \"", wanted, "\" in the zoo",
-                                                 Suggest(wanted, names), " (there are: ",
-                                                 absl::StrJoin(names, ", "), ")"));
+                                                 Suggest(wanted, names),
+                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShap
     const TensorId logits = entry.build(net, config);
     absl::StatusOr<ModelGraph> model = net.Finish(logits);
     if (model.ok()) return model;
-    return Annotate(model.status(),
-                    absl::StrCat("model ", entry.name, " does not fit samples of ", shape.channels,
-                                 "x", shape.height, "x", shape.width, " (channels, height, width)"));
+    return Annotate(model.status(), absl::StrCat("model ", entry.name, " does not fit samples of ",
+                                                 shape.channels, "x", shape.height, "x",
+                                                 shape.width, " (channels, height, width)"));
   }
   return UnknownModel(config.zoo());
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "net/address.h"
 #include "net/zmq/zmq_endpoint.h"
 #include "net/zmq/zmq_socket.h"
@@ -83,9 +84,13 @@ class ZmqConnector : public ZmqEndpoint {
 
 absl::StatusOr<std::unique_ptr<Endpoint>> ConnectZmq(const std::vector<std::string>& addresses,
                                                      const TransportOptions& options) {
-  auto endpoint = std::make_unique<ZmqConnector>(options);
-  PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));
-  return endpoint;
+  try {
+    auto endpoint = std::make_unique<ZmqConnector>(options);
+    PSGD_RETURN_IF_ERROR(endpoint->Connect(addresses));
+    return endpoint;
+  } catch (const std::exception& error) {
+    return ZmqUnavailable(absl::StrJoin(addresses, ", "), error);
+  }
 }
 
 }  // namespace psgd

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "net/zmq/zmq_socket.h"
 
 namespace psgd {
@@ -56,6 +57,11 @@ void ZmqEndpoint::CountSent(const EncodedMessage& message) {
 void ZmqEndpoint::CountMalformed(std::string why) {
   ++stats_.malformed;
   stats_.last_malformed = std::move(why);
+}
+
+absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error) {
+  return absl::UnavailableError(absl::StrCat("no ZeroMQ socket for ", address, ": ", error.what(),
+                                             "; are too many files open (ulimit -n)?"));
 }
 
 }  // namespace psgd

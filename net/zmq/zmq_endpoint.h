@@ -1,6 +1,7 @@
 // What the two kinds of ZeroMQ endpoints share: waiting, counting, and the wire format.
 #pragma once
 
+#include <exception>
 #include <span>
 #include <vector>
 #include <zmq.hpp>
@@ -44,6 +45,9 @@ class ZmqEndpoint : public Endpoint {
   std::vector<zmq_pollitem_t> poll_items_;  // the wake event, then the sockets
   EndpointStats stats_;
 };
+
+// What an exception of ZeroMQ's means: no context, socket or eventfd could be made.
+absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error);
 
 absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,
                                                     const TransportOptions& options);

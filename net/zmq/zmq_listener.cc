@@ -95,9 +95,13 @@ class ZmqListener : public ZmqEndpoint {
 absl::StatusOr<std::unique_ptr<Endpoint>> ListenZmq(const std::string& address,
                                                     const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
-  auto endpoint = std::make_unique<ZmqListener>(options);
-  PSGD_RETURN_IF_ERROR(endpoint->Bind(parsed));
-  return endpoint;
+  try {
+    auto endpoint = std::make_unique<ZmqListener>(options);
+    PSGD_RETURN_IF_ERROR(endpoint->Bind(parsed));
+    return endpoint;
+  } catch (const std::exception& error) {
+    return ZmqUnavailable(address, error);
+  }
 }
 
 }  // namespace psgd

@@ -10,10 +10,8 @@ namespace psgd {
 namespace {
 
 TensorId External(Graph* graph, Shape shape, bool wants_gradient) {
-  return graph->AddTensor({.name = "t",
-                           .shape = std::move(shape),
-                           .wants_gradient = wants_gradient,
-                           .external = true});
+  return graph->AddTensor(
+      {.name = "t", .shape = std::move(shape), .wants_gradient = wants_gradient, .external = true});
 }
 
 TEST(DifferentiateTest, SumsTheGradientsOfATensorUsedTwice) {
@@ -40,8 +38,7 @@ TEST(DifferentiateTest, ParametersThatShareAGradientGetOneEach) {
   graph.parameters = {{.value = a}, {.value = b}};
   const TensorId labels = graph.AddTensor(
       {.name = "labels", .shape = {1}, .element = Element::kInt32, .external = true});
-  ASSERT_TRUE(
-      AddSoftmaxCrossEntropy(&graph, "loss", *AddSum(&graph, "sum", {a, b}), labels).ok());
+  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", *AddSum(&graph, "sum", {a, b}), labels).ok());
   ASSERT_TRUE(Differentiate(&graph).ok());
   EXPECT_NE(graph.parameters[0].gradient, graph.parameters[1].gradient);
   testing::GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));

@@ -1,5 +1,5 @@
-// Runs a graph on a backend for tests: holds the memory of its external tensors, filled with NaN before
-// every run wherever the run is to write. T is the type of the backend's reals.
+// Runs a graph on a backend for tests: holds the memory of its external tensors, filled with NaN
+// before every run wherever the run is to write. T is the type of the backend's reals.
 #pragma once
 
 #include <cstring>

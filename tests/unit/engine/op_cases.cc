@@ -53,8 +53,8 @@ class CaseBuilder {
     graph.tensors[case_.output].external = true;
     std::vector<GradientSeed> seeds;
     if (case_.labels == kNoTensor) {
-      case_.seed = graph.AddTensor(
-          {.name = "seed", .shape = graph.shape(case_.output), .external = true});
+      case_.seed =
+          graph.AddTensor({.name = "seed", .shape = graph.shape(case_.output), .external = true});
       seeds.push_back({case_.output, case_.seed});
     }
     const auto gradients = Differentiate(&graph, seeds);
@@ -191,12 +191,10 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(DenseCase("DensePrimes", 7, 13, 5, true, false));
   cases.push_back(DenseCase("DenseRelu", 3, 33, 31, true, true));
   cases.push_back(DenseCase("DenseNoBias", 4, 64, 16, false, false));
-  cases.push_back(UnaryCase("ReluImages", {2, 5, 3, 7}, [](Graph* g, TensorId x) {
-    return AddRelu(g, "relu", x);
-  }));
-  cases.push_back(UnaryCase("ReluRows", {3, 17}, [](Graph* g, TensorId x) {
-    return AddRelu(g, "relu", x);
-  }));
+  cases.push_back(UnaryCase("ReluImages", {2, 5, 3, 7},
+                            [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
+  cases.push_back(
+      UnaryCase("ReluRows", {3, 17}, [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
   cases.push_back(BatchNormCase("BatchNorm", {3, 4, 5, 3}, true));
   cases.push_back(BatchNormCase("BatchNormOneChannel", {2, 1, 1, 1}, true));
   cases.push_back(BatchNormCase("BatchNormPrimes", {5, 17, 3, 7}, true));

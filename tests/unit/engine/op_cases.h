@@ -1,5 +1,5 @@
-// Small graphs around every op, at ordinary and at odd shapes. The gradient check runs them in double on
-// the reference backend; the conformance suite compares every backend with that.
+// Small graphs around every op, at ordinary and at odd shapes. The gradient check runs them in
+// double on the reference backend; the conformance suite compares every backend with that.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -25,11 +25,10 @@ std::string Repeat(const std::string& piece, size_t bytes) {
 }
 
 std::string Refusal(const std::string& text) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: a busy machine does not count
   const absl::StatusOr<Config> config = ParseConfig(text, "bad");
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_LT(seconds, 5) << text.substr(0, 40);  // 0.3 s at worst here; room for sanitizers
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 5) << text.substr(0, 40);  // 0.3 s at worst; room for sanitizers
   EXPECT_FALSE(config.ok()) << text.substr(0, 40);
   EXPECT_THAT(std::string(config.status().message()), StartsWith("bad:"));
   EXPECT_LT(config.status().message().size(), 1000u);
@@ -50,15 +49,16 @@ TEST(ConfigHostile, DeepNesting) {
 }
 
 TEST(ConfigHostile, ManyValues) {
-  EXPECT_THAT(Refusal("[" + Repeat("a,", kMiB - 2) + "]"), HasSubstr("more than 65536 values"));
-  EXPECT_THAT(Refusal("model: {hidden: [" + Repeat("1,", kMiB - 100) + "]}"),
+  EXPECT_THAT(Refusal(absl::StrCat("[", Repeat("a,", kMiB - 2), "]")),
+              HasSubstr("more than 65536 values"));
+  EXPECT_THAT(Refusal(absl::StrCat("model: {hidden: [", Repeat("1,", kMiB - 100), "]}")),
               HasSubstr("more than 65536 values"));
   EXPECT_THAT(Refusal(Repeat("a: 1\n", kMiB)), HasSubstr("more than 65536 values"));
 }
 
 TEST(ConfigHostile, TooLarge) {
   EXPECT_EQ(Refusal(std::string(kMiB + 1, '#')),
-            "bad:1:1: larger than 1048576 bytes; is it the right file?");
+            "bad:1:1: larger than 1048576 bytes; is this the right file?");
 }
 
 TEST(ConfigHostile, BillionLaughs) {
@@ -87,7 +87,8 @@ TEST(ConfigHostile, OddYaml) {
     for (const size_t bytes : {size_t{1}, size_t{64}, size_t{100000}}) {
       const std::string text = Repeat(piece, std::max(bytes, std::string(piece).size()));
       const absl::StatusOr<Config> config = ParseConfig(text, "bad");
-      if (!config.ok()) EXPECT_THAT(std::string(config.status().message()), StartsWith("bad:"));
+      if (config.ok()) continue;
+      EXPECT_THAT(std::string(config.status().message()), StartsWith("bad:"));
     }
   }
 }
@@ -166,7 +167,8 @@ TEST(ConfigHostile, SetOfAnyText) {
     }
     Config config;
     const absl::Status status = ApplySet(text, &config);
-    if (!status.ok()) EXPECT_THAT(std::string(status.message()), StartsWith("--set "));
+    if (status.ok()) continue;
+    EXPECT_THAT(std::string(status.message()), StartsWith("--set "));
   }
 }
 

@@ -230,9 +230,11 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"durability: {checkpoint: {epochs: 1}}",
        "c.yaml:1:26: durability.checkpoint: expected a single value, got a mapping"},
       // YAML itself.
-      {"train: {epochs: 1", "c.yaml:1:18: not valid YAML: end of map flow not found"},
-      {"train:\n\tepochs: 1\n",
-       "c.yaml:2:1: not valid YAML: illegal tab when looking for indentation"},
+      {"train: {epochs: 1", "c.yaml:1:8: not valid YAML: this { is never closed"},
+      {"train:\n\tepochs: 1\n", "c.yaml:2:1: not valid YAML: a tab in the indentation; use spaces"},
+      {"model: {hidden: [1, 2}\n", "c.yaml:1:22: not valid YAML: illegal flow end"},
+      {"model: {hidden: [1, 2", "c.yaml:1:17: not valid YAML: this [ is never closed"},
+      {"train: a: b", "c.yaml:1:9: not valid YAML: illegal map value"},
       {"seed: *nothing", "c.yaml:1:7: not valid YAML: the referenced anchor is not defined"},
       {"seed: 1\n---\nseed: 2\n",
        "c.yaml:2:1: a second YAML document starts here; keep one, or look for a stray bracket or "

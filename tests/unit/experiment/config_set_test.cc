@@ -116,7 +116,7 @@ TEST_F(ConfigSet, Errors) {
             "--set compression.rules.match=a: compression.rules is a list; give it whole, as "
             "compression.rules=[a, b]");
   EXPECT_EQ(ErrorOf("model.hidden=[1,2"),
-            "--set model.hidden=[1,2: not valid YAML: end of sequence flow not found");
+            "--set model.hidden=[1,2: not valid YAML: this [ is never closed");
   EXPECT_EQ(ErrorOf("train..epochs=1"),
             "--set train..epochs=1: unknown key \"\" in train; its keys are epochs, max_steps");
   EXPECT_EQ(ErrorOf("name=a b"),

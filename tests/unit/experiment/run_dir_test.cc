@@ -112,7 +112,7 @@ TEST_F(RunDirTest, ResumeNeedsARun) {
 // Root may write nearly everywhere: these places refuse it too.
 TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
   std::ofstream(root_ + "/file") << "x";
-  EXPECT_EQ(ErrorOf(At(root_ + "/file/run")), "cannot look at the run directory " + root_ +
+  EXPECT_EQ(ErrorOf(At(root_ + "/file/run")), "cannot make the folder " + root_ +
                                                   "/file/run: Not a directory; a part of "
                                                   "the path is a file, not a folder");
   EXPECT_EQ(ErrorOf(At(root_ + "/file")), "cannot use as the run directory " + root_ +

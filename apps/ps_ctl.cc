@@ -1,0 +1,284 @@
+// ps-ctl: looks at a run and steers it.
+#include <google/protobuf/util/json_util.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "apps/command_line.h"
+#include "apps/exit_code.h"
+#include "common/suggest.h"
+#include "experiment/readable.h"
+#include "experiment/run_dir_status.h"
+#include "experiment/status_text.h"
+#include "experiment/trained_weights.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-ctl status --server 127.0.0.1:7070
+  ps-ctl status runs/fashion-mnist-20260101-120000 --json
+  ps-ctl checkpoint --server 127.0.0.1:7070
+  ps-ctl export --run-dir runs/wide --out weights.safetensors
+  ps-ctl eval --server 127.0.0.1:7070
+  ps-ctl set --server 127.0.0.1:7070 learning_rate=0.01
+  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
+)";
+
+constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
+constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it time
+
+struct Arguments {
+  std::string server;
+  std::string run_dir;
+  bool json = false;
+  int64_t checkpoint = 0;
+  std::string out;
+  std::string engine = "onednn";
+  int threads = 0;
+  std::string reason = "ps-ctl drain";
+  std::vector<std::string> assignments;
+};
+
+void PrintJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  std::cout << text << std::flush;
+}
+
+// Makes sure that the server is there, so that one that is not is found out soon.
+absl::StatusOr<StatusReply> Reach(const Arguments& arguments) {
+  ControlClient client({.server = arguments.server, .deadline = kFirstAnswer, .interrupted = {}});
+  return client.Status(StatusRequest());
+}
+
+absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
+  PSGD_RETURN_IF_ERROR(Reach(arguments).status());
+  return std::make_unique<ControlClient>(ControlClientOptions{
+      .server = arguments.server, .deadline = kLongAnswer, .interrupted = {}});
+}
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
+}
+
+absl::Status NeedsTarget(const Arguments& arguments) {
+  if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "which run? say --server HOST:PORT for a running one, or --run-dir RUN_DIR");
+}
+
+absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
+  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments));
+  if (!arguments.server.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+    return WeightsOfServer(*client);
+  }
+  std::vector<std::string> notes;
+  std::optional<uint64_t> checkpoint;
+  if (arguments.checkpoint > 0) checkpoint = static_cast<uint64_t>(arguments.checkpoint);
+  auto weights = WeightsOfRun(arguments.run_dir, checkpoint, &notes);
+  PrintNotes(notes);
+  return weights;
+}
+
+absl::Status Status(const Arguments& arguments) {
+  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments));
+  if (!arguments.server.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, Reach(arguments));
+    if (arguments.json) {
+      PrintJson(status);
+    } else {
+      std::cout << StatusText(status);
+    }
+    return absl::OkStatus();
+  }
+  PSGD_ASSIGN_OR_RETURN(const RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
+  PrintNotes(status.notes);
+  if (arguments.json) {
+    std::cout << RunDirStatusJson(status).dump(2) << "\n";
+  } else {
+    std::cout << RunDirStatusText(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(CheckpointRequest()));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << absl::StrFormat("checkpoint %d at epoch %.2f, clock %d\n", reply.id(),
+                                 reply.epoch(), reply.clock());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Export(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+  PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
+  uint64_t elements = 0;
+  for (int p = 0; p < weights.model().parameters_size(); ++p) elements += weights.values(p).size();
+  if (arguments.json) {
+    std::cout << Record{{"out", arguments.out},
+                        {"parameters", weights.model().parameters_size()},
+                        {"elements", elements}}
+              << "\n";
+  } else {
+    std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", arguments.out,
+                                 weights.model().parameters_size(), elements);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Eval(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
+  EvaluateOptions options;
+  options.engine = arguments.engine;
+  options.threads = arguments.threads > 0
+                        ? arguments.threads
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  PSGD_ASSIGN_OR_RETURN(const EvalResult result, EvaluateWeights(weights, options));
+  if (arguments.json) {
+    std::cout << Record{{"test_accuracy", result.accuracy()},
+                        {"test_loss", result.loss()},
+                        {"samples", result.samples()},
+                        {"seconds", result.seconds()}}
+              << "\n";
+  } else {
+    std::cout << absl::StrFormat("test accuracy %s, loss %.4f (%d samples in %s)\n",
+                                 ReadablePercent(result.accuracy()), result.loss(),
+                                 result.samples(), ReadableTime(result.seconds()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Drain(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  DrainRequest request;
+  request.set_reason(arguments.reason);
+  PSGD_RETURN_IF_ERROR(client->Drain(request).status());
+  if (arguments.json) {
+    std::cout << Record{{"draining", true}} << "\n";
+  } else {
+    std::cout << "draining: the run ends after this segment and a checkpoint\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments) {
+  SetHyperRequest request;
+  for (const std::string& assignment : assignments) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(assignment, absl::MaxSplits('=', 1));
+    double value = 0;
+    if (!absl::SimpleAtod(parts.second, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", assignment, "\" is not KEY=NUMBER, as learning_rate=0.01"));
+    }
+    if (parts.first == "learning_rate") {
+      request.set_set_learning_rate(true);
+      request.mutable_hyper()->set_learning_rate(value);
+    } else if (parts.first == "weight_decay") {
+      request.set_set_weight_decay(true);
+      request.mutable_hyper()->set_weight_decay(value);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", parts.first, "\" cannot be changed while a run goes on",
+                       Suggest(parts.first, {"learning_rate", "weight_decay"}),
+                       " (learning_rate and weight_decay can)"));
+    }
+  }
+  return request;
+}
+
+absl::Status Set(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const SetHyperRequest request, ParseAssignments(arguments.assignments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << absl::StrFormat("learning rate %g before schedule, weight decay %g (version %d)\n",
+                                 reply.hyper().learning_rate(), reply.hyper().weight_decay(),
+                                 reply.hyper().version());
+  }
+  return absl::OkStatus();
+}
+
+using Action = absl::Status (*)(const Arguments&);
+
+// The subcommands and their options; the one that is given puts itself into *chosen.
+void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
+  const auto add = [&](const char* name, const char* text, Action action) {
+    CLI::App* command = app.add_subcommand(name, text);
+    command->callback([chosen, action] { *chosen = action; });
+    command->add_flag("--json", arguments.json, "For machines");
+    return command;
+  };
+  const auto server = [&](CLI::App* command) {
+    return command->add_option("--server", arguments.server, "Of a running ps-server")
+        ->type_name("HOST:PORT");
+  };
+  const auto run_dir = [&](CLI::App* command, CLI::Option* excluded) {
+    command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
+        ->type_name("RUN_DIR")
+        ->excludes(excluded);
+    command->add_option("--checkpoint", arguments.checkpoint, "This one; default: the newest sound")
+        ->type_name("ID")
+        ->excludes(excluded)
+        ->check(CLI::PositiveNumber);
+  };
+  CLI::App* status = add("status", "Progress, shards, workers, checkpoints, evaluations", Status);
+  status->add_option("run_dir", arguments.run_dir, "Of a run, over or not")
+      ->type_name("RUN_DIR")
+      ->excludes(server(status));
+  server(add("checkpoint", "Take a checkpoint now and wait until it is written", Checkpoint))
+      ->required();
+  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads", Export);
+  run_dir(save, server(save));
+  save->add_option("--out", arguments.out, "File to write")->type_name("FILE")->required();
+  CLI::App* eval = add("eval", "Test accuracy and loss of the weights", Eval);
+  run_dir(eval, server(eval));
+  eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"onednn", "reference"}));
+  eval->add_option("--threads", arguments.threads, "Default: all cores")->check(CLI::Range(1, 1024));
+  CLI::App* drain = add("drain", "End the run in order, with a checkpoint", Drain);
+  server(drain)->required();
+  drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
+  CLI::App* set = add("set", "Change hyper-parameters while training goes on", Set);
+  server(set)->required();
+  set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
+      ->type_name("KEY=VALUE")
+      ->required();
+}
+
+}  // namespace
+}  // namespace psgd
+
+int main(int argc, char** argv) {
+  using namespace psgd;
+  Arguments arguments;
+  CLI::App app(std::string(kExamples) + "\nLooks at a run and steers it: a running ps-server's, or "
+               "one that left a run directory.",
+               "ps-ctl");
+  app.require_subcommand(1);
+  Action chosen = nullptr;
+  Describe(app, arguments, &chosen);
+  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  const absl::Status status = chosen(arguments);
+  return status.ok() ? kExitOk : Fail("ps-ctl", status);
+}

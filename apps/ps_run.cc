@@ -1,0 +1,133 @@
+// ps-run: a whole run on this machine.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "apps/command_line.h"
+#include "apps/exit_code.h"
+#include "apps/stop_signals.h"
+#include "common/files.h"
+#include "experiment/local_run.h"
+#include "experiment/run_config.h"
+#include "experiment/run_dir.h"
+#include "experiment/summary_text.h"
+#include "experiment/terminal.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-run configs/fashion_mnist.yaml
+  ps-run configs/fashion_mnist.yaml --shards 8 --workers 4 --run-dir runs/wide
+  ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
+  ps-run --resume runs/wide                # go on from its newest checkpoint
+  ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
+)";
+
+constexpr size_t kMostSummaryBytes = size_t{1} << 20;
+
+struct Arguments {
+  RunChoice run;
+  int threads = 0;
+  int http = -1;
+  bool json = false;
+  bool quiet = false;
+};
+
+// A finished run has nothing left to do, which is not what resuming is asked for.
+absl::Status CheckUnfinished(const Arguments& arguments, const Config& config) {
+  if (arguments.run.resume.empty()) return absl::OkStatus();
+  const auto summary = ReadSummary(RunDir(arguments.run.resume).SummaryFile());
+  if (!summary.ok() || summary->status != Summary::Status::kFinished) return absl::OkStatus();
+  if (config.train().max_steps() > 0 || summary->epochs < config.train().epochs() - 1e-6) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      arguments.run.resume, " has finished its ", config.train().epochs(),
+      " epochs; to train on, raise them: --set train.epochs=", 2 * config.train().epochs()));
+}
+
+int DefaultThreads(const Config& config) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / config.cluster().workers());
+}
+
+void PrintResult(const Arguments& arguments, const std::string& run_dir) {
+  const RunDir dir(run_dir);
+  if (arguments.json) {
+    const auto text = ReadSmallFile(dir.SummaryFile(), kMostSummaryBytes);
+    if (text.ok()) std::cout << *text << std::flush;
+    return;
+  }
+  const auto summary = ReadSummary(dir.SummaryFile());
+  if (!summary.ok()) return;
+  std::cout << "\n" << SummaryText(*summary, run_dir) << "\n"
+            << NextCommands(*summary, run_dir) << std::flush;
+}
+
+absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
+  LocalRunOptions options;
+  PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments, options.config));
+  options.launch.run = ServerArguments(arguments.run);
+  if (arguments.http >= 0) options.launch.run.push_back(absl::StrCat("--http=", arguments.http));
+  options.launch.threads =
+      arguments.threads > 0 ? arguments.threads : DefaultThreads(options.config);
+  options.launch.ready_deadline = Milliseconds(options.config.cluster().deadline());
+  options.launch.stops = &stops.count();
+  options.stops = &stops.count();
+  options.progress.fd = STDERR_FILENO;
+  options.progress.terminal = DescribeTerminal(STDERR_FILENO);
+  options.progress.quiet = arguments.quiet;
+
+  LocalRun run(std::move(options));
+  const absl::Status status = run.Run();
+  if (!run.run_dir().empty()) PrintResult(arguments, run.run_dir());
+  return status;
+}
+
+}  // namespace
+}  // namespace psgd
+
+int main(int argc, char** argv) {
+  using namespace psgd;
+  Arguments arguments;
+  CLI::App app(std::string(kExamples) +
+                   "\nRuns a training job on this machine: starts a ps-server and its workers, shows "
+                   "progress, ends with a summary. Ctrl-C once stops with a checkpoint, twice at once.",
+               "ps-run");
+  auto* config = app.add_option("config", arguments.run.config, "YAML file that describes the run")
+                     ->type_name("CONFIG");
+  auto* resume = app.add_option("--resume", arguments.run.resume, "Run directory to go on from")
+                     ->type_name("RUN_DIR")
+                     ->excludes(config);
+  app.add_option("--set", arguments.run.set, "Change one key: --set train.epochs=2 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--shards", arguments.run.shards, "Threads that hold the weights (cluster.shards)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--workers", arguments.run.workers, "Processes that train (cluster.workers)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--threads", arguments.threads, "Of each worker; default: cores / workers")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--run-dir", arguments.run.run_dir,
+                 "Where the run leaves its files; default: runs/NAME-TIME")
+      ->type_name("DIR")
+      ->excludes(resume);
+  app.add_option("--http", arguments.http, "Port of a /metrics page for Prometheus; 0: any free one")
+      ->check(CLI::Range(0, 65535));
+  app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
+  app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
+  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (arguments.run.config.empty() && arguments.run.resume.empty()) {
+    return Fail("ps-run", absl::InvalidArgumentError(
+                              "no run given; say ps-run CONFIG.yaml, or ps-run --resume RUN_DIR"));
+  }
+  const StopSignals stops;
+  const absl::Status status = Run(arguments, stops);
+  return status.ok() ? kExitOk : Fail("ps-run", status);
+}

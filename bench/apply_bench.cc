@@ -1,0 +1,236 @@
+#include "bench/apply_bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "bench/machine_limits.h"
+#include "common/clock.h"
+#include "common/philox.h"
+#include "common/suggest.h"
+#include "compression/codec.h"
+#include "server/optimizers/reference.h"
+#include "server/slice_state.h"
+
+namespace psgd {
+namespace {
+
+constexpr double kLearningRate = 0.01;
+constexpr double kWeightDecay = 0.1;  // adamw's
+constexpr int kCheckedPasses = 3;
+
+struct NamedOptimizer {
+  std::string name;
+  OptimizerConfig config;
+};
+
+std::vector<NamedOptimizer> AllOptimizers() {
+  std::vector<NamedOptimizer> all = {{"sgd", {}},     {"momentum", {}}, {"nesterov", {}},
+                                     {"adagrad", {}}, {"adam", {}},     {"adamw", {}}};
+  all[0].config.mutable_sgd();
+  all[1].config.mutable_sgd()->set_momentum(0.9);
+  all[2].config.mutable_sgd()->set_momentum(0.9);
+  all[2].config.mutable_sgd()->set_nesterov(true);
+  all[3].config.mutable_adagrad();
+  all[4].config.mutable_adam();
+  all[5].config.mutable_adamw()->set_weight_decay(kWeightDecay);
+  return all;
+}
+
+// One codec's payloads, one a slice, with distinct memory each.
+struct Payloads {
+  std::string name;
+  std::unique_ptr<Codec> codec;
+  std::vector<std::vector<std::byte>> bytes;
+};
+
+absl::StatusOr<Payloads> Encode(const CodecConfig& config, const ApplyBenchOptions& options) {
+  Payloads payloads;
+  PSGD_ASSIGN_OR_RETURN(payloads.codec, MakeCodec(config));
+  payloads.name = std::string(payloads.codec->name());
+  std::vector<float> gradient(options.slice);
+  for (int s = 0; s < options.slices; ++s) {
+    RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), static_cast<uint64_t>(s));
+    for (float& value : gradient) value = random.NextUnit() - 0.5f;
+    const auto encoder = payloads.codec->NewEncoder({.elements = options.slice});
+    payloads.bytes.emplace_back();
+    EncodeInput input;
+    input.gradient = gradient;
+    encoder->Encode(input, &payloads.bytes.back());
+  }
+  return payloads;
+}
+
+// One optimizer and the payloads of one codec, over all slices.
+class Case {
+ public:
+  Case(const OptimizerConfig& config, const Payloads& payloads)
+      : config_(config), payloads_(payloads), updater_(ConfigOf(config)) {}
+
+  absl::Status Prepare(const ApplyBenchOptions& options) {
+    ModelSpec model;
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name("weights");
+    parameter->set_decay(true);
+    parameter->add_shape(int64_t{options.slices} * options.slice);
+    parameter->mutable_initializer()->mutable_uniform()->set_low(-1);
+    parameter->mutable_initializer()->mutable_uniform()->set_high(1);
+    for (int s = 0; s < options.slices; ++s) {
+      SliceSpec spec;
+      spec.set_offset(uint64_t{options.slice} * static_cast<uint64_t>(s));
+      spec.set_count(options.slice);
+      PSGD_ASSIGN_OR_RETURN(
+          SliceState slice, updater_.Make(static_cast<uint32_t>(s), spec, model, 1, nullptr));
+      slices_.push_back(std::move(slice));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks and applies every payload once; the times of both parts in seconds.
+  absl::Status Pass(double* open_seconds, double* apply_seconds) {
+    std::vector<std::unique_ptr<PayloadReader>> readers;
+    const Time start = SteadyNow();
+    for (size_t s = 0; s < slices_.size(); ++s) {
+      PSGD_ASSIGN_OR_RETURN(auto reader,
+                            payloads_.codec->Open(payloads_.bytes[s], slices_[s].shape));
+      readers.push_back(std::move(reader));
+    }
+    const Time opened = SteadyNow();
+    for (size_t s = 0; s < slices_.size(); ++s) {
+      Contribution contribution;
+      contribution.reader = readers[s].get();
+      updater_.Apply(slices_[s], {&contribution, 1}, kLearningRate);
+    }
+    *apply_seconds = Seconds(SteadyNow() - opened);
+    *open_seconds = Seconds(opened - start);
+    return absl::OkStatus();
+  }
+
+  // A few passes, then every element of the first slice against the formulas in double.
+  absl::StatusOr<bool> Check() {
+    SliceState& slice = slices_[0];
+    const std::vector<float> before(slice.weights.read().begin(), slice.weights.read().end());
+    std::vector<float> gradient(before.size());
+    PSGD_ASSIGN_OR_RETURN(const auto reader, payloads_.codec->Open(payloads_.bytes[0], slice.shape));
+    reader->AddBlock(1.0f, gradient);
+    for (int pass = 0; pass < kCheckedPasses; ++pass) {
+      double open_seconds, apply_seconds;
+      PSGD_RETURN_IF_ERROR(Pass(&open_seconds, &apply_seconds));
+    }
+    for (size_t i = 0; i < before.size(); ++i) {
+      ReferenceElement element{.weight = before[i]};
+      for (uint64_t t = 1; t <= kCheckedPasses; ++t) {
+        ReferenceUpdate(config_, {kLearningRate, kWeightDecay, t}, gradient[i], &element);
+      }
+      if (!(std::abs(slice.weights.read()[i] - element.weight) < 1e-5)) return false;
+    }
+    return true;
+  }
+
+  double ParameterBytes() const {
+    return static_cast<double>(slices_.size() * slices_[0].weights.size() * sizeof(float));
+  }
+  // What one pass must move between memory and core.
+  double TrafficBytes() const {
+    double payload = 0;
+    for (const auto& bytes : payloads_.bytes) payload += static_cast<double>(bytes.size());
+    const auto optimizer = MakeOptimizer(config_);
+    double touched = ParameterBytes();
+    if (payloads_.codec->id() == CODEC_TOPK && optimizer->sparse()) touched *= SparseShare();
+    return payload + touched * 2 * (1 + optimizer->state_arrays());
+  }
+
+ private:
+  static Config ConfigOf(const OptimizerConfig& optimizer) {
+    Config config;
+    *config.mutable_optimizer() = optimizer;
+    return config;
+  }
+
+  // Entries of the first payload to elements of the slice.
+  double SparseShare() const {
+    const auto reader = payloads_.codec->Open(payloads_.bytes[0], slices_[0].shape);
+    if (!reader.ok()) return 1;
+    uint32_t indices[256];
+    float values[256];
+    size_t entries = 0;
+    while (const size_t n = (*reader)->NextEntries(indices, values)) entries += n;
+    return static_cast<double>(entries) / static_cast<double>(slices_[0].weights.size());
+  }
+
+  const OptimizerConfig config_;
+  const Payloads& payloads_;
+  SliceUpdater updater_;
+  std::vector<SliceState> slices_;
+};
+
+absl::StatusOr<BenchRow> Measure(const NamedOptimizer& optimizer, const Payloads& payloads,
+                                 const ApplyBenchOptions& options) {
+  BenchRow row;
+  row.bench = "apply";
+  row.name = absl::StrCat(optimizer.name, "/", payloads.name);
+  Case work(optimizer.config, payloads);
+  PSGD_RETURN_IF_ERROR(work.Prepare(options));
+  PSGD_ASSIGN_OR_RETURN(row.verified, work.Check());
+  if (!row.verified) return row;
+  std::vector<double> open(options.repeats), apply(options.repeats);
+  for (int i = 0; i < options.repeats; ++i) PSGD_RETURN_IF_ERROR(work.Pass(&open[i], &apply[i]));
+  std::sort(open.begin(), open.end());
+  std::sort(apply.begin(), apply.end());
+  row.gbps = work.TrafficBytes() / apply[0] / 1e9;
+  row.extra["median_gbps"] = work.TrafficBytes() / apply[apply.size() / 2] / 1e9;
+  row.extra["parameter_gbps"] = work.ParameterBytes() / apply[0] / 1e9;
+  row.extra["open_gbps"] = work.ParameterBytes() / open[0] / 1e9;
+  return row;
+}
+
+absl::Status CheckNames(const std::vector<std::string>& wanted,
+                        const std::vector<NamedOptimizer>& all) {
+  std::vector<std::string> known;
+  for (const NamedOptimizer& optimizer : all) known.push_back(optimizer.name);
+  for (const std::string& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown optimizer ", name, Suggest(name, known)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& options) {
+  if (options.slices < 1 || options.repeats < 1 || options.slice < 1) {
+    return absl::InvalidArgumentError("slice, slices and repeats must be at least 1");
+  }
+  const std::vector<NamedOptimizer> all = AllOptimizers();
+  PSGD_RETURN_IF_ERROR(CheckNames(options.optimizers, all));
+  CodecConfig none, topk;
+  none.mutable_none();
+  topk.mutable_topk()->set_density(options.density);
+  PSGD_ASSIGN_OR_RETURN(const Payloads dense, Encode(none, options));
+  PSGD_ASSIGN_OR_RETURN(const Payloads sparse, Encode(topk, options));
+
+  // The limit is what the machine reaches at best in this run, so it is measured before and after.
+  double limit = MeasureTriad();
+  std::vector<BenchRow> rows;
+  for (const NamedOptimizer& optimizer : all) {
+    const auto& wanted = options.optimizers;
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), optimizer.name) == wanted.end()) {
+      continue;
+    }
+    for (const Payloads* payloads : {&dense, &sparse}) {
+      PSGD_ASSIGN_OR_RETURN(BenchRow row, Measure(optimizer, *payloads, options));
+      rows.push_back(std::move(row));
+    }
+  }
+  limit = std::max(limit, MeasureTriad());
+  for (BenchRow& row : rows) {
+    row.limit_gbps = limit;
+    row.ratio = row.gbps / limit;
+  }
+  return rows;
+}
+
+}  // namespace psgd

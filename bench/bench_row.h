@@ -1,0 +1,22 @@
+// One line of a benchmark's result.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace psgd {
+
+struct BenchRow {
+  std::string bench;
+  std::string name;       // printed as "case"
+  double gbps = 0;        // 10^9 bytes a second of the data that was worked on
+  double limit_gbps = 0;  // what this machine reaches at best, measured in the same run
+  double ratio = 0;       // gbps / limit_gbps
+  bool verified = false;  // the result was checked before it was timed
+  std::map<std::string, double> extra;
+};
+
+// One JSON object, no line end.
+std::string ToJsonLine(const BenchRow& row);
+
+}  // namespace psgd

@@ -1,0 +1,210 @@
+#include "bench/shard_bench.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "bench/machine_limits.h"
+#include "net/transport.h"
+#include "server/placement.h"
+#include "server/shard_server.h"
+#include "worker/session.h"
+
+namespace psgd {
+namespace {
+
+Config MakeConfig(const ShardBenchOptions& options) {
+  Config config;
+  config.mutable_consistency()->set_staleness(-1);
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  config.mutable_cluster()->set_transport(options.transport);
+  config.mutable_train()->set_epochs(1);
+  return config;
+}
+
+ModelSpec MakeModel(const ShardBenchOptions& options) {
+  ModelSpec model;
+  for (int i = 0; i < options.slices; ++i) {
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name(absl::StrCat("p", i));
+    parameter->add_shape(options.slice_bytes / sizeof(float));
+  }
+  return model;
+}
+
+// Serves one shard until the pipe from the parent closes.
+[[noreturn]] void ServeShard(const ShardBenchOptions& options, const Placement& placement,
+                             const std::string& address, int ready_fd, int end_fd) {
+  auto transport = MakeTransport(options.transport, {});
+  auto endpoint = transport.ok() ? (*transport)->Listen(address) : transport.status();
+  if (!endpoint.ok()) {
+    const std::string error = endpoint.status().ToString();
+    (void)!write(ready_fd, error.data(), error.size());
+    _exit(1);
+  }
+  {
+    ShardOptions shard;
+    shard.config = MakeConfig(options);
+    ShardServer server(std::move(shard), *std::move(endpoint), [](uint32_t, ShardCut) {}, NullLog());
+    HyperParameters hyper;
+    hyper.set_learning_rate(1);
+    (void)server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
+                                      std::make_shared<Placement>(placement), nullptr, hyper});
+    BeginSegment begin;
+    begin.segment.set_clocks(1u << 30);
+    for (int w = 0; w < options.workers; ++w) {
+      AdmitWorker admit;
+      admit.key.set_worker(w);
+      admit.key.set_incarnation(1);
+      (void)server.Execute(admit);
+      begin.segment.add_workers(w);
+    }
+    (void)server.Execute(begin);
+    const std::string ready = absl::StrCat("@", server.address());
+    (void)!write(ready_fd, ready.data(), ready.size());
+    close(ready_fd);
+    char byte;
+    (void)!read(end_fd, &byte, 1);
+  }
+  _exit(0);
+}
+
+struct Rates {
+  double push_gbps = 0;
+  double pull_gbps = 0;
+  bool verified = false;
+  double payload_bytes = 0;
+};
+
+absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placement,
+                            const std::string& address) {
+  placement.add_endpoints(address);
+  PSGD_ASSIGN_OR_RETURN(auto transport, MakeTransport(options.transport, {}));
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int w = 0; w < options.workers; ++w) {
+    PSGD_ASSIGN_OR_RETURN(auto endpoint, transport->Connect({address}));
+    SessionOptions session;
+    session.key.set_worker(w);
+    session.key.set_incarnation(1);
+    sessions.push_back(std::make_unique<Session>(std::move(endpoint), session, placement,
+                                                 [] { return absl::OkStatus(); }));
+  }
+  // Every gradient is one everywhere, which all codecs but the sparse ones carry exactly.
+  const uint32_t elements = options.slice_bytes / sizeof(float);
+  const std::vector<float> ones(elements, 1.0f);
+  PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(options.codec));
+  std::vector<std::byte> encoded;
+  EncodeInput input;
+  input.gradient = ones;
+  SliceShape shape;
+  shape.elements = elements;
+  codec->NewEncoder(shape)->Encode(input, &encoded);
+  const Bytes payload = Bytes::Adopt(std::move(encoded));
+  PSGD_ASSIGN_OR_RETURN(auto reader, codec->Open(payload.span(), shape));
+  std::vector<float> decoded(elements);
+  reader->AddBlock(1.0f, decoded);
+
+  uint64_t clock = 0;
+  const auto push_round = [&]() -> absl::Status {
+    ++clock;
+    for (auto& session : sessions) {
+      for (int i = 0; i < options.slices; ++i) session->Push(clock, i, codec->id(), payload);
+      session->EndClock(clock);
+    }
+    for (auto& session : sessions) PSGD_RETURN_IF_ERROR(session->WaitAcknowledged());
+    return absl::OkStatus();
+  };
+  const auto pull_round = [&]() -> absl::Status {
+    for (auto& session : sessions) session->Pull(clock);
+    for (auto& session : sessions) PSGD_RETURN_IF_ERROR(session->WaitPulled());
+    return absl::OkStatus();
+  };
+  const double bytes_a_round =
+      static_cast<double>(options.slice_bytes) * options.slices * options.workers;
+  std::vector<double> push_seconds, pull_seconds;
+  for (int round = 0; round < 2 * options.rounds; ++round) {
+    Time start = SteadyNow();
+    PSGD_RETURN_IF_ERROR(push_round());
+    const double push = Seconds(SteadyNow() - start);
+    start = SteadyNow();
+    PSGD_RETURN_IF_ERROR(pull_round());
+    const double pull = Seconds(SteadyNow() - start);
+    if (round < options.rounds) continue;
+    push_seconds.push_back(push);
+    pull_seconds.push_back(pull);
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  };
+  Rates rates;
+  rates.push_gbps = bytes_a_round / median(push_seconds) / 1e9;
+  rates.pull_gbps = bytes_a_round / median(pull_seconds) / 1e9;
+  rates.payload_bytes = static_cast<double>(payload.size());
+  rates.verified = true;
+  const float updates = static_cast<float>(clock) * static_cast<float>(options.workers);
+  for (const PulledSlice& slice : sessions[0]->pulled()) {
+    const auto* weights = reinterpret_cast<const float*>(slice.payload.data());
+    for (uint32_t i = 0; i < elements && rates.verified; ++i) {
+      rates.verified = weights[i] == -updates * decoded[i];
+    }
+  }
+  return rates;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<BenchRow>> RunShardBench(const ShardBenchOptions& options) {
+  const Placement placement = PlaceSlices(MakeModel(options), 1, options.slice_bytes);
+  int ready[2], end[2];
+  if (pipe(ready) != 0 || pipe(end) != 0) return absl::InternalError("cannot make a pipe");
+  const std::string address =
+      options.transport == ClusterConfig::IPC
+          ? absl::StrCat("ipc:///tmp/psgd-bench-", getpid(), ".sock")
+          : "tcp://127.0.0.1:0";
+  const pid_t child = fork();
+  if (child < 0) return absl::InternalError("cannot fork the server side");
+  if (child == 0) {
+    close(ready[0]);
+    close(end[1]);
+    ServeShard(options, placement, address, ready[1], end[0]);
+  }
+  close(ready[1]);
+  close(end[0]);
+  char text[512] = {};
+  const ssize_t length = read(ready[0], text, sizeof text - 1);
+  close(ready[0]);
+  absl::StatusOr<Rates> rates =
+      length > 1 && text[0] == '@'
+          ? Drive(options, placement, text + 1)
+          : absl::StatusOr<Rates>(absl::InternalError(absl::StrCat("the server side: ", text)));
+  close(end[1]);
+  waitpid(child, nullptr, 0);
+  if (!rates.ok()) return rates.status();
+
+  const double limit = MeasureMemcpy();
+  const std::string where = absl::StrCat(
+      absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
+      options.slice_bytes >> 10, "KiB");
+  std::vector<BenchRow> rows(2);
+  for (int i = 0; i < 2; ++i) {
+    BenchRow& row = rows[i];
+    row.bench = "push-pull";
+    row.name = absl::StrCat(i == 0 ? "push/" : "pull/", where);
+    row.gbps = i == 0 ? rates->push_gbps : rates->pull_gbps;
+    row.limit_gbps = limit;
+    row.ratio = row.gbps / limit;
+    row.verified = rates->verified;
+    row.extra["workers"] = options.workers;
+    row.extra["slices"] = options.slices;
+    row.extra["payload_bytes"] = i == 0 ? rates->payload_bytes : options.slice_bytes;
+  }
+  return rows;
+}
+
+}  // namespace psgd

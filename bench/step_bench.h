@@ -1,0 +1,29 @@
+// How many samples a second one replica trains on: forward and backward of a zoo model on this
+// machine, without data loading and without a server.
+#pragma once
+
+#include <string>
+
+#include "bench/bench_row.h"
+#include "common/status.h"
+#include "engine/input_shape.h"
+#include "proto/config.pb.h"
+
+namespace psgd {
+
+struct StepBenchOptions {
+  ModelConfig model;
+  InputShape shape = {1, 28, 28, 10};
+  int batch = 64;
+  std::string backend = "onednn";
+  std::string plugin_dir = {};  // see NetworkOptions
+  int threads = 1;
+  double seconds = 2;  // of timed steps; as long again at most warms up
+};
+
+// One row. `extra` has samples_per_second, of the median step; ms_per_step_{median,min,max}; batch,
+// threads and parameters. There is no limit to compare with: gbps, limit_gbps and ratio are 0.
+// `verified`: on a batch of two, losses and gradients are the reference backend's.
+absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);
+
+}  // namespace psgd

@@ -1,0 +1,52 @@
+// Error feedback: what a codec leaves out of one step is added to the next.
+// Seide et al., Interspeech 2014; Karimireddy, Rebjock, Stich, Jaggi: "Error feedback fixes SignSGD
+// and other gradient compression schemes", ICML 2019.
+//
+// Step:  corrected = gradient + decay * residual;  payload = Encode(corrected);
+//        residual = corrected - Decode(payload)
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compression/kernels.h"
+
+namespace psgd {
+
+struct ErrorFeedbackOptions {
+  // Off: what a codec leaves out is dropped.
+  bool accumulate = true;
+  // Share of the residual that a step keeps, in (0, 1]. At 1 nothing is ever lost: the sum of all
+  // decoded payloads and the residual is the sum of all gradients.
+  float decay = 1;
+  CodecBackend backend = CodecBackend::kSimd;
+};
+
+// Wraps the encoder of one slice and owns its residual. Not thread-safe.
+class ErrorFeedback {
+ public:
+  // `codec` need not outlive this.
+  ErrorFeedback(const Codec& codec, const SliceShape& shape,
+                const ErrorFeedbackOptions& options = {});
+
+  // Appends the payload of gradient + residual to `out`. Key and step: see EncodeInput.
+  // REQUIRES: as Encoder::Encode.
+  void Encode(std::span<const float> gradient, PhiloxKey key, uint64_t step,
+              std::vector<std::byte>* out);
+
+  // What is left out so far. Empty where nothing is kept: lossless codecs, accumulate off.
+  std::span<const float> residual() const { return residual_; }
+  double SquaredNorm() const;
+  // From a checkpoint. REQUIRES: values.size() == residual().size().
+  void SetResidual(std::span<const float> values);
+  void Reset();
+
+ private:
+  const float decay_;
+  const CodecKernels& kernels_;
+  const std::unique_ptr<Encoder> encoder_;
+  std::vector<float> residual_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,59 @@
+#include "compression/policy.h"
+
+#include <cstdint>
+
+namespace psgd {
+namespace {
+
+bool TravelsDense(const CompressionConfig& config, const ParameterSpec& parameter) {
+  if (parameter.role() == ParameterSpec::STATISTIC) return true;
+  // Grown by one dimension at a time and left as soon as it is large enough: shapes cannot overflow
+  // it.
+  int64_t bytes = sizeof(float);
+  for (int64_t extent : parameter.shape()) {
+    if (extent == 0) return true;
+    if (bytes < config.dense_below()) {
+      bytes = extent > config.dense_below() / bytes ? config.dense_below() : bytes * extent;
+    }
+  }
+  return bytes < config.dense_below();
+}
+
+CodecConfig None() {
+  CodecConfig none;
+  none.mutable_none();
+  return none;
+}
+
+}  // namespace
+
+CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
+  if (TravelsDense(config, parameter)) return None();
+  for (const CompressionRule& rule : config.rules()) {
+    if (GlobMatches(rule.match(), parameter.name())) return rule.push();
+  }
+  return config.push().kind_case() == CodecConfig::KIND_NOT_SET ? None() : config.push();
+}
+
+bool GlobMatches(absl::string_view glob, absl::string_view name) {
+  size_t g = 0, n = 0;
+  size_t star = absl::string_view::npos, star_name = 0;  // the last star, and what it reaches up to
+  while (n < name.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      star_name = n;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n])) {
+      ++g;
+      ++n;
+    } else if (star != absl::string_view::npos) {
+      g = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+}  // namespace psgd

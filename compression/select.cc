@@ -1,0 +1,87 @@
+#include "compression/select.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace psgd {
+namespace {
+
+constexpr size_t kSampleRun = 16;       // neighbours taken together: one cache line
+constexpr size_t kSamplePeriod = 1024;  // one run is taken of so many elements,
+constexpr size_t kLeastRuns = 256;      // or of fewer, to have at least so many runs
+
+// The bin in which the count from the top reaches `*keep`; takes what lies above it off `*keep`.
+size_t FindBin(std::span<const uint32_t> bins, size_t* keep) {
+  size_t bin = bins.size() - 1;
+  while (bin > 0 && bins[bin] < *keep) *keep -= bins[bin--];
+  return bin;
+}
+
+// Finds the keep-th largest of numbers below 2^bits, digit by digit; reorders and shortens them.
+uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
+  constexpr int kDigit = 10;
+  uint32_t selected = 0;
+  for (int shift = bits - kDigit; shift >= 0; shift -= kDigit) {
+    uint32_t bins[1 << kDigit] = {};
+    constexpr uint32_t kMask = (1 << kDigit) - 1;
+    for (uint32_t number : *numbers) ++bins[(number >> shift) & kMask];
+    const uint32_t digit = static_cast<uint32_t>(FindBin(bins, keep));
+    std::erase_if(*numbers, [=](uint32_t n) { return ((n >> shift) & kMask) != digit; });
+    selected |= digit << shift;
+  }
+  return selected;
+}
+
+}  // namespace
+
+Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  constexpr int kLowBits = 20;
+  constexpr size_t kBins = 1 << (31 - kLowBits);
+  // Two tables, so that equal neighbours do not wait for each other's count.
+  uint32_t bins[2][kBins] = {};
+  size_t i = 0;
+  for (; i + 2 <= values.size(); i += 2) {
+    ++bins[0][MagnitudeBits(values[i]) >> kLowBits];
+    ++bins[1][MagnitudeBits(values[i + 1]) >> kLowBits];
+  }
+  if (i < values.size()) ++bins[0][MagnitudeBits(values[i]) >> kLowBits];
+  for (size_t b = 0; b < kBins; ++b) bins[0][b] += bins[1][b];
+
+  const uint32_t bin = static_cast<uint32_t>(FindBin(bins[0], &keep));
+  scratch->resize(values.size() + 1);
+  size_t found = 0;
+  for (float value : values) {
+    const uint32_t bits = MagnitudeBits(value);
+    (*scratch)[found] = bits & ((1u << kLowBits) - 1);
+    found += (bits >> kLowBits) == bin;
+  }
+  scratch->resize(found);
+  const uint32_t low = SelectAmong(scratch, kLowBits, &keep);
+  return {(bin << kLowBits) | low, keep};
+}
+
+uint32_t GuessLeast(std::span<const float> a, std::span<const float> b, size_t keep,
+                    std::vector<uint32_t>* scratch) {
+  constexpr int kShift = 31 - 13;  // bins 3 % wide
+  scratch->assign(1 << 13, 0);
+  const size_t period = std::clamp(a.size() / kLeastRuns, kSampleRun, kSamplePeriod);
+  const uint32_t places = static_cast<uint32_t>(period / kSampleRun);
+  const size_t runs = a.size() / period;
+  for (size_t run = 0; run < runs; ++run) {
+    // Runs jump about within their period, lest they all fall into the same columns of a matrix.
+    const uint32_t place = (static_cast<uint32_t>(run) * 0x9E3779B9u >> 16) % places;
+    const size_t begin = run * period + place * kSampleRun;
+    float sum[kSampleRun];
+    for (size_t i = 0; i < kSampleRun; ++i) {
+      sum[i] = b.empty() ? a[begin + i] : a[begin + i] + b[begin + i];
+    }
+    for (float value : sum) ++(*scratch)[MagnitudeBits(value) >> kShift];
+  }
+  // Four standard deviations more than the share of the sample, so that a miss is rare.
+  const double share = static_cast<double>(keep) * static_cast<double>(runs * kSampleRun) /
+                       static_cast<double>(a.size());
+  size_t wanted = static_cast<size_t>(share + 4 * std::sqrt(share)) + 4;
+  return static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kShift;
+}
+
+}  // namespace psgd

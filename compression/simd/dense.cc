@@ -1,0 +1,86 @@
+#include "compression/simd/dense.h"
+
+#include "compression/scalar/dense.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/simd/dense.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "compression/simd/vectors.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace psgd::simd::HWY_NAMESPACE {
+#if PSGD_HAS_VECTORS
+
+void Add(std::span<const float> x, std::span<float> y) {
+  size_t i = 0;
+  for (; i + kWidth <= x.size(); i += kWidth) {
+    hn::StoreU(hn::Add(LoadFloats(&y[i]), LoadFloats(&x[i])), Float(), &y[i]);
+  }
+  scalar::Add(x.subspan(i), y.subspan(i));
+}
+
+void AddScaled(float scale, const std::byte* x, std::span<float> y) {
+  const FloatVector factor = hn::Set(Float(), scale);
+  size_t i = 0;
+  for (; i + kWidth <= y.size(); i += kWidth) {
+    const FloatVector product = hn::Mul(factor, LoadFloats(x + i * sizeof(float)));
+    hn::StoreU(hn::Add(LoadFloats(&y[i]), product), Float(), &y[i]);
+  }
+  scalar::AddScaled(scale, x + i * sizeof(float), y.subspan(i));
+}
+
+bool AllFinite(const std::byte* x, size_t count) {
+  const Unsigned d;
+  auto largest = hn::Zero(d);
+  size_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    const auto bits = hn::BitCast(d, LoadFloats(x + i * sizeof(float)));
+    largest = hn::Max(largest, hn::And(bits, hn::Set(d, 0x7FFFFFFFu)));
+  }
+  const bool finite = hn::GetLane(hn::MaxOfLanes(d, largest)) < 0x7F800000u;
+  return finite && scalar::AllFinite(x + i * sizeof(float), count - i);
+}
+
+double SumSquares(std::span<const float> x) {
+  DoubleLanes squares;
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes) {
+    for (size_t v = 0; v < kVectors; ++v) squares.AddSquaresTo(v, LoadFloats(&x[i + v * kWidth]));
+  }
+  Lanes<double> lanes = squares.Store();
+  for (; i < x.size(); ++i) lanes.value[i % kLanes] += static_cast<double>(x[i]) * x[i];
+  return lanes.Sum();
+}
+
+#else
+using scalar::Add;
+using scalar::AddScaled;
+using scalar::AllFinite;
+using scalar::SumSquares;
+#endif
+}  // namespace psgd::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace psgd::simd {
+
+HWY_EXPORT(Add);
+HWY_EXPORT(AddScaled);
+HWY_EXPORT(AllFinite);
+HWY_EXPORT(SumSquares);
+
+void Add(std::span<const float> x, std::span<float> y) { HWY_DYNAMIC_DISPATCH(Add)(x, y); }
+
+void AddScaled(float scale, const std::byte* x, std::span<float> y) {
+  HWY_DYNAMIC_DISPATCH(AddScaled)(scale, x, y);
+}
+
+bool AllFinite(const std::byte* x, size_t count) {
+  return HWY_DYNAMIC_DISPATCH(AllFinite)(x, count);
+}
+
+double SumSquares(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(SumSquares)(x); }
+
+}  // namespace psgd::simd
+#endif  // HWY_ONCE

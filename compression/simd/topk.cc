@@ -1,0 +1,58 @@
+#include "compression/simd/topk.h"
+
+#include "compression/scalar/topk.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/simd/topk.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "compression/simd/vectors.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace psgd::simd::HWY_NAMESPACE {
+#if PSGD_HAS_VECTORS
+
+template <bool kKeep>
+size_t GatherAs(std::span<const float> gradient, float* residual, uint32_t least, uint32_t first,
+                uint32_t* indices, float* values) {
+  // Magnitude bits order like signed numbers; Highway compares those by > only.
+  const auto below = hn::Set(Signed(), static_cast<int32_t>(least) - 1);
+  size_t found = 0;
+  size_t i = 0;
+  for (; i + kWidth <= gradient.size(); i += kWidth) {
+    const FloatVector c = Correct<kKeep>(&gradient[i], residual + (kKeep ? i : 0));
+    const auto large = hn::Gt(hn::BitCast(Signed(), hn::Abs(c)), below);
+    if (hn::AllFalse(Signed(), large)) continue;
+    const auto index = hn::Iota(Unsigned(), first + static_cast<uint32_t>(i));
+    hn::StoreU(hn::Compress(index, hn::RebindMask(Unsigned(), large)), Unsigned(), indices + found);
+    hn::StoreU(hn::Compress(c, hn::RebindMask(Float(), large)), Float(), values + found);
+    found += hn::CountTrue(Signed(), large);
+  }
+  return found + scalar::Gather(gradient.subspan(i), kKeep ? residual + i : nullptr, least,
+                                first + static_cast<uint32_t>(i), indices + found, values + found);
+}
+
+size_t Gather(std::span<const float> gradient, float* residual, uint32_t least, uint32_t first,
+              uint32_t* indices, float* values) {
+  return residual != nullptr ? GatherAs<true>(gradient, residual, least, first, indices, values)
+                             : GatherAs<false>(gradient, residual, least, first, indices, values);
+}
+
+#else
+using scalar::Gather;
+#endif
+}  // namespace psgd::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace psgd::simd {
+
+HWY_EXPORT(Gather);
+
+size_t Gather(std::span<const float> gradient, float* residual, uint32_t least, uint32_t first,
+              uint32_t* indices, float* values) {
+  return HWY_DYNAMIC_DISPATCH(Gather)(gradient, residual, least, first, indices, values);
+}
+
+}  // namespace psgd::simd
+#endif  // HWY_ONCE

@@ -1,0 +1,87 @@
+// What the Highway loops share: included anew for each instruction set, after hwy/highway.h.
+//
+// Loops go in steps of 16 elements, kVectors vectors of at most 16 lanes each, so that element i
+// meets lane i % 16 whatever the vector width; the scalar twin takes what is left over.
+#if defined(PSGD_COMPRESSION_SIMD_VECTORS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PSGD_COMPRESSION_SIMD_VECTORS_H_
+#undef PSGD_COMPRESSION_SIMD_VECTORS_H_
+#else
+#define PSGD_COMPRESSION_SIMD_VECTORS_H_
+#endif
+
+#include "compression/lanes.h"
+#include "hwy/highway.h"
+
+// An x86-64 build always contains a target without vectors; there the scalar twin does the work.
+#define PSGD_HAS_VECTORS (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+
+#if PSGD_HAS_VECTORS
+HWY_BEFORE_NAMESPACE();
+namespace psgd::simd::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Float = hn::CappedTag<float, kLanes>;
+using Signed = hn::RebindToSigned<Float>;
+using Unsigned = hn::RebindToUnsigned<Float>;
+using FloatVector = hn::Vec<Float>;
+
+constexpr size_t kWidth = hn::MaxLanes(Float());
+constexpr size_t kVectors = kLanes / kWidth;
+
+HWY_INLINE FloatVector LoadFloats(const float* from) { return hn::LoadU(Float(), from); }
+HWY_INLINE FloatVector LoadFloats(const std::byte* from) {
+  return hn::LoadU(Float(), reinterpret_cast<const float*>(from));
+}
+
+// gradient + residual, left in the residual; just the gradient where there is no residual.
+template <bool kKeep>
+HWY_INLINE FloatVector Correct(const float* gradient, float* residual) {
+  FloatVector corrected = LoadFloats(gradient);
+  if constexpr (kKeep) {
+    corrected = hn::Add(corrected, LoadFloats(residual));
+    hn::StoreU(corrected, Float(), residual);
+  }
+  return corrected;
+}
+
+// Sixteen sums in double precision: two half vectors for each vector of floats.
+struct DoubleLanes {
+  using Half = hn::Rebind<double, hn::Half<Float>>;
+  using Narrow = hn::Half<Float>;
+  hn::Vec<Half> low[kVectors];
+  hn::Vec<Half> high[kVectors];
+
+  DoubleLanes() {
+    for (size_t v = 0; v < kVectors; ++v) low[v] = high[v] = hn::Zero(Half());
+  }
+  static HWY_INLINE hn::Vec<Half> Low(FloatVector x) {
+    return hn::PromoteTo(Half(), hn::LowerHalf(Narrow(), x));
+  }
+  static HWY_INLINE hn::Vec<Half> High(FloatVector x) {
+    return hn::PromoteTo(Half(), hn::UpperHalf(Narrow(), x));
+  }
+  HWY_INLINE void AddTo(size_t v, FloatVector x) {
+    low[v] = hn::Add(low[v], Low(x));
+    high[v] = hn::Add(high[v], High(x));
+  }
+  HWY_INLINE void AddSquaresTo(size_t v, FloatVector x) {
+    const auto l = Low(x), h = High(x);
+    low[v] = hn::Add(low[v], hn::Mul(l, l));
+    high[v] = hn::Add(high[v], hn::Mul(h, h));
+  }
+  Lanes<double> Store() const {
+    Lanes<double> lanes;
+    for (size_t v = 0; v < kVectors; ++v) {
+      hn::StoreU(low[v], Half(), lanes.value + v * kWidth);
+      hn::StoreU(high[v], Half(), lanes.value + v * kWidth + kWidth / 2);
+    }
+    return lanes;
+  }
+};
+
+}  // namespace psgd::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // PSGD_HAS_VECTORS
+
+#endif  // include guard

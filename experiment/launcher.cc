@@ -1,0 +1,116 @@
+#include "experiment/launcher.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/files.h"
+#include "experiment/program_dir.h"
+#include "experiment/run_dir.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(50);
+constexpr Duration kLastOutput = std::chrono::milliseconds(100);
+constexpr int kLogLines = 8;
+
+std::string Indented(const std::string& text) {
+  return absl::StrCat("  | ", absl::StrReplaceAll(text, {{"\n", "\n  | "}}));
+}
+
+// What a server that could not start says of itself has the code of its cause: 2 is the user's.
+absl::Status StartFailure(const ChildProcess& server) {
+  const std::string words = server.StderrTail();
+  const std::string message =
+      absl::StrCat("ps-server did not start: it ", server.HowItEnded(),
+                   words.empty() ? " and said nothing" : "\n", words.empty() ? "" : Indented(words));
+  return server.exit_code() == 2 ? absl::InvalidArgumentError(message)
+                                 : absl::UnavailableError(message);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
+  std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
+  PSGD_RETURN_IF_ERROR(cluster->StartServer());
+  PSGD_RETURN_IF_ERROR(cluster->WaitReady());
+  return cluster;
+}
+
+absl::Status LocalCluster::StartServer() {
+  PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
+  ChildOptions child;
+  child.name = "ps-server";
+  child.argv = {program, "--json", "--quiet", "--port", "0", "--die-with-parent"};
+  child.argv.insert(child.argv.end(), options_.run.begin(), options_.run.end());
+  PSGD_ASSIGN_OR_RETURN(server_, ChildProcess::Start(std::move(child)));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::WaitReady() {
+  const Time start = SteadyNow();
+  while (SteadyNow() - start < options_.ready_deadline) {
+    const bool running = server_->Running();
+    const auto line = server_->ReadLine(running ? kLookAgain : kLastOutput);
+    if (!line) {
+      if (!running) return StartFailure(*server_);
+      if (options_.stops != nullptr && *options_.stops > 0) {
+        return absl::CancelledError("stopped before the server was ready; nothing was trained");
+      }
+      continue;
+    }
+    const auto json = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("event", "") != "ready") continue;
+    addresses_ = {json.value("control", ""), json.value("http", ""), json.value("run_dir", "")};
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("ps-server was not ready within ",
+                   static_cast<int64_t>(Seconds(options_.ready_deadline)),
+                   " s (cluster.deadline); is the disk or the machine overloaded?"));
+}
+
+absl::Status LocalCluster::StartWorker() {
+  PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-worker"));
+  const int index = static_cast<int>(workers_.size());
+  const RunDir dir(addresses_.run_dir);
+  std::error_code error;
+  std::filesystem::create_directories(dir.WorkerDir(index), error);
+  if (error) return FileError("make the folder", dir.WorkerDir(index), error.value());
+  ChildOptions child;
+  child.name = absl::StrCat("worker-", index);
+  // Its log and its last words go to one file, in the order in which they were said.
+  child.stderr_file = dir.WorkerDir(index) + "/worker.log";
+  child.argv = {program,    "--cpu",          "--server", addresses_.control,
+                "--name",   child.name,       "--threads", absl::StrCat(options_.threads),
+                "--quiet",  "--die-with-parent", "--log-file", child.stderr_file};
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
+  workers_.push_back(std::move(worker));
+  return absl::OkStatus();
+}
+
+void LocalCluster::KillAll() {
+  for (auto& worker : workers_) worker->Kill();
+  server_->Kill();
+}
+
+std::string LocalCluster::LogFile(const ChildProcess& child) const {
+  const RunDir dir(addresses_.run_dir);
+  if (&child == server_.get()) return dir.ServerDir() + "/server.log";
+  return absl::StrCat(dir.path(), "/", child.name(), "/worker.log");
+}
+
+std::string LocalCluster::Obituary(const ChildProcess& child) const {
+  const std::string file = LogFile(child);
+  std::string text = absl::StrCat(child.name(), " ", child.HowItEnded());
+  std::string words = TailOfFile(file, kLogLines);
+  if (!words.empty()) absl::StrAppend(&text, "; the end of ", file, ":\n", Indented(words));
+  if (&child == server_.get() && !child.StderrTail().empty()) {
+    absl::StrAppend(&text, "\nand its last words:\n", Indented(child.StderrTail()));
+  }
+  return text;
+}
+
+}  // namespace psgd

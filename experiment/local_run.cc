@@ -1,0 +1,200 @@
+#include "experiment/local_run.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/resume_advice.h"
+#include "experiment/run_dir.h"
+#include "experiment/run_recorder.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kPeriod = std::chrono::milliseconds(200);
+constexpr Duration kJoinPeriod = std::chrono::milliseconds(20);
+constexpr Duration kAnswer = std::chrono::milliseconds(1000);
+constexpr Duration kJoin = std::chrono::seconds(10);
+constexpr Duration kGoodbye = std::chrono::seconds(5);
+constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
+constexpr int kExitUsersFault = 2;
+
+}  // namespace
+
+LocalRun::LocalRun(LocalRunOptions options)
+    : options_(std::move(options)), start_(SteadyNow()), display_(options_.progress) {
+  status_.set_name(options_.config.name());
+  *status_.mutable_config() = options_.config;
+}
+
+absl::Status LocalRun::Run() {
+  auto cluster = LocalCluster::Start(options_.launch);
+  PSGD_RETURN_IF_ERROR(cluster.status());
+  cluster_ = *std::move(cluster);
+  run_dir_ = cluster_->addresses().run_dir;
+  last_heard_ = SteadyNow();
+  client_ = std::make_unique<ControlClient>(ControlClientOptions{
+      .server = cluster_->addresses().control, .deadline = kAnswer, .interrupted = [this] {
+        const bool go_on = cluster_->server().Running() && stops() < 2;
+        return go_on ? absl::OkStatus() : absl::CancelledError("the run ends");
+      }});
+  display_.Note(absl::StrCat("run directory: ", run_dir_));
+  if (!cluster_->addresses().http.empty()) {
+    display_.Note(absl::StrCat("metrics: http://", cluster_->addresses().http, "/metrics"));
+  }
+  display_.Note(absl::StrCat("watch it with: ps-ctl status --server ",
+                             cluster_->addresses().control));
+  absl::Status status = StartWorkers();
+  if (status.ok()) status = Supervise();
+  display_.Clear();
+  cluster_->KillAll();
+  return status;
+}
+
+absl::Status LocalRun::StartWorkers() {
+  for (int w = 0; w < options_.config.cluster().workers(); ++w) {
+    PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
+    // One after the other, so that worker 1 of the run is worker-1 of the run directory.
+    const std::string& name = cluster_->workers().back()->name();
+    const Time start = SteadyNow();
+    while (SteadyNow() - start < kJoin && known_.count(name) == 0) {
+      PSGD_RETURN_IF_ERROR(Look());
+      if (!drain_reason_.empty() || !cluster_->server().Running()) return absl::OkStatus();
+      std::this_thread::sleep_for(kJoinPeriod);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::Supervise() {
+  while (!cluster_->server().WaitEnded(kPeriod)) PSGD_RETURN_IF_ERROR(Look());
+  return ServerEnded();
+}
+
+absl::Status LocalRun::Look() {
+  if (stops() >= 2) return Failed("stopped at once, without a checkpoint");
+  if (stops() == 1 && drain_reason_.empty()) {
+    drain_reason_ = "interrupted";
+    display_.Note("stopping: finishing the segment and taking a checkpoint (Ctrl-C again stops at once)",
+                  /*important=*/true);
+  }
+  BuryWorkers();
+  Poll();
+  if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
+  const Duration silent = SteadyNow() - last_heard_;
+  if (silent > Milliseconds(options_.config.cluster().deadline()) &&
+      cluster_->server().Running()) {
+    return Failed(absl::StrCat("ps-server has not answered for ",
+                               static_cast<int64_t>(Seconds(silent)), " s (cluster.deadline)"));
+  }
+  return absl::OkStatus();
+}
+
+void LocalRun::Poll() {
+  auto status = client_->Status(StatusRequest());
+  if (!status.ok()) return;
+  status_ = *std::move(status);
+  last_heard_ = SteadyNow();
+  ShowNewcomers();
+  display_.Update(status_);
+  // Workers that were started by hand count as well.
+  const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
+                                  [](const WorkerStatus& worker) { return worker.live(); });
+  const bool ours_ended = !cluster_->workers().empty() &&
+                          buried_.size() == cluster_->workers().size();
+  if (ours_ended && !anyone && drain_reason_.empty() && status_.state() == StatusReply::TRAINING) {
+    drain_reason_ = "no worker is left";
+    drain_failed_ = true;
+  }
+}
+
+void LocalRun::ShowNewcomers() {
+  for (const WorkerStatus& worker : status_.workers()) {
+    if (!worker.live() || !known_.insert(worker.name()).second) continue;
+    const auto& ours = cluster_->workers();
+    const bool by_hand = std::none_of(ours.begin(), ours.end(), [&](const auto& child) {
+      return child->name() == worker.name();
+    });
+    if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
+  }
+}
+
+void LocalRun::BuryWorkers() {
+  for (const auto& worker : cluster_->workers()) {
+    if (worker->Running() || !buried_.insert(worker->name()).second) continue;
+    if (worker->exit_code() != 0) BuryWorker(*worker);
+  }
+}
+
+void LocalRun::BuryWorker(const ChildProcess& worker) {
+  for (const WorkerStatus& member : status_.workers()) {
+    if (member.name() != worker.name() || !member.live()) continue;
+    // The server need not wait until its lease runs out.
+    LeaveRequest leave;
+    *leave.mutable_key() = member.key();
+    leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
+    leave.set_failed(true);
+    (void)client_->Leave(leave);
+  }
+  if (worker.exit_code() == kExitStopped) {
+    display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
+    return;
+  }
+  if (drain_failed_) return;  // what went wrong was said
+  ++workers_lost_;
+  display_.Note(cluster_->Obituary(worker), /*important=*/true);
+  if (status_.state() == StatusReply::WAITING) {
+    drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
+    drain_failed_ = true;
+    config_at_fault_ = worker.exit_code() == kExitUsersFault;
+  } else if (buried_.size() < cluster_->workers().size()) {
+    display_.Note("the other workers go on", /*important=*/true);
+  }
+}
+
+void LocalRun::Drain(const std::string& reason, bool failed) {
+  DrainRequest request;
+  request.set_reason(reason);
+  request.set_failed(failed);
+  drain_sent_ = client_->Drain(request).ok();
+}
+
+absl::Status LocalRun::ServerEnded() {
+  const ChildProcess& server = cluster_->server();
+  if (drain_failed_ && server.exit_code() == 1) {
+    return config_at_fault_ ? absl::InvalidArgumentError(drain_reason_)
+                            : absl::AbortedError(absl::StrCat(drain_reason_, ". ",
+                                                              ResumeAdvice(run_dir_)));
+  }
+  if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
+    return Failed(cluster_->Obituary(server));
+  }
+  WaitForWorkers();
+  if (server.exit_code() == 0) return absl::OkStatus();
+  const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
+  return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ",
+                                           ResumeAdvice(run_dir_)));
+}
+
+absl::Status LocalRun::Failed(std::string what) {
+  // The server could not leave a summary itself.
+  cluster_->KillAll();
+  const bool asked = stops() > 0;
+  const Summary summary =
+      SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
+                Seconds(SteadyNow() - start_));
+  const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
+  if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
+  const std::string message = absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n",
+                                           ResumeAdvice(run_dir_));
+  return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
+}
+
+void LocalRun::WaitForWorkers() {
+  const Time start = SteadyNow();
+  for (const auto& worker : cluster_->workers()) {
+    (void)worker->WaitEnded(kGoodbye - (SteadyNow() - start));
+  }
+}
+
+}  // namespace psgd

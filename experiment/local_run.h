@@ -1,0 +1,71 @@
+// One run on this machine, from the start of its processes to their end: ps-run is little more.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "common/status.h"
+#include "experiment/launcher.h"
+#include "experiment/progress.h"
+#include "proto/control.pb.h"
+#include "worker/control_client.h"
+
+namespace psgd {
+
+struct LocalRunOptions {
+  LaunchOptions launch;
+  Config config;  // resolved and valid
+  ProgressOptions progress;
+  const std::atomic<int>* stops = nullptr;  // once drains, twice kills
+};
+
+// Not thread-safe; leaves no process behind.
+class LocalRun {
+ public:
+  explicit LocalRun(LocalRunOptions options);
+
+  // OK: every epoch is done. CANCELLED: stopped as asked, and it can be resumed. INVALID_ARGUMENT:
+  // the config or the data are at fault. Else the run failed; the message says how, by whom and
+  // what to do.
+  absl::Status Run();
+
+  // Empty: there was no server to make one.
+  const std::string& run_dir() const { return run_dir_; }
+  int workers_lost() const { return workers_lost_; }
+
+ private:
+  absl::Status StartWorkers();
+  absl::Status Supervise();
+  // Looks once at everything; a failure ends the run at once.
+  absl::Status Look();
+  void Poll();
+  void BuryWorkers();
+  void BuryWorker(const ChildProcess& worker);
+  void ShowNewcomers();
+  void Drain(const std::string& reason, bool failed);
+  absl::Status ServerEnded();
+  absl::Status Failed(std::string what);
+  void WaitForWorkers();
+  int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
+
+  const LocalRunOptions options_;
+  const Time start_;
+  ProgressDisplay display_;
+  std::unique_ptr<LocalCluster> cluster_;
+  std::unique_ptr<ControlClient> client_;
+  std::string run_dir_;
+
+  StatusReply status_;          // as last heard
+  Time last_heard_{};
+  std::set<std::string> buried_;    // names of workers that ended
+  std::set<std::string> known_;     // workers that people were told of
+  int workers_lost_ = 0;
+  bool config_at_fault_ = false;
+  std::string drain_reason_;    // not empty: the server is to drain
+  bool drain_failed_ = false;
+  bool drain_sent_ = false;
+};
+
+}  // namespace psgd

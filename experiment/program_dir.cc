@@ -1,0 +1,30 @@
+#include "experiment/program_dir.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+absl::StatusOr<std::string> ProgramDir() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot read /proc/self/exe: ", error.message(), "; is /proc mounted?"));
+  }
+  return path.parent_path().string();
+}
+
+absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
+  PSGD_ASSIGN_OR_RETURN(const std::string dir, ProgramDir());
+  std::string path = absl::StrCat(dir, "/", name);
+  if (access(path.c_str(), X_OK) == 0) return path;
+  return absl::FailedPreconditionError(
+      absl::StrCat("no program ", path, "; the programs of psgd belong in one folder: build or "
+                   "install them all"));
+}
+
+}  // namespace psgd

@@ -1,0 +1,16 @@
+// Where this program's siblings are.
+#pragma once
+
+#include <string>
+
+#include "common/status.h"
+
+namespace psgd {
+
+// The folder of the running executable.
+absl::StatusOr<std::string> ProgramDir();
+
+// The path of the program `name` in that folder; an error when it is not there.
+absl::StatusOr<std::string> SiblingProgram(const std::string& name);
+
+}  // namespace psgd

@@ -1,0 +1,121 @@
+#include "experiment/run_dir_status.h"
+
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/files.h"
+#include "experiment/readable.h"
+#include "experiment/run_dir.h"
+#include "experiment/status_text.h"
+#include "experiment/summary_text.h"
+#include "server/checkpoint_store.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostSummaryBytes = size_t{1} << 20;
+
+double Number(const Record& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+EvalResult EvaluationOf(const Record& record) {
+  EvalResult result;
+  result.set_epoch(static_cast<uint32_t>(Number(record, "epoch")));
+  result.set_clock(static_cast<uint64_t>(Number(record, "clock")));
+  result.set_accuracy(Number(record, "accuracy"));
+  result.set_loss(Number(record, "loss"));
+  result.set_samples(static_cast<uint64_t>(Number(record, "samples")));
+  return result;
+}
+
+void ReadRecords(const RunDir& dir, RunDirStatus* status) {
+  const auto records = ReadMetrics(dir.MetricsFile());
+  if (!records.ok()) {
+    status->notes.emplace_back(records.status().message());
+    return;
+  }
+  std::map<uint32_t, EvalResult> evaluations;
+  for (const Record& record : *records) {
+    const std::string kind = record.value("kind", "");
+    if (kind == "progress") status->progress = record;
+    if (kind != "evaluation") continue;
+    const EvalResult result = EvaluationOf(record);
+    evaluations[result.epoch()] = result;
+  }
+  for (auto& [epoch, result] : evaluations) status->evaluations.push_back(std::move(result));
+}
+
+}  // namespace
+
+absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir) {
+  const RunDir dir(run_dir);
+  std::error_code error;
+  if (!std::filesystem::exists(dir.ConfigFile(), error)) {
+    return absl::NotFoundError(absl::StrCat(run_dir, " is not a run directory: it has no "
+                                            "config.yaml; check its spelling"));
+  }
+  RunDirStatus status;
+  status.run_dir = run_dir;
+  if (std::filesystem::exists(dir.SummaryFile(), error)) {
+    auto summary = ReadSummary(dir.SummaryFile());
+    if (summary.ok()) {
+      status.summary = *std::move(summary);
+    } else {
+      status.notes.emplace_back(summary.status().message());
+    }
+  }
+  ReadRecords(dir, &status);
+  auto checkpoints = CheckpointStore(dir.ServerDir()).List(&status.notes);
+  if (checkpoints.ok()) status.checkpoints = *std::move(checkpoints);
+  return status;
+}
+
+std::string RunDirStatusText(const RunDirStatus& status) {
+  std::string text;
+  if (status.summary) {
+    text = SummaryText(*status.summary, status.run_dir);
+  } else {
+    text = absl::StrCat(status.run_dir, ": no summary; the run goes on, or its server was killed\n");
+    if (status.progress.is_object()) {
+      absl::StrAppendFormat(&text, "  last heard: epoch %.2f, loss %.4f, %s samples/s, after %s\n",
+                            Number(status.progress, "epoch"), Number(status.progress, "loss"),
+                            ReadableCount(Number(status.progress, "samples_per_second")),
+                            ReadableTime(Number(status.progress, "seconds")));
+    }
+  }
+  return absl::StrCat(text, EvaluationsText(status.evaluations),
+                      CheckpointsText(status.checkpoints));
+}
+
+Record RunDirStatusJson(const RunDirStatus& status) {
+  Record json{{"run_dir", status.run_dir}, {"summary", nullptr}, {"progress", status.progress}};
+  if (status.summary) {
+    const auto text = ReadSmallFile(RunDir(status.run_dir).SummaryFile(), kMostSummaryBytes);
+    if (text.ok()) json["summary"] = Record::parse(*text, nullptr, /*allow_exceptions=*/false);
+  }
+  json["evaluations"] = Record::array();
+  for (const EvalResult& result : status.evaluations) {
+    json["evaluations"].push_back({{"epoch", result.epoch()},
+                                   {"clock", result.clock()},
+                                   {"accuracy", result.accuracy()},
+                                   {"loss", result.loss()},
+                                   {"samples", result.samples()}});
+  }
+  json["checkpoints"] = Record::array();
+  for (const CheckpointManifest& manifest : status.checkpoints) {
+    uint64_t bytes = 0;
+    for (const ShardReceipt& shard : manifest.shards()) bytes += shard.bytes();
+    json["checkpoints"].push_back({{"id", manifest.id()},
+                                   {"epoch", manifest.epoch_progress()},
+                                   {"clock", manifest.clock()},
+                                   {"bytes", bytes},
+                                   {"unix_seconds", manifest.unix_seconds()}});
+  }
+  return json;
+}
+
+}  // namespace psgd

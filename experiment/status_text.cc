@@ -1,0 +1,125 @@
+#include "experiment/status_text.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/metrics.h"
+#include "common/units.h"
+#include "experiment/readable.h"
+
+namespace psgd {
+namespace {
+
+std::string Head(const StatusReply& status) {
+  std::string text = absl::StrFormat(
+      "%s: %s, epoch %.2f/%d, clock %d", status.name(),
+      absl::AsciiStrToLower(StatusReply::State_Name(status.state())), status.epoch(),
+      status.epochs(), status.clock());
+  if (!status.detail().empty()) absl::StrAppend(&text, " (", status.detail(), ")");
+  const WorkerReport& total = status.total();
+  absl::StrAppendFormat(&text, "\n  loss %.4f, train accuracy %s, %s samples/s, trained for %s\n",
+                        status.train_loss(), ReadablePercent(status.train_accuracy()),
+                        ReadableCount(status.samples_per_second()), ReadableTime(status.seconds()));
+  const double pushed = static_cast<double>(total.bytes_pushed());
+  const double dense = static_cast<double>(total.bytes_pushed_dense());
+  const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
+  absl::StrAppendFormat(
+      &text, "  pushed %s of %s%s, staleness mean %.2f max %d\n", HumanBytes(pushed),
+      HumanBytes(dense),
+      pushed > 0 ? absl::StrCat(" (", ReadableRatio(dense, pushed), ")") : "", staleness.Mean(),
+      staleness.max());
+  absl::StrAppendFormat(&text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
+                        status.hyper().learning_rate(), status.hyper().weight_decay(),
+                        status.hyper().version());
+  absl::StrAppend(&text, "  run directory ", status.run_dir(), "\n");
+  return text;
+}
+
+std::string Shards(const StatusReply& status) {
+  TextTable table({"shard", "slices", "weights", "share", "pushes", "pulls", "refused", "endpoint"});
+  double total = 0, largest = 0;
+  for (const ShardStatus& shard : status.shards()) {
+    total += static_cast<double>(shard.bytes());
+    largest = std::max(largest, static_cast<double>(shard.bytes()));
+  }
+  for (const ShardStatus& shard : status.shards()) {
+    uint64_t refused = 0;
+    for (const auto& [reason, count] : shard.refused()) refused += count;
+    const double bytes = static_cast<double>(shard.bytes());
+    table.Add({absl::StrCat(shard.shard()), absl::StrCat(shard.slices()), HumanBytes(bytes),
+               total > 0 ? absl::StrFormat("%.1f %%", 100 * bytes / total) : "-",
+               absl::StrCat(shard.pushes()), absl::StrCat(shard.pulls()), absl::StrCat(refused),
+               shard.endpoint()});
+  }
+  if (table.empty()) return "";
+  std::string text = absl::StrCat("\nshards\n", table.Text());
+  if (total > 0) {
+    absl::StrAppendFormat(&text, "  balance: the largest holds %.2f of the mean\n",
+                          largest * status.shards_size() / total);
+  }
+  return text;
+}
+
+std::string Workers(const StatusReply& status) {
+  TextTable table({"worker", "name", "device", "state", "clock", "samples/s", "heard"});
+  for (const WorkerStatus& worker : status.workers()) {
+    table.Add({absl::StrCat(worker.key().worker()), worker.name(), worker.device(),
+               worker.live() ? "live" : "out", absl::StrCat(worker.clock()),
+               worker.live() ? ReadableCount(worker.samples_per_second()) : "-",
+               worker.live() ? absl::StrCat(ReadableTime(worker.seconds_since_heard()), " ago")
+                             : worker.note()});
+  }
+  return table.empty() ? "" : absl::StrCat("\nworkers\n", table.Text());
+}
+
+std::string Checkpoints(const StatusReply& status) {
+  TextTable table({"checkpoint", "epoch", "clock", "size", "age"});
+  for (const CheckpointInfo& info : status.checkpoints()) {
+    table.Add({absl::StrCat(info.id()), absl::StrFormat("%.2f", info.epoch()),
+               absl::StrCat(info.clock()), HumanBytes(static_cast<double>(info.bytes())),
+               ReadableTime(info.age_seconds())});
+  }
+  return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
+}
+
+std::string LocalTime(int64_t unix_seconds) {
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local));
+}
+
+}  // namespace
+
+std::string StatusText(const StatusReply& status) {
+  return absl::StrCat(Head(status), Shards(status), Workers(status),
+                      EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
+                      Checkpoints(status));
+}
+
+std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
+  TextTable table({"epoch", "test accuracy", "test loss", "samples"});
+  for (const EvalResult& result : evaluations) {
+    table.Add({absl::StrCat(result.epoch()), ReadablePercent(result.accuracy()),
+               absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())});
+  }
+  return table.empty() ? "" : absl::StrCat("\nevaluations\n", table.Text());
+}
+
+std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests) {
+  TextTable table({"checkpoint", "epoch", "clock", "size", "taken"});
+  for (const CheckpointManifest& manifest : manifests) {
+    uint64_t bytes = 0;
+    for (const ShardReceipt& shard : manifest.shards()) bytes += shard.bytes();
+    table.Add({absl::StrCat(manifest.id()), absl::StrFormat("%.2f", manifest.epoch_progress()),
+               absl::StrCat(manifest.clock()), HumanBytes(static_cast<double>(bytes)),
+               LocalTime(manifest.unix_seconds())});
+  }
+  return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
+}
+
+}  // namespace psgd

@@ -1,0 +1,76 @@
+#include "experiment/summary_text.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/units.h"
+#include "experiment/readable.h"
+
+namespace psgd {
+namespace {
+
+const char* StatusWord(Summary::Status status) {
+  switch (status) {
+    case Summary::Status::kFinished: return "finished";
+    case Summary::Status::kInterrupted: return "interrupted";
+    case Summary::Status::kFailed: return "failed";
+  }
+  return "";
+}
+
+std::string Traffic(uint64_t sent, uint64_t dense) {
+  const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
+  return absl::StrCat(HumanBytes(static_cast<double>(sent)), " (fp32: ",
+                      HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ", ratio, ")");
+}
+
+}  // namespace
+
+std::string SummaryText(const Summary& summary, const std::string& run_dir) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  rows.emplace_back("status", StatusWord(summary.status));
+  if (!summary.error.empty()) {
+    // A long story was told in full before.
+    rows.emplace_back("reason", summary.error.substr(0, summary.error.find('\n')));
+  }
+  if (summary.test_accuracy) {
+    rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
+  }
+  if (summary.test_loss) rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
+  rows.emplace_back("steps", absl::StrCat(summary.steps));
+  rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
+  rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  rows.emplace_back("pushed", Traffic(summary.bytes_pushed, summary.bytes_pushed_dense));
+  rows.emplace_back("pulled", Traffic(summary.bytes_pulled, summary.bytes_pulled_dense));
+  rows.emplace_back("staleness",
+                    absl::StrFormat("mean %.2f, p99 %d, max %d", summary.staleness.mean,
+                                    summary.staleness.p99, summary.staleness.max));
+  for (const auto& [reason, count] : summary.rejected) {
+    rows.emplace_back("refused", absl::StrCat(count, " messages: ", reason));
+  }
+  rows.emplace_back("cluster",
+                    absl::StrCat(summary.shards, summary.shards == 1 ? " shard, " : " shards, ",
+                                 summary.workers, summary.workers == 1 ? " worker, " : " workers, ",
+                                 summary.transport, ", push ", summary.codec));
+  rows.emplace_back("run directory", run_dir);
+  std::string text = absl::StrCat(summary.name, "\n");
+  for (const auto& [key, value] : rows) absl::StrAppendFormat(&text, "  %-14s %s\n", key, value);
+  return text;
+}
+
+std::string NextCommands(const Summary& summary, const std::string& run_dir) {
+  std::string text = "next commands to try\n";
+  if (summary.status != Summary::Status::kFinished) {
+    return absl::StrCat(text, "  ps-run --resume ", run_dir, "\n  ps-ctl status ", run_dir, "\n");
+  }
+  absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ",
+                  run_dir, " --out weights.safetensors\n", "  ps-run ", run_dir,
+                  "/config.yaml --set compression.push=",
+                  summary.codec == "onebit" ? "topk" : "onebit", "\n");
+  return text;
+}
+
+}  // namespace psgd

@@ -1,0 +1,101 @@
+#include "net/grpc/grpc_endpoint_base.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "net/grpc/grpc_buffer.h"
+#include "net/wire_format.h"
+
+namespace psgd {
+namespace {
+// Enough for a few messages in flight through the shard.
+constexpr size_t kPoolBytes = 64u << 20;
+}  // namespace
+
+GrpcEndpointBase::GrpcEndpointBase(const TransportOptions& options)
+    : shared_(std::make_shared<GrpcShared>(options)), pool_(kPoolBytes) {}
+
+std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
+  // Bounded so that a deadline beyond the clock's range means "for ever".
+  const Time deadline = SteadyNow() + std::min<Duration>(timeout, std::chrono::hours(24));
+  while (true) {
+    DestroyEnded();
+    const Time until = std::min(deadline, Maintain());
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait_for(lock, until - SteadyNow(), [&] {
+      return shared_->woken || !shared_->inbox.empty() || !shared_->ended.empty();
+    });
+    if (std::exchange(shared_->woken, false)) return std::nullopt;
+    if (!shared_->inbox.empty()) {
+      const GrpcShared::Parcel parcel = Take(std::move(lock));
+      std::optional<Message> message = Decode(parcel.bytes);
+      if (!message) return std::nullopt;
+      return Received{.from = parcel.from, .message = *std::move(message)};
+    }
+    lock.unlock();
+    if (SteadyNow() >= deadline) return std::nullopt;
+  }
+}
+
+GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
+  GrpcShared::Parcel parcel = std::move(shared_->inbox.front());
+  shared_->inbox.pop_front();
+  shared_->inbox_bytes -= parcel.bytes.Length();
+  std::vector<std::shared_ptr<GrpcStream>> resumed;
+  if (shared_->inbox_bytes < shared_->options.queue_bytes) resumed.swap(shared_->paused);
+  lock.unlock();
+  for (const auto& stream : resumed) stream->Continue();
+  return parcel;
+}
+
+std::optional<Message> GrpcEndpointBase::Decode(const grpc::ByteBuffer& buffer) {
+  const Bytes whole = Contiguous(buffer, &pool_);
+  absl::StatusOr<Message> message =
+      DecodeMessage({&whole, 1}, shared_->options.max_message_bytes);
+  if (!message.ok()) {
+    ++stats_.malformed;
+    stats_.last_malformed = std::string(message.status().message());
+    return std::nullopt;
+  }
+  ++stats_.messages_received;
+  stats_.bytes_received += whole.size();
+  return *std::move(message);
+}
+
+void GrpcEndpointBase::Wake() {
+  std::lock_guard lock(shared_->mutex);
+  shared_->woken = true;
+  shared_->changed.notify_all();
+}
+
+absl::StatusOr<GrpcEndpointBase::Encoded> GrpcEndpointBase::Encode(const Message& message) const {
+  PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded,
+                        EncodeMessage(message, shared_->options.max_message_bytes));
+  return Encoded{.buffer = ShareFrames(encoded.frames), .size = encoded.size};
+}
+
+void GrpcEndpointBase::CountSent(size_t size) {
+  ++stats_.messages_sent;
+  stats_.bytes_sent += size;
+}
+
+void GrpcEndpointBase::DestroyEnded() {
+  std::vector<std::shared_ptr<GrpcStream>> ended;
+  std::lock_guard lock(shared_->mutex);
+  ended.swap(shared_->ended);
+}
+
+void GrpcEndpointBase::Close() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->closing = true;
+  shared_->inbox.clear();
+  shared_->inbox_bytes = 0;
+  shared_->paused.clear();
+  std::vector<std::shared_ptr<GrpcStream>> streams;
+  for (const auto& [peer, stream] : shared_->live) streams.push_back(stream);
+  lock.unlock();
+  for (const auto& stream : streams) stream->Continue();
+}
+
+}  // namespace psgd

@@ -1,0 +1,138 @@
+// The listening side: a gRPC server with one method, each call of which is a peer.
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/address.h"
+#include "net/grpc/grpc_endpoint.h"
+#include "net/grpc/grpc_endpoint_base.h"
+#include "net/grpc/grpc_options.h"
+
+namespace psgd {
+namespace {
+
+// An accepted stream. Kept alive by GrpcShared::live until gRPC is done with it.
+class ServerStream : public grpc::ServerGenericBidiReactor, public GrpcStream {
+ public:
+  using GrpcStream::GrpcStream;
+
+  void OnReadDone(bool ok) override { ReadDone(ok); }
+  void OnWriteDone(bool ok) override { WriteDone(ok); }
+  void OnCancel() override { Cancelled(); }
+  void OnDone() override { Done(); }
+
+ protected:
+  void StartReading(grpc::ByteBuffer* into) override { StartRead(into); }
+  void StartWriting(const grpc::ByteBuffer* message) override { StartWrite(message); }
+  bool EndsWhenFlushed() const override { return true; }
+  void Release() override { Finish(grpc::Status::OK); }
+};
+
+// The answer to calls that are not ours.
+class RefusedCall : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedCall(grpc::Status why) { Finish(std::move(why)); }
+  void OnDone() override { delete this; }
+};
+
+class StreamService : public grpc::CallbackGenericService {
+ public:
+  explicit StreamService(std::shared_ptr<GrpcShared> shared) : shared_(std::move(shared)) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    if (context->method() != kGrpcMethod) {
+      return new RefusedCall({grpc::StatusCode::UNIMPLEMENTED,
+                              absl::StrCat("this is a data port; it serves ", kGrpcMethod,
+                                           " only; the control port is another")});
+    }
+    std::unique_lock lock(shared_->mutex);
+    if (shared_->closing) {
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "shutting down"});
+    }
+    const PeerId peer = next_peer_++;
+    auto stream = std::make_shared<ServerStream>(shared_, peer, std::make_shared<GrpcOutbox>());
+    shared_->live[peer] = stream;
+    lock.unlock();
+    // The client's call is established by this, not by a first message of ours.
+    stream->StartSendInitialMetadata();
+    stream->Continue();
+    return stream.get();
+  }
+
+ private:
+  const std::shared_ptr<GrpcShared> shared_;
+  PeerId next_peer_ = 0;  // guarded by shared_->mutex
+};
+
+class GrpcListener : public GrpcEndpointBase {
+ public:
+  explicit GrpcListener(const TransportOptions& options)
+      : GrpcEndpointBase(options), service_(shared_) {}
+
+  ~GrpcListener() override {
+    if (server_ == nullptr) return;
+    Close();
+    const auto linger = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        shared_->options.linger);
+    server_->Shutdown(std::chrono::system_clock::now() + linger);
+    DestroyEnded();
+  }
+
+  absl::Status Listen(Address address) {
+    // gRPC does not say why it cannot listen, and prints to stderr.
+    if (const int error = TryToListen(address); error != 0) return ListenError(address, error);
+    grpc::ServerBuilder builder;
+    ConfigureGrpcServer(shared_->options, &builder);
+    builder.RegisterCallbackGenericService(&service_);
+    builder.AddListeningPort(address.HostPort(), grpc::InsecureServerCredentials(), &address.port);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || address.port == 0) {
+      return absl::UnavailableError(absl::StrCat("gRPC cannot listen at ", address.ToString()));
+    }
+    address_ = address.ToString();
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(PeerId to, const Message& message) override {
+    PSGD_ASSIGN_OR_RETURN(Encoded encoded, Encode(message));
+    std::shared_ptr<GrpcStream> stream;
+    {
+      std::lock_guard lock(shared_->mutex);
+      auto it = shared_->live.find(to);
+      if (it != shared_->live.end() && !it->second->ended()) stream = it->second;
+    }
+    if (stream == nullptr) return absl::UnavailableError(absl::StrCat("peer ", to, " is gone"));
+    if (!stream->Send(std::move(encoded.buffer))) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the queue of peer ", to, " is full; send again later"));
+    }
+    CountSent(encoded.size);
+    return absl::OkStatus();
+  }
+
+ private:
+  StreamService service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Endpoint>> ListenGrpc(const std::string& address,
+                                                     const TransportOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  if (parsed.scheme != Address::Scheme::kTcp) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the gRPC transport listens at tcp://HOST:PORT, not at ", address));
+  }
+  auto endpoint = std::make_unique<GrpcListener>(options);
+  PSGD_RETURN_IF_ERROR(endpoint->Listen(parsed));
+  return endpoint;
+}
+
+}  // namespace psgd

@@ -1,0 +1,64 @@
+#include "net/grpc/grpc_options.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace psgd {
+namespace {
+
+// Large enough that a 4 MiB payload is not cut into hundreds of HTTP/2 frames and window updates.
+constexpr int kFrameBytes = 1 << 20;
+constexpr int kWindowBytes = 8 << 20;
+// A host that vanished is noticed after half a minute. Servers must allow what clients send.
+constexpr int kKeepaliveMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kPingsAllowedEveryMs = 10'000;
+// One stream is all that a connection of ours carries.
+constexpr int kMaxStreams = 4;
+
+int MaxMessage(const TransportOptions& options) {
+  return static_cast<int>(std::min<size_t>(options.max_message_bytes, INT_MAX));
+}
+
+template <typename SetInt>
+void SetCommon(const SetInt& set) {
+  set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Payloads are compressed by their codec or not at all, and a few bytes of a hostile peer must
+  // not unpack into gigabytes.
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+}
+
+}  // namespace
+
+void ConfigureGrpcServer(const TransportOptions& options, grpc::ServerBuilder* builder) {
+  SetCommon([&](const char* name, int value) { builder->AddChannelArgument(name, value); });
+  builder->SetMaxReceiveMessageSize(MaxMessage(options));
+  builder->SetMaxSendMessageSize(-1);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kPingsAllowedEveryMs);
+  // Else two servers may listen at one port, each getting some of the connections.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+grpc::ChannelArguments GrpcChannelArguments(const TransportOptions& options) {
+  grpc::ChannelArguments arguments;
+  SetCommon([&](const char* name, int value) { arguments.SetInt(name, value); });
+  arguments.SetMaxReceiveMessageSize(MaxMessage(options));
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  // A connection of its own for each endpoint: they share neither windows nor fate.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Whatever proxy the environment names is not for us.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+}  // namespace psgd

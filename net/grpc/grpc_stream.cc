@@ -1,0 +1,109 @@
+#include "net/grpc/grpc_stream.h"
+
+#include <utility>
+
+namespace psgd {
+
+GrpcStream::Due GrpcStream::Next() {
+  Due due;
+  if (!ended_) {
+    const bool room = shared_->closing || shared_->inbox_bytes < shared_->options.queue_bytes;
+    if (!reading_ && room) {
+      paused_ = false;
+      due.read = reading_ = true;
+    } else if (!reading_ && !paused_) {
+      paused_ = true;
+      shared_->paused.push_back(shared_from_this());
+    }
+    if (!writing_ && !outbox_->empty()) {
+      write_.Swap(&outbox_->front());
+      outbox_->pop_front();
+      due.write = writing_ = true;
+    }
+    if (shared_->closing && !writing_ && !flushed_) {
+      flushed_ = true;
+      if (EndsWhenFlushed()) {
+        ended_ = released_ = due.release = true;
+      } else {
+        due.writes_done = writing_ = true;
+      }
+    }
+  } else if (!reading_ && !writing_ && !released_) {
+    due.release = released_ = true;
+  }
+  return due;
+}
+
+void GrpcStream::Start(const Due& due) {
+  if (due.write) StartWriting(&write_);
+  if (due.writes_done) StartWritesDone();
+  if (due.release) {
+    Release();
+  } else if (due.read) {
+    StartReading(&read_);
+  }
+}
+
+void GrpcStream::Continue() {
+  std::unique_lock lock(shared_->mutex);
+  const Due due = Next();
+  lock.unlock();
+  Start(due);
+}
+
+bool GrpcStream::Send(grpc::ByteBuffer message) {
+  std::unique_lock lock(shared_->mutex);
+  if (static_cast<int>(outbox_->size()) >= shared_->options.send_queue_messages) return false;
+  outbox_->emplace_back().Swap(&message);
+  const Due due = Next();
+  lock.unlock();
+  Start(due);
+  return true;
+}
+
+void GrpcStream::ReadDone(bool ok) {
+  std::unique_lock lock(shared_->mutex);
+  reading_ = false;
+  ended_ = ended_ || !ok;
+  if (ok && !shared_->closing) {
+    shared_->inbox_bytes += read_.Length();
+    shared_->inbox.push_back({.from = peer_, .bytes = {}});
+    shared_->inbox.back().bytes.Swap(&read_);
+    shared_->changed.notify_one();
+  }
+  read_.Clear();
+  const Due due = Next();
+  lock.unlock();
+  Start(due);
+}
+
+void GrpcStream::WriteDone(bool ok) {
+  std::unique_lock lock(shared_->mutex);
+  grpc::ByteBuffer sent;  // released after the mutex: owners may do work of their own
+  sent.Swap(&write_);
+  writing_ = false;
+  ended_ = ended_ || !ok;
+  const Due due = Next();
+  lock.unlock();
+  Start(due);
+}
+
+void GrpcStream::Cancelled() {
+  std::unique_lock lock(shared_->mutex);
+  ended_ = true;
+  const Due due = Next();
+  lock.unlock();
+  Start(due);
+}
+
+void GrpcStream::Done() {
+  const std::shared_ptr<GrpcShared> shared = shared_;  // the owner may destroy us once unlocked
+  std::lock_guard lock(shared->mutex);
+  ended_ = true;
+  auto it = shared->live.find(peer_);
+  shared->ended.push_back(std::move(it->second));
+  shared->live.erase(it);
+  shared->changed.notify_all();
+}
+
+}  // namespace psgd

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 to a trained model: installs the packages, builds, and trains LeNet-5 on
+# Fashion-MNIST through four shards and two workers.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/install-packages.sh
+scripts/build.sh release
+build/release/bin/ps-run configs/fashion_mnist.yaml
+
+cat <<'NEXT'
+
+the programs are in build/release/bin; for short: export PATH="$PWD/build/release/bin:$PATH"
+all tests: scripts/test.sh          what each program does: docs/programs.md
+NEXT

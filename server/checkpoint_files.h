@@ -1,0 +1,44 @@
+// Names, checksums and durability of a checkpoint's files and folders.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+#include "proto/checkpoint.pb.h"
+
+namespace psgd {
+
+std::string CheckpointFolder(const std::string& root, uint64_t id);
+std::string ShardFolder(const std::string& root, uint64_t id, uint32_t shard);
+std::string ManifestPath(const std::string& root, uint64_t id);
+
+// Ids of the folders in `root` named PREFIX-<12 or more digits>, newest first; none when there is no
+// such root.
+absl::StatusOr<std::vector<uint64_t>> FolderIds(const std::string& root, absl::string_view prefix);
+std::string NumberedFolder(const std::string& root, absl::string_view prefix, uint64_t id);
+
+absl::Status MakeFolders(const std::string& path);
+// With everything in it; fine when it is not there.
+absl::Status RemoveFolder(const std::string& path);
+// Replaces an empty or absent `to`.
+absl::Status RenameFolder(const std::string& from, const std::string& to);
+absl::Status SyncFolder(const std::string& path);
+bool FileExists(const std::string& path);
+
+// Syncs every file of `folder` and the folder itself, and says what is in them.
+absl::StatusOr<std::vector<CheckpointFile>> SyncAndList(const std::string& folder);
+// DATA_LOSS naming the file, when one is missing, short, long or changed. Files that are not listed
+// are ignored.
+absl::Status VerifyFiles(const std::string& folder,
+                         const google::protobuf::RepeatedPtrField<CheckpointFile>& files);
+
+// The manifest file: "PSGDCKPT", format version (4 bytes), 0 (4), length (8), XXH3-64 of the message
+// (8), CheckpointManifest; numbers little-endian.
+absl::Status WriteManifest(const std::string& path, const CheckpointManifest& manifest);
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path);
+
+}  // namespace psgd

@@ -1,0 +1,104 @@
+#include "server/checkpoint_format.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+void PutBigEndian(uint32_t value, char* out) {
+  for (int i = 0; i < 4; ++i) out[i] = static_cast<char>(value >> (24 - 8 * i));
+}
+
+uint32_t GetBigEndian(const char* in) {
+  uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(in[i]);
+  return value;
+}
+
+ByteSpan SpanOf(absl::string_view text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+uint64_t ChecksumOfValue(absl::string_view key, ByteSpan contents) {
+  Checksum checksum;
+  checksum.Add(SpanOf(key));
+  checksum.Add(contents);
+  return checksum.Value();
+}
+
+}  // namespace
+
+std::array<char, kValueKeySize> EncodeKey(const ValueKey& key) {
+  std::array<char, kValueKeySize> encoded;
+  encoded[0] = static_cast<char>(key.kind);
+  PutBigEndian(key.first, &encoded[1]);
+  PutBigEndian(key.second, &encoded[5]);
+  return encoded;
+}
+
+absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
+  if (encoded.size() != kValueKeySize) {
+    return absl::DataLossError(absl::StrCat("a key has ", encoded.size(), " bytes"));
+  }
+  const auto kind = static_cast<ValueKind>(encoded[0]);
+  switch (kind) {
+    case ValueKind::kSlice:
+    case ValueKind::kWeights:
+    case ValueKind::kState:
+    case ValueKind::kResidual:
+    case ValueKind::kWorker:
+      return ValueKey{kind, GetBigEndian(&encoded[1]), GetBigEndian(&encoded[5])};
+  }
+  return absl::DataLossError(
+      absl::StrCat("a key is of unknown kind ", static_cast<uint8_t>(encoded[0])));
+}
+
+uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value) {
+  const uint32_t prefix[2] = {kCheckpointFormatVersion, 0};
+  const uint64_t checksum = ChecksumOfValue(encoded_key, contents);
+  value->clear();
+  value->reserve(kValuePrefixSize + contents.size());
+  value->append(reinterpret_cast<const char*>(prefix), sizeof prefix);
+  value->append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+  value->append(reinterpret_cast<const char*>(contents.data()), contents.size());
+  return checksum;
+}
+
+absl::StatusOr<DecodedValue> DecodeValue(absl::string_view encoded_key, absl::string_view value) {
+  if (value.size() < kValuePrefixSize) {
+    return absl::DataLossError(absl::StrCat("is cut off after ", value.size(), " bytes"));
+  }
+  uint32_t prefix[2];
+  DecodedValue decoded;
+  std::memcpy(prefix, value.data(), sizeof prefix);
+  std::memcpy(&decoded.checksum, value.data() + sizeof prefix, sizeof decoded.checksum);
+  if (prefix[0] != kCheckpointFormatVersion || prefix[1] != 0) {
+    return absl::DataLossError(absl::StrCat("has format version ", prefix[0],
+                                            "; this program reads ", kCheckpointFormatVersion));
+  }
+  decoded.contents = value.substr(kValuePrefixSize);
+  if (ChecksumOfValue(encoded_key, SpanOf(decoded.contents)) != decoded.checksum) {
+    return absl::DataLossError("does not match its checksum");
+  }
+  return decoded;
+}
+
+std::string Describe(const ValueKey& key) {
+  switch (key.kind) {
+    case ValueKind::kSlice:
+      return absl::StrCat("record of slice ", key.first);
+    case ValueKind::kWeights:
+      return absl::StrCat("weights of slice ", key.first);
+    case ValueKind::kState:
+      return absl::StrCat("optimizer state ", key.second, " of slice ", key.first);
+    case ValueKind::kResidual:
+      return absl::StrCat("residual of worker ", key.first, " for slice ", key.second);
+    case ValueKind::kWorker:
+      return absl::StrCat("mark of worker ", key.first);
+  }
+  return "value of unknown kind";
+}
+
+}  // namespace psgd

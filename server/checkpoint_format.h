@@ -1,0 +1,65 @@
+// How a shard's part of a checkpoint is laid out in its database. Stored: do not change; a new layout
+// takes a new kFormatVersion.
+//
+// key, 9 bytes:  kind (1 byte), first (4 bytes, big-endian), second (4 bytes, big-endian)
+//
+//   kind       first      second     contents
+//   kSlice     slice id   0          SliceRecord
+//   kWeights   slice id   0          fp32, little-endian
+//   kState     slice id   index      fp32; the array that SliceRecord names at that index
+//   kResidual  worker     slice id   fp32
+//   kWorker    worker     0          WorkerMark
+//
+// value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8 bytes,
+// little-endian), contents
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/bytes.h"
+#include "common/status.h"
+
+namespace psgd {
+
+inline constexpr uint32_t kCheckpointFormatVersion = 1;
+
+// Stored: do not change. kSlice is the smallest: who reads in order knows a slice before its arrays.
+enum class ValueKind : uint8_t {
+  kSlice = 1,
+  kWeights = 2,
+  kState = 3,
+  kResidual = 4,
+  kWorker = 5,
+};
+
+struct ValueKey {
+  ValueKind kind;
+  uint32_t first = 0;
+  uint32_t second = 0;
+};
+
+inline constexpr size_t kValueKeySize = 9;
+inline constexpr size_t kValuePrefixSize = 16;
+
+// The order of encoded keys is that of the database.
+std::array<char, kValueKeySize> EncodeKey(const ValueKey& key);
+absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded);
+
+// Replaces `value` with the stored form of `contents`; returns their checksum.
+uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value);
+
+struct DecodedValue {
+  absl::string_view contents;  // within the value
+  uint64_t checksum = 0;
+};
+// DATA_LOSS when the value is short, of another format, or not what was written under this key.
+absl::StatusOr<DecodedValue> DecodeValue(absl::string_view encoded_key, absl::string_view value);
+
+// For error messages: "weights of slice 3".
+std::string Describe(const ValueKey& key);
+
+}  // namespace psgd

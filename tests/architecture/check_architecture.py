@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Reads every source file of the repository and fails on what the design does not allow.
+
+    check_architecture.py ROOT
+
+Checks: includes between rooms, who may include gRPC and YAML, who may read the environment, the
+length of files, words that promise work instead of doing it. Each finding names file, line, the
+rule and what to do instead.
+"""
+
+import pathlib
+import re
+import sys
+
+# Room -> the rooms it may include, itself aside. What is not listed here may include every room.
+ROOMS = {
+    "common": set(),
+    "proto": {"common"},
+    "compression": {"common", "proto"},
+    "data": {"common", "proto"},
+    "net": {"common", "proto"},
+    "engine": {"common", "proto"},
+    "server": {"common", "proto", "compression", "net"},
+    "worker": {"common", "proto", "compression", "data", "net", "engine"},
+}
+OPEN_ROOMS = {"experiment", "apps", "bench", "tests"}
+ALL_ROOMS = set(ROOMS) | OPEN_ROOMS
+
+CODE = {".cc", ".h", ".cu", ".cuh"}
+SOURCES = CODE | {".proto", ".py", ".sh", ".cmake", ".txt", ".yaml"}
+SKIPPED = {"build", ".git", ".github", ".ci", "third_party"}
+LONGEST = 400
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
+GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|(server|worker)/control_(service|client)\.cc)$")
+ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
+PROMISES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+
+
+def room_of(path):
+    return path.split("/", 1)[0]
+
+
+def check_include(path, included):
+    """The rule that `included` breaks in `path`, or None."""
+    room, target = room_of(path), room_of(included)
+    if room != "tests" and GRPC_HEADER.search(included) and not GRPC_USERS.match(path):
+        return (f"includes {included}: gRPC stays behind net/grpc, control_service.cc and "
+                "control_client.cc; use their interfaces")
+    if included.startswith("yaml-cpp/") and room not in ("experiment", "tests"):
+        return f"includes {included}: only experiment/ reads YAML; take a Config"
+    if "/" not in included or target not in ALL_ROOMS or room not in ROOMS or target == room:
+        return None
+    if target not in ROOMS[room]:
+        allowed = ", ".join(sorted(ROOMS[room])) or "no other room"
+        return f"includes {included}: {room}/ may include {allowed} only"
+    return None
+
+
+def check_file(root, path):
+    """Yields (line, finding)."""
+    lines = (root / path).read_text(encoding="utf-8", errors="replace").splitlines()
+    suffix = pathlib.PurePosixPath(path).suffix
+    if len(lines) > LONGEST:
+        yield LONGEST, f"has {len(lines)} lines: split it, none may exceed {LONGEST}"
+    room = room_of(path)
+    for number, line in enumerate(lines, 1):
+        if PROMISES.search(line):
+            yield number, "promises work: do it now or open an issue"
+        if suffix not in CODE:
+            continue
+        include = INCLUDE.match(line)
+        if include:
+            finding = check_include(path, include.group(1))
+            if finding:
+                yield number, finding
+        elif room not in ("experiment", "tests") and ENVIRONMENT.search(line):
+            yield number, "reads the environment: only experiment/ may; make it a field of Options"
+
+
+def sources(root):
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if any(part in SKIPPED for part in relative.parts[:-1]) or not path.is_file():
+            continue
+        if path.suffix in SOURCES and relative.parts[0] not in SKIPPED:
+            yield relative.as_posix()
+
+
+def check_tree(root):
+    """All findings as text, and how many files were read."""
+    findings, files = [], 0
+    for path in sources(root):
+        files += 1
+        findings += [f"{path}:{line}: {finding}" for line, finding in check_file(root, path)]
+    return findings, files
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    findings, files = check_tree(pathlib.Path(arguments[0]))
+    for finding in findings:
+        print(finding)
+    print(f"{files} files, {len(findings)} findings")
+    # A tree without sources is a wrong path, not a clean one.
+    return 1 if findings or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+// All implementations of a codec write the same bytes, leave the same residual and decode to the
+// same floats.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/conformance/codec/codec_cases.h"
+
+namespace psgd::codec_test {
+namespace {
+
+// Equal bits: tells -0 from 0.
+bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+class CodecTwins : public testing::TestWithParam<CodecCase> {
+ protected:
+  // Two steps from these gradients, on all twins.
+  void ExpectAgreement(const std::vector<std::vector<float>>& gradients, bool keep_residual,
+                       uint64_t seed) {
+    const size_t elements = gradients[0].size();
+    Encoded expected;
+    std::vector<float> expected_weights;
+    for (const Twin& twin : twins_) {
+      const UseTwin use(twin);
+      const auto codec = Make(GetParam(), twin.backend);
+      const Encoded encoded = EncodeSteps(*codec, gradients, keep_residual, seed);
+      std::vector<float> weights(gradients[0]);
+      AddInRaggedBlocks(*codec, encoded.payloads.back(), weights, seed);
+      if (&twin == &twins_.front()) {
+        expected = encoded;
+        expected_weights = weights;
+        continue;
+      }
+      ASSERT_EQ(encoded.payloads, expected.payloads) << twin.name << ", " << elements;
+      ASSERT_TRUE(SameFloats(encoded.residual, expected.residual)) << twin.name << ", " << elements;
+      ASSERT_TRUE(SameFloats(weights, expected_weights)) << twin.name << ", " << elements;
+    }
+  }
+
+  static void AddInRaggedBlocks(const Codec& codec, ByteSpan payload, std::span<float> weights,
+                                uint64_t seed) {
+    const auto reader = codec.Open(payload, ShapeOf(weights.size()));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    RandomStream stream(MakeKey(seed, RandomPurpose::kShuffle), 0);
+    while (!weights.empty()) {
+      const size_t count = std::min<size_t>(weights.size(), stream.NextBelow(700));
+      (*reader)->AddBlock(-0.375f, weights.first(count));
+      weights = weights.subspan(count);
+    }
+  }
+
+  const std::vector<Twin> twins_ = AllTwins();
+};
+
+TEST_P(CodecTwins, AgreeOnRandomTensors) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
+    const size_t elements = RandomLength(&stream);
+    std::vector<std::vector<float>> gradients;
+    gradients.push_back(RandomTensor(elements, &stream));
+    gradients.push_back(RandomTensor(elements, &stream));
+    // Sums of two huge numbers are no finite gradient.
+    for (size_t i = 0; i < elements; ++i) {
+      if (std::fabs(gradients[0][i]) > 1e37f) gradients[1][i] = 0;
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(gradients, seed % 4 != 0, seed)) << "seed " << seed;
+  }
+}
+
+TEST_P(CodecTwins, AgreeOnTheLargestSlice) {
+  for (uint64_t seed : {1, 2}) {
+    RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 2);
+    const size_t elements = (1u << 20) - (seed == 1 ? 0 : 77);
+    std::vector<std::vector<float>> gradients(1);
+    for (size_t i = 0; i < elements; ++i) {
+      gradients[0].push_back((stream.NextUnit() - 0.5f) * stream.NextUnit());
+    }
+    ExpectAgreement(gradients, true, seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllCodecs, CodecTwins, testing::ValuesIn(AllCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Twins, RunOnTheInstructionSetThatTheyName) {
+  const std::vector<Twin> twins = AllTwins();
+  ASSERT_GE(twins.size(), 2u);
+  for (size_t i = 1; i < twins.size(); ++i) {
+    const UseTwin use(twins[i]);
+    EXPECT_EQ(std::string(SimdTargetName()), twins[i].name);
+  }
+}
+
+}  // namespace
+}  // namespace psgd::codec_test

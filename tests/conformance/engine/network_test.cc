@@ -1,0 +1,94 @@
+// Whole networks: the plugins train as the reference does.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using testing::Descend;
+using testing::MakeNetwork;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+constexpr double kLossBound = 1e-3;  // relative, after ten steps
+
+class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    options_.backend = GetParam();
+    options_.plugin_dir = PSGD_TEST_PLUGIN_DIR;
+    const absl::Status status =
+        Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options_).status();
+    if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  NetworkOptions options_;
+};
+
+TEST_P(NetworkConformanceTest, TenStepsFollowTheReference) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  for (const char* model : {"mlp", "lenet5", "cnn"}) {
+    const auto network = MakeNetwork(ZooModel(model, 0.25), problem, options_);
+    const auto reference = MakeNetwork(ZooModel(model, 0.25), problem, {.backend = "reference"});
+    double first = 0, last = 0;
+    for (uint64_t step = 0; step < 10; ++step) {
+      const double expected = Descend(reference.get(), problem, step, 0.02f);
+      last = Descend(network.get(), problem, step, 0.02f);
+      if (step == 0) first = last;
+      EXPECT_NEAR(last, expected, kLossBound * (1 + expected)) << model << ", step " << step;
+    }
+    EXPECT_LT(last, first) << model;
+    const auto evaluated = network->Evaluate(problem.images, problem.labels);
+    const auto expected = reference->Evaluate(problem.images, problem.labels);
+    ASSERT_TRUE(evaluated.ok() && expected.ok());
+    EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * (1 + expected->loss_sum));
+    EXPECT_EQ(evaluated->counted, 4u);
+  }
+}
+
+TEST_P(NetworkConformanceTest, TheSameRunGivesTheSameWeights) {
+  const Problem problem = MakeProblem({3, 9, 11, 5}, 5);
+  const auto a = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);
+  const auto b = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);
+  for (uint64_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(Descend(a.get(), problem, step, 0.02f), Descend(b.get(), problem, step, 0.02f));
+  }
+  for (int i = 0; i < a->spec().parameters_size(); ++i) {
+    const std::span<float> left = a->parameter(i), right = b->parameter(i);
+    EXPECT_TRUE(std::equal(left.begin(), left.end(), right.begin()))
+        << a->spec().parameters(i).name();
+  }
+}
+
+// Evaluation shares its memory with training, and may come between any two steps.
+TEST_P(NetworkConformanceTest, EvaluationLeavesTrainingAlone) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  const auto plain = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);
+  const auto mixed = MakeNetwork(ZooModel("cnn", 0.5), problem, options_);
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(mixed->Evaluate(problem.images, problem.labels).ok());
+    EXPECT_EQ(Descend(plain.get(), problem, step, 0.02f),
+              Descend(mixed.get(), problem, step, 0.02f));
+  }
+}
+
+TEST_P(NetworkConformanceTest, NewParametersCountOnceTheyAreAnnounced) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  const auto network = MakeNetwork(ZooModel("lenet5"), problem, options_);
+  const double before = network->Evaluate(problem.images, problem.labels)->loss_sum;
+  for (float& weight : network->parameter(2)) weight *= 2;
+  network->InvalidateParameters();
+  const double after = network->Evaluate(problem.images, problem.labels)->loss_sum;
+  EXPECT_NE(before, after);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, NetworkConformanceTest, ::testing::Values("reference", "onednn"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace psgd

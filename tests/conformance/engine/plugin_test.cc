@@ -1,0 +1,40 @@
+#include "engine/plugin.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+TEST(PluginTest, RefusesAProgramOfAnotherBuild) {
+  const std::string path = std::string(PSGD_TEST_PLUGIN_DIR) + "/libpsgd_onednn.so";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) GTEST_SKIP() << dlerror();
+  const auto make = reinterpret_cast<MakeBackendFunction>(dlsym(library, "psgd_make_backend"));
+  ASSERT_NE(make, nullptr);
+  absl::StatusOr<std::unique_ptr<Backend>> made = absl::UnknownError("untouched");
+  EXPECT_FALSE(make(12345, {}, &made));
+  EXPECT_EQ(made.status().message(), "untouched");
+}
+
+TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "psgd_plugin_test";
+  fs::create_directories(folder);
+  std::ofstream(folder / "libpsgd_onednn.so") << "not a library";
+  const absl::Status status = LoadBackend("onednn", folder.string(), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("libpsgd_onednn.so"));
+  EXPECT_THAT(status.ToString(), HasSubstr("reference backend"));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,106 @@
+// Bytes that are not of the transport's own protocol, on its port: a listener takes no harm and goes
+// on serving others.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "net/address.h"
+#include "tests/conformance/transport/transport_case.h"
+
+namespace psgd {
+namespace {
+
+// A plain socket connected to a listener.
+class RawSocket {
+ public:
+  explicit RawSocket(const std::string& text) {
+    const Address address = *ParseAddress(text);
+    if (address.scheme == Address::Scheme::kIpc) {
+      sockaddr_un to{};
+      to.sun_family = AF_UNIX;
+      std::memcpy(to.sun_path, address.path.data(), address.path.size());
+      Connect(AF_UNIX, &to, sizeof(to));
+    } else {
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(static_cast<uint16_t>(address.port));
+      to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      Connect(AF_INET, &to, sizeof(to));
+    }
+  }
+  ~RawSocket() { ::close(fd_); }
+
+  // The other side may well hang up in between.
+  void Write(const std::string& bytes) {
+    (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+ private:
+  void Connect(int family, const void* to, socklen_t size) {
+    fd_ = ::socket(family, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(fd_, static_cast<const sockaddr*>(to), size), 0) << std::strerror(errno);
+  }
+  int fd_ = -1;
+};
+
+std::string RandomBytes(size_t size, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+std::vector<std::string> Garbage() {
+  const std::string zmtp_greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                                  30);
+  const std::string zmtp(zmtp_greeting + std::string(34, '\0'));
+  std::vector<std::string> garbage = {
+      "",
+      "x",
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      "\xff",
+      std::string("\xff\0\0\0\0\0\0\0\x01", 9),
+      zmtp,                                                     // a handshake that stops
+      zmtp + std::string("\x04\x05READY", 7),                   // a ready command without properties
+      zmtp + std::string("\x06\xff\xff\xff\xff\xff\xff\xff\xff", 9),  // a command of 2^64 - 1 bytes
+      zmtp + std::string("\x02\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // a frame of 2^63 - 1 bytes
+      std::string("\x01\x00", 2) + std::string("\xff\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // ZMTP 1
+      std::string("\x01\x00\x05\x00PSGD", 8),                  // ZMTP 1: a message that is none
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\xff\xff\xff\x01\x04\0\0\0\x01", 9),
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + RandomBytes(1000, 1),
+      std::string(100'000, '\0'),
+      std::string(100'000, '\xff'),
+  };
+  for (uint32_t seed = 2; seed < 20; ++seed) garbage.push_back(RandomBytes(seed * 97, seed));
+  for (uint32_t seed = 20; seed < 30; ++seed) garbage.push_back(zmtp + RandomBytes(500, seed));
+  return garbage;
+}
+
+TEST_P(TransportTest, SurvivesGarbageOnItsPort) {
+  if (!sockets()) GTEST_SKIP() << "no port in-process";
+  auto transport = NewTransport();
+  auto listener = *transport->Listen(AnyAddress());
+  auto connector = *transport->Connect({listener->address()});
+  std::vector<std::unique_ptr<RawSocket>> half_open;
+  uint64_t seq = 0;
+  for (const std::string& bytes : Garbage()) {
+    half_open.push_back(std::make_unique<RawSocket>(listener->address()));
+    half_open.back()->Write(bytes);
+    RawSocket(listener->address()).Write(bytes);  // and one that hangs up
+    ASSERT_TRUE(connector->Send(0, MakePush(seq, {100, 20'000})).ok());
+    auto received = ReceiveSoon(*listener);
+    ASSERT_TRUE(received) << seq;
+    EXPECT_TRUE(IsPush(received->message, seq, {100, 20'000}));
+    EXPECT_TRUE(listener->Send(received->from, received->message).ok());
+    ASSERT_TRUE(ReceiveSoon(*connector));
+    ++seq;
+  }
+}
+
+}  // namespace
+}  // namespace psgd

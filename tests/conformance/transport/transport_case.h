@@ -1,0 +1,53 @@
+// What the conformance suite runs over, and its tools.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/transport.h"
+
+namespace psgd {
+
+enum class Kind { kZmqTcp, kZmqIpc, kGrpc, kInProcess };
+std::string KindName(const testing::TestParamInfo<Kind>& info);
+
+constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any of this takes
+
+class TransportTest : public testing::TestWithParam<Kind> {
+ protected:
+  // A transport of the kind under test. In-process endpoints find each other only through one and
+  // the same transport; other kinds may mix options.
+  std::unique_ptr<Transport> NewTransport(const TransportOptions& options = {}) const;
+  // For a listener that may choose: any free port, a fresh path, a fresh name.
+  std::string AnyAddress();
+  // One that nobody listens at, for connecting first and listening later.
+  std::string FreeAddress();
+  bool sockets() const { return GetParam() != Kind::kInProcess; }
+
+ private:
+  int next_name_ = 0;
+};
+
+// A connected pair of endpoints.
+struct Pair {
+  std::unique_ptr<Endpoint> listener;
+  std::unique_ptr<Endpoint> connector;
+};
+Pair Connected(Transport& transport, const std::string& address);
+
+// A push with this sequence number and payloads of these sizes, their bytes made from it.
+Message MakePush(uint64_t seq, const std::vector<size_t>& payload_sizes);
+// Whether the message is what MakePush gives for its own sequence number and these sizes.
+testing::AssertionResult IsPush(const Message& message, uint64_t seq,
+                                const std::vector<size_t>& payload_sizes);
+
+// Receives until a message comes, for at most kSoon.
+std::optional<Received> ReceiveSoon(Endpoint& endpoint);
+// Polls until the condition holds, for at most kSoon.
+bool Eventually(const std::function<bool()>& condition);
+
+}  // namespace psgd

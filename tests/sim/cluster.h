@@ -1,0 +1,122 @@
+// One simulated run: the production cores, joined by a simulated network and watched by an oracle.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/coordinator_core.h"
+#include "server/shard_core.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sabotage.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/worker.h"
+
+namespace psgd::sim {
+
+struct Outcome {
+  std::vector<std::string> breaches;
+  uint64_t hash = 0;                                // of everything that happened
+  std::map<uint32_t, std::vector<float>> weights;   // by slice, at the end
+  Oracle::Counts counts;
+  ShardStats stats;                                 // over all shards
+  uint64_t resent = 0;
+  Duration took{};
+  size_t evaluations = 0;
+  std::vector<std::string> trace;                   // its tail, when asked for
+};
+
+// Not thread-safe. Runs one scenario once.
+class Cluster {
+ public:
+  Cluster(const Scenario& scenario, bool trace);
+  Outcome Run();
+
+  // For workers.
+  EventQueue& queue() { return queue_; }
+  Oracle& oracle() { return oracle_; }
+  const Scenario& scenario() const { return scenario_; }
+  const CodecTable& codecs() const { return codecs_; }
+  CoordinatorCore& coordinator() { return *coordinator_; }
+  void SendToShard(Worker* worker, uint32_t shard, const Message& message);
+  void Note(const std::string& what);
+  bool tracing() const { return tracing_; }
+  void Ended(Worker* worker);
+  void CountResent(uint64_t messages) { outcome_.resent += messages; }
+
+  // Asks the coordinator until an answer comes, as worker/control_client does.
+  template <typename Reply>
+  void Call(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
+            std::function<void(absl::StatusOr<Reply>)> answer);
+  void Apply(Effects effects);
+
+ private:
+  Link ToShard(uint32_t process, uint32_t shard) const { return {process, shard}; }
+  Link ToCoordinator(uint32_t process) const { return {process, UINT32_MAX}; }
+  template <typename Reply>
+  void Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
+               std::shared_ptr<bool> answered,
+               std::function<void(absl::StatusOr<Reply>)> answer);
+  void StartProcess();
+  void PlanMisfortunes();
+  Worker* AnyWorker();
+  void Deliver(uint32_t process, uint32_t shard, Message message);
+  void Flush(uint32_t shard, Outbox* out);
+  void TakeCuts(uint32_t shard);
+  void CheckpointWritten(uint64_t id);
+  void Tick();
+  bool Over() const;
+  void CheckEnd();
+  void Mix(uint64_t value);
+
+  const Scenario scenario_;
+  const bool tracing_;
+  const CodecTable codecs_;
+  EventQueue queue_;
+  Network network_;
+  Chance chance_;
+  Oracle oracle_;
+  Saboteur saboteur_;
+  std::unique_ptr<CoordinatorCore> coordinator_;
+  std::vector<std::unique_ptr<ShardCore>> shards_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<uint64_t, size_t> cuts_;  // checkpoint -> shards that gave theirs
+  std::map<uint64_t, bool> cut_fails_;
+  Time start_{};
+  Outcome outcome_;
+  std::deque<std::string> trace_;
+};
+
+template <typename Reply>
+void Cluster::Call(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
+                   std::function<void(absl::StatusOr<Reply>)> answer) {
+  Attempt<Reply>(worker, std::move(ask), std::make_shared<bool>(false), std::move(answer));
+}
+
+template <typename Reply>
+void Cluster::Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
+                      std::shared_ptr<bool> answered,
+                      std::function<void(absl::StatusOr<Reply>)> answer) {
+  constexpr Duration kRetry = std::chrono::milliseconds(150);
+  const Link link = ToCoordinator(worker->process());
+  network_.Send(link, true, [=, this] {
+    Effects effects;
+    absl::StatusOr<Reply> reply = ask(&effects);
+    Apply(std::move(effects));
+    network_.Send(link, false, [=] {
+      if (*answered) return;
+      *answered = true;
+      worker->Post([=] { answer(reply); });
+    });
+  });
+  queue_.After(kRetry, [=, this] {
+    if (!*answered && !worker->dead()) Attempt<Reply>(worker, ask, answered, answer);
+  });
+}
+
+}  // namespace psgd::sim

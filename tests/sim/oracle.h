@@ -1,0 +1,114 @@
+// Knows what should be true, from what was sent, told and seen outside the cores alone, and notes
+// every breach. It never asks a core for its own view.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "net/message.h"
+#include "proto/control.pb.h"
+#include "proto/model.pb.h"
+#include "server/shard_core.h"
+#include "tests/sim/gradients.h"
+#include "tests/sim/scenario.h"
+
+namespace psgd::sim {
+
+// Not thread-safe.
+class Oracle {
+ public:
+  explicit Oracle(const Scenario& scenario) : scenario_(scenario) {}
+
+  // Members: an incarnation of a worker, numbered in the order of registration.
+  void Registered(const WorkerKey& key, const Placement& placement);
+  std::optional<uint32_t> Member(const WorkerKey& key) const;
+  void Removed(const WorkerKey& key);
+
+  void Dealt(const Segment& segment);
+
+  // A message as a worker's session made it; told again when it is sent again.
+  void Made(const Message& message, bool poisoned);
+  // What a shard sends to a worker.
+  void Answered(const Message& message);
+  void CutOrdered(const TakeCheckpoint& command);
+  void CutTaken(uint32_t shard, const ShardCut& cut);
+
+  // After the end of the run: every slice's weights.
+  void Ended(const std::map<uint32_t, std::vector<float>>& weights);
+  // A lossy codec's books: what a member's gradients amount to and what it still keeps.
+  void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
+  void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
+
+  void Breach(const std::string& what);
+  const std::vector<std::string>& breaches() const { return breaches_; }
+
+  struct Counts {
+    uint64_t pulls_checked = 0;
+    uint64_t cuts_checked = 0;
+    uint64_t pushes_made = 0;
+    uint64_t pushes_in_doubt = 0;  // made, never acknowledged
+    uint64_t waited = 0;           // pulls whose worker was ahead of the slowest
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct MadePush {
+    uint64_t clock = 0;
+    std::vector<uint32_t> slices;
+    bool poisoned = false;
+  };
+  struct MemberBooks {
+    WorkerKey key;
+    bool in = true;
+    uint64_t first_clock = 0;                            // of its first segment
+    std::set<uint64_t> steps;                            // clocks that it has a batch for
+    std::map<uint64_t, uint64_t> pulls;                  // request -> clock
+    std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
+    std::map<uint32_t, uint64_t> acknowledged;           // shard -> pushes below this
+  };
+  struct OrderedCut {
+    uint64_t clock = 0;
+    std::vector<uint32_t> savers;
+  };
+  using Applied = std::array<int, kRegister>;
+
+  std::string Name(uint32_t member) const;
+  // Reads the register of a slice.
+  Applied ReadRegister(std::span<const float> weights) const;
+  // The push of that member, clock and slice; null when none was made.
+  const MadePush* Find(uint32_t member, uint64_t clock, uint32_t slice, bool* acknowledged) const;
+  void CheckPull(uint32_t shard, const Message& message);
+  // Registers agree with contents, and nothing is in that was never made or was refused.
+  void CheckSlice(const std::string& where, uint32_t slice, std::span<const float> weights);
+  void CheckCutSlice(const std::string& where, const OrderedCut& cut, uint32_t slice,
+                     std::span<const float> weights);
+  void CheckCutStates(const std::string& where, const OrderedCut& cut, uint32_t shard,
+                      const ShardSnapshot& snapshot);
+  void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
+  // initial - weights + residuals == all gradients of clocks up to `clock`.
+  void CheckBooks(const std::string& where, uint64_t clock, uint32_t slice,
+                  std::span<const float> weights, const std::vector<std::span<const float>>& kept);
+
+  bool lossy() const { return !scenario_.config.compression().push().has_none(); }
+
+  const Scenario& scenario_;
+  Placement placement_;
+  std::vector<MemberBooks> members_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // (worker, incarnation) -> member
+  std::map<uint64_t, OrderedCut> cuts_;
+  // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
+  std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
+  std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;
+  std::vector<std::string> breaches_;
+  Counts counts_;
+};
+
+std::span<const float> AsFloats(const Bytes& bytes);
+
+}  // namespace psgd::sim

@@ -1,0 +1,36 @@
+// Breaks one promise on purpose, between the network and the shards, to prove that a checker sees it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "net/message.h"
+#include "server/shard_command.h"
+#include "tests/sim/scenario.h"
+
+namespace psgd::sim {
+
+// Not thread-safe.
+class Saboteur {
+ public:
+  explicit Saboteur(Sabotage kind) : kind_(kind) {}
+
+  // What the shard gets instead of the message.
+  std::vector<Message> OnMessage(Message message);
+  // What the shard is told instead of the command; nothing: it is not told.
+  std::optional<ShardCommand> OnCommand(uint32_t shard, const ShardCommand& command) const;
+  // Undoes what the worker must not notice.
+  void OnAnswer(Message* message) const;
+
+ private:
+  using Sender = std::pair<uint32_t, std::pair<uint32_t, uint32_t>>;  // shard, worker, incarnation
+  static Sender SenderOf(const Message& message);
+
+  const Sabotage kind_;
+  std::map<Sender, uint64_t> shifted_from_;  // numbers from here on are one higher at the shard
+  std::map<Sender, uint64_t> victim_;
+};
+
+}  // namespace psgd::sim

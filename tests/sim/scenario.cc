@@ -1,0 +1,111 @@
+#include "tests/sim/scenario.h"
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/chance.h"
+#include "tests/sim/gradients.h"
+
+namespace psgd::sim {
+namespace {
+
+constexpr int kLongestTraining = static_cast<int>(kClocks);
+
+ModelSpec MakeModel(int parameters, uint32_t elements) {
+  ModelSpec model;
+  model.set_name("register");
+  for (int i = 0; i < parameters; ++i) {
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name(absl::StrCat("p", i));
+    parameter->add_shape(elements + i);
+    parameter->mutable_initializer()->mutable_constant()->set_value(kInitial);
+  }
+  return model;
+}
+
+Config BaseConfig() {
+  Config config;
+  config.mutable_train()->set_max_steps(kLongestTraining);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  config.mutable_schedule()->mutable_constant();
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  config.mutable_compression()->mutable_push()->mutable_none();
+  config.mutable_compression()->mutable_pull()->mutable_none();
+  ClusterConfig* cluster = config.mutable_cluster();
+  cluster->set_lease(1000);
+  cluster->set_resend(100);
+  cluster->set_deadline(6000);
+  return config;
+}
+
+}  // namespace
+
+Scenario RandomScenario(uint64_t seed) {
+  Chance chance(seed, 0);
+  Scenario s;
+  s.seed = s.network_seed = seed;
+  s.config = BaseConfig();
+  s.model = MakeModel(static_cast<int>(chance.Between(1, 5)), kRegister + kContents);
+  s.processes = static_cast<int>(chance.Between(1, 4));
+  s.config.set_seed(seed);
+  s.config.mutable_cluster()->set_shards(static_cast<int>(chance.Between(1, 3)));
+  s.config.mutable_cluster()->set_workers(s.processes);
+  s.config.mutable_cluster()->set_segment(static_cast<int>(chance.Between(1, 6)));
+  s.config.mutable_train()->set_epochs(static_cast<int>(chance.Between(1, 3)));
+  s.config.mutable_consistency()->set_staleness(chance.Choice({0, 0, 1, 2, 4, -1}));
+  switch (chance.Between(0, 3)) {
+    case 0: s.config.mutable_durability()->mutable_checkpoint()->set_epochs(1); break;
+    case 1: s.config.mutable_durability()->mutable_checkpoint()->set_steps(5); break;
+    case 2: s.config.mutable_durability()->mutable_checkpoint()->set_steps(1); break;
+    default: break;
+  }
+  // At most as many updates as fit the register even if one worker makes them all.
+  s.batches_per_epoch = static_cast<uint32_t>(chance.Between(3, 14));
+
+  s.network.drop = chance.Choice({0.0, 0.02, 0.2});
+  s.network.repeat = chance.Choice({0.0, 0.05, 0.3});
+  s.network.slow = chance.Choice({0.0, 0.05, 0.3});
+  s.network.ordered = chance.Happens(0.5);
+  s.crashes = static_cast<int>(chance.Choice({0, 0, 1, 2, 3}));
+  s.restarts = static_cast<int>(chance.Between(0, 3));
+  s.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
+  s.partitions = static_cast<int>(chance.Choice({0, 0, 1, 3}));
+  s.poison = chance.Choice({0.0, 0.0, 0.1});
+  s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
+  if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
+  s.reply_bytes = chance.Choice<size_t>({1, 8u << 10, 4u << 20});
+  s.held_bytes = chance.Choice<size_t>({1, 20u << 10, 1u << 30, 1u << 30});
+  s.window_bytes = chance.Choice<size_t>({1, 12u << 10, 64u << 20});
+  s.fuse_bytes = chance.Choice<size_t>({0, 8u << 10, 64u << 10});
+  return s;
+}
+
+Scenario CalmScenario(uint64_t seed, int workers, int64_t staleness) {
+  Scenario s;
+  s.seed = s.network_seed = seed;
+  s.config = BaseConfig();
+  s.config.set_seed(seed);
+  s.config.mutable_train()->set_epochs(2);
+  s.config.mutable_cluster()->set_shards(3);
+  s.config.mutable_cluster()->set_workers(workers);
+  s.config.mutable_cluster()->set_segment(4);
+  s.config.mutable_consistency()->set_staleness(staleness);
+  s.config.mutable_durability()->mutable_checkpoint()->set_steps(4);
+  s.model = MakeModel(5, kRegister + kContents);
+  s.batches_per_epoch = 14;
+  s.processes = workers;
+  return s;
+}
+
+std::string Describe(const Scenario& s) {
+  return absl::StrCat(
+      "seed ", s.seed, ": ", s.processes, " workers, ", s.config.cluster().shards(), " shards, ",
+      s.model.parameters_size(), " slices, staleness ", s.config.consistency().staleness(), ", ",
+      s.config.train().epochs(), " epochs of ", s.batches_per_epoch, ", segments of ",
+      s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
+      ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
+      ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
+      s.poison, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
+      Seconds(s.slow_step), " s, reply ", s.reply_bytes, ", held ", s.held_bytes, ", window ",
+      s.window_bytes, ", fuse ", s.fuse_bytes);
+}
+
+}  // namespace psgd::sim

@@ -1,0 +1,60 @@
+// What a seed stands for: one cluster, its configuration and its misfortunes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/clock.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "tests/sim/network.h"
+
+namespace psgd::sim {
+
+// Deliberate breaches between the network and the shards, each of which a checker must find.
+enum class Sabotage {
+  kNone,
+  kRepeatPush,    // a push is applied twice, under the next number
+  kLosePush,      // an acknowledged push loses its parts
+  kChangePush,    // one element of a push is off by one
+  kIgnoreGate,    // pulls claim to come from the slowest worker
+  kLateCut,       // one shard cuts a clock later than the others
+  kEarlyCut,      // one shard cuts a clock earlier
+  kKeepDead,      // one shard is not told that a worker is out
+  kRefuseSound,   // a push is damaged on its way
+};
+
+struct Scenario {
+  uint64_t seed = 0;
+  Config config;
+  ModelSpec model;
+  uint32_t batches_per_epoch = 0;
+  NetworkOptions network;
+  uint64_t network_seed = 0;     // may differ from `seed`: another schedule of the same training
+  int processes = 0;             // started in the beginning
+  int crashes = 0;
+  int restarts = 0;              // processes started later, after crashes or as late joiners
+  int pauses = 0;
+  int partitions = 0;
+  double poison = 0;             // share of steps with a NaN in them
+  double failed_checkpoints = 0;
+  Duration slow_step{};          // one worker once computes for so long
+  size_t reply_bytes = 4u << 20;
+  size_t held_bytes = 1u << 30;
+  size_t window_bytes = 64u << 20;
+  size_t fuse_bytes = 64u << 10;
+  bool smooth = false;           // real-valued gradients that depend on the weights, for bit identity
+  Sabotage sabotage = Sabotage::kNone;
+  Duration patience = std::chrono::seconds(90);  // for the run to end after everything healed
+};
+
+inline constexpr Duration kFaultsFor = std::chrono::seconds(4);
+
+// Everything drawn from the seed.
+Scenario RandomScenario(uint64_t seed);
+// No faults but delays, `workers` workers throughout.
+Scenario CalmScenario(uint64_t seed, int workers, int64_t staleness);
+// For the trace.
+std::string Describe(const Scenario& scenario);
+
+}  // namespace psgd::sim

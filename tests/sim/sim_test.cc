@@ -1,0 +1,195 @@
+// Hundreds of random runs of the production protocol cores, each watched by an oracle.
+//
+//   sim_test --seeds=10000 --first=1     more of them
+//   sim_test --first=4711 --seeds=1      one again: the same seed gives the same run
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tests/sim/cluster.h"
+
+namespace psgd::sim {
+namespace {
+
+struct Range {
+  uint64_t first = 1;
+  uint64_t seeds = 300;
+};
+
+// The command line of this test; set once, by main, before any test runs.
+Range& RandomRuns() {
+  static Range range;
+  return range;
+}
+
+// Empty when all is well; otherwise what to read: the seed, the breaches, the last things that
+// happened.
+std::string Failure(const Scenario& scenario) {
+  if (Cluster(scenario, false).Run().breaches.empty()) return "";
+  const Outcome again = Cluster(scenario, true).Run();
+  std::string text = absl::StrCat(Describe(scenario), "\n");
+  for (const std::string& line : again.trace) absl::StrAppend(&text, "  ", line.substr(0, 240), "\n");
+  for (const std::string& breach : again.breaches) absl::StrAppend(&text, "BREACH ", breach, "\n");
+  return text;
+}
+
+TEST(Simulation, RandomRunsKeepEveryPromise) {
+  Oracle::Counts total;
+  ShardStats stats;
+  uint64_t resent = 0, evaluations = 0;
+  int failures = 0;
+  const Range range = RandomRuns();
+  for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
+    const Scenario scenario = RandomScenario(seed);
+    const Outcome outcome = Cluster(scenario, false).Run();
+    if (!outcome.breaches.empty()) {
+      ADD_FAILURE() << Failure(scenario);
+      if (++failures == 3) break;
+    }
+    total.pulls_checked += outcome.counts.pulls_checked;
+    total.cuts_checked += outcome.counts.cuts_checked;
+    total.pushes_made += outcome.counts.pushes_made;
+    total.pushes_in_doubt += outcome.counts.pushes_in_doubt;
+    stats.duplicates += outcome.stats.duplicates;
+    for (const auto& [reason, count] : outcome.stats.refused) stats.refused[reason] += count;
+    resent += outcome.resent;
+    evaluations += outcome.evaluations;
+  }
+  std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
+            << " of them in doubt, " << total.pulls_checked << " pulls and " << total.cuts_checked
+            << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
+            << evaluations << " evaluations;";
+  for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
+  std::cout << "\n";
+  if (range.seeds < 100) return;
+  // The faults happened: a run in which nothing goes wrong proves little.
+  EXPECT_GT(total.cuts_checked, range.seeds);
+  EXPECT_GT(total.pulls_checked, 50 * range.seeds);
+  EXPECT_GT(stats.duplicates, 10 * range.seeds);
+  EXPECT_GT(total.pushes_in_doubt, 0u);
+  for (const char* reason : {"out_of_order", "fenced", "non_finite", "overloaded"}) {
+    EXPECT_GT(stats.refused[reason], 0u) << reason;
+  }
+}
+
+TEST(Simulation, TheSameSeedIsTheSameRun) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome one = Cluster(RandomScenario(seed), false).Run();
+    const Outcome two = Cluster(RandomScenario(seed), true).Run();
+    EXPECT_EQ(one.hash, two.hash) << seed;
+    EXPECT_NE(one.hash, Cluster(RandomScenario(seed + 1), false).Run().hash) << seed;
+  }
+}
+
+// The schedule of the network must not show in the weights when nobody may be ahead.
+Outcome Rescheduled(uint64_t schedule, int64_t staleness) {
+  Scenario scenario = CalmScenario(77, 3, staleness);
+  scenario.smooth = true;
+  scenario.network_seed = schedule;
+  scenario.network.slow = 0.2;
+  scenario.network.slow_delay = std::chrono::milliseconds(30);
+  scenario.fuse_bytes = 8u << (schedule % 14);
+  scenario.window_bytes = 1u << (schedule % 20);
+  return Cluster(scenario, false).Run();
+}
+
+TEST(Simulation, StalenessZeroGivesTheSameBitsOnEverySchedule) {
+  const Outcome first = Rescheduled(1, 0);
+  ASSERT_EQ(first.breaches, std::vector<std::string>());
+  ASSERT_EQ(first.weights.size(), 5u);
+  for (uint64_t schedule = 2; schedule <= 12; ++schedule) {
+    const Outcome other = Rescheduled(schedule, 0);
+    ASSERT_EQ(other.breaches, std::vector<std::string>());
+    EXPECT_NE(other.hash, first.hash) << "the schedule did not change";
+    EXPECT_EQ(other.weights, first.weights) << "schedule " << schedule;
+  }
+}
+
+TEST(Simulation, TheComparisonOfBitsCanFail) {
+  EXPECT_NE(Rescheduled(1, 4).weights, Rescheduled(2, 4).weights);
+}
+
+TEST(Simulation, ALossyCodecLosesNothing) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    Scenario scenario = CalmScenario(seed, 1 + static_cast<int>(seed % 3),
+                                     std::initializer_list<int64_t>{0, 2, -1}.begin()[seed % 3]);
+    scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
+    scenario.network.drop = 0.1;
+    scenario.network.repeat = 0.1;
+    scenario.network.slow = 0.1;
+    // The register of lossless runs is not needed; the control plane must not fail, so that every
+    // worker stays to the end with its residuals.
+    scenario.config.mutable_cluster()->set_lease(20000);
+    EXPECT_EQ(Failure(scenario), "");
+    const Outcome outcome = Cluster(scenario, false).Run();
+    EXPECT_GT(outcome.counts.cuts_checked, 0u);
+  }
+}
+
+struct Breakage {
+  Sabotage sabotage;
+  const char* found;
+};
+
+class CheckersCanFail : public testing::TestWithParam<Breakage> {};
+
+TEST_P(CheckersCanFail, AndSayWhy) {
+  const auto [sabotage, found] = GetParam();
+  int caught = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Scenario scenario = CalmScenario(seed, 3, 1);
+    scenario.sabotage = sabotage;
+    if (sabotage == Sabotage::kIgnoreGate) scenario.slow_step = std::chrono::seconds(2);
+    if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
+    scenario.patience = std::chrono::seconds(30);
+    const Outcome broken = Cluster(scenario, false).Run();
+    for (const std::string& breach : broken.breaches) {
+      if (absl::StrContains(breach, found)) {
+        ++caught;
+        break;
+      }
+    }
+    scenario.sabotage = Sabotage::kNone;
+    EXPECT_EQ(Failure(scenario), "");
+  }
+  EXPECT_EQ(caught, 5) << found;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Simulation, CheckersCanFail,
+    testing::Values(Breakage{Sabotage::kRepeatPush, "was applied 2 times"},
+                    Breakage{Sabotage::kLosePush, "was acknowledged and is lost"},
+                    Breakage{Sabotage::kChangePush, "the applied updates make"},
+                    Breakage{Sabotage::kIgnoreGate, "stale pull"},
+                    Breakage{Sabotage::kLateCut, "beyond its clock"},
+                    Breakage{Sabotage::kEarlyCut, "lacks clock"},
+                    Breakage{Sabotage::kKeepDead, "the run did not end"},
+                    Breakage{Sabotage::kRefuseSound, "refused a sound push"}));
+
+}  // namespace
+
+bool ParseFlag(absl::string_view argument, absl::string_view name, uint64_t* value) {
+  return absl::ConsumePrefix(&argument, name) && absl::SimpleAtoi(argument, value);
+}
+
+int Main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (ParseFlag(argv[i], "--seeds=", &RandomRuns().seeds) ||
+        ParseFlag(argv[i], "--first=", &RandomRuns().first)) {
+      continue;
+    }
+    std::cerr << argv[i] << ": use --seeds=N and --first=N\n";
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace psgd::sim
+
+int main(int argc, char** argv) { return psgd::sim::Main(argc, argv); }

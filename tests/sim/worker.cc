@@ -1,0 +1,212 @@
+#include "tests/sim/worker.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/gradients.h"
+
+namespace psgd::sim {
+namespace {
+constexpr Duration kTick = std::chrono::milliseconds(10);
+constexpr double kFullQueue = 0.02;  // how often the transport takes nothing
+}  // namespace
+
+Worker::Worker(Cluster* cluster, uint32_t process, uint64_t seed)
+    : cluster_(cluster), process_(process), chance_(seed, 1000 + process) {}
+
+void Worker::Start() {
+  Join();
+  Tick();
+}
+
+void Worker::Crash(const std::string& why) {
+  if (dead_) return;
+  if (cluster_->tracing()) cluster_->Note(absl::StrCat("process ", process_, " ends: ", why));
+  dead_ = true;
+  if (core_) cluster_->CountResent(core_->stats().resent);
+  cluster_->Ended(this);
+}
+
+void Worker::GiveUp(const absl::Status& status) {
+  // A shard is never out of reach for as long as the deadline in a simulated run.
+  if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
+      absl::IsInvalidArgument(status)) {
+    cluster_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
+  }
+  Crash(std::string(status.message()));
+}
+
+void Worker::Pause(Duration duration) {
+  paused_until_ = std::max(paused_until_, cluster_->queue().now() + duration);
+  cluster_->queue().At(paused_until_, [this] { Pump(); });
+}
+
+void Worker::Post(std::function<void()> action) {
+  if (dead_) return;
+  inbox_.push_back(std::move(action));
+  Pump();
+}
+
+void Worker::Receive(uint32_t shard, const Message& message) {
+  Post([this, shard, message] {
+    if (core_) core_->OnMessage(shard, message, cluster_->queue().now());
+  });
+}
+
+void Worker::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (!dead_ && !busy_ && cluster_->queue().now() >= paused_until_) {
+    if (!inbox_.empty()) {
+      const Then action = std::move(inbox_.front());
+      inbox_.pop_front();
+      action();
+      continue;
+    }
+    if (core_) Send();
+    if (!condition_ || !condition_()) break;
+    condition_ = nullptr;
+    const Then then = std::move(then_);
+    then();
+  }
+  pumping_ = false;
+}
+
+void Worker::WaitUntil(std::function<bool()> condition, Then then) {
+  condition_ = std::move(condition);
+  then_ = std::move(then);
+  Pump();
+}
+
+void Worker::Compute(Duration duration, Then then) {
+  if (slow_step_.count() > 0) {
+    duration = slow_step_;
+    slow_step_ = {};
+  }
+  busy_ = true;
+  cluster_->queue().After(duration, [this, then] {
+    busy_ = false;
+    // Before what came in meanwhile: the thread that computes also receives.
+    inbox_.push_front(then);
+    Pump();
+  });
+}
+
+void Worker::Send() {
+  const Time now = cluster_->queue().now();
+  while (auto next = core_->Next()) {
+    if (chance_.Happens(kFullQueue)) {
+      core_->Retry(now, std::chrono::milliseconds(2));
+      continue;
+    }
+    bool poisoned = false;
+    for (const PushPart& part : next->message->header.push().parts()) {
+      poisoned |= poisoned_.count({part.slice(), next->message->header.push().clock()}) > 0;
+    }
+    cluster_->oracle().Made(*next->message, poisoned);
+    cluster_->SendToShard(this, static_cast<uint32_t>(next->to), *next->message);
+    core_->Sent(now);
+  }
+}
+
+void Worker::Tick() {
+  if (dead_ || done_) return;
+  cluster_->queue().After(kTick, [this] { Tick(); });
+  if (!core_ || busy_ || !condition_ || cluster_->queue().now() < paused_until_) return;
+  const absl::Status status = core_->Tick(cluster_->queue().now());
+  if (!status.ok()) return GiveUp(status);
+  Pump();
+}
+
+void Worker::Join() {
+  JoinRequest request;
+  request.set_name(absl::StrCat("p", process_));
+  cluster_->Call<JoinReply>(
+      this,
+      [this, request](Effects* effects) {
+        return cluster_->coordinator().Join(request, cluster_->queue().now(), effects);
+      },
+      [this](absl::StatusOr<JoinReply> reply) {
+        if (!reply.ok()) return GiveUp(reply.status());
+        key_ = reply->key();
+        Beat();
+        Register();
+      });
+}
+
+void Worker::Register() {
+  RegisterRequest request;
+  *request.mutable_key() = key_;
+  *request.mutable_model() = cluster_->scenario().model;
+  request.set_batches_per_epoch(cluster_->scenario().batches_per_epoch);
+  cluster_->Call<RegisterReply>(
+      this,
+      [this, request](Effects* effects) {
+        std::vector<std::string> endpoints;
+        for (int s = 0; s < cluster_->scenario().config.cluster().shards(); ++s) {
+          endpoints.push_back(absl::StrCat("sim://", s));
+        }
+        auto reply = cluster_->coordinator().Register(request, endpoints, cluster_->queue().now(),
+                                                      effects);
+        if (reply.ok()) cluster_->oracle().Registered(request.key(), reply->placement());
+        return reply;
+      },
+      [this](absl::StatusOr<RegisterReply> reply) {
+        if (!reply.ok()) return GiveUp(reply.status());
+        placement_ = reply->placement();
+        const Scenario& scenario = cluster_->scenario();
+        SessionOptions options;
+        options.key = key_;
+        options.resend = Milliseconds(scenario.config.cluster().resend());
+        options.deadline = Milliseconds(scenario.config.cluster().deadline());
+        options.window_bytes = scenario.window_bytes;
+        options.fuse_bytes = scenario.fuse_bytes;
+        core_ = std::make_unique<SessionCore>(options, placement_, cluster_->queue().now());
+        Ask();
+      });
+}
+
+void Worker::Beat() {
+  if (dead_ || done_) return;
+  const Duration period = Milliseconds(cluster_->scenario().config.cluster().lease()) / 5;
+  cluster_->queue().After(period, [this] { Beat(); });
+  if (cluster_->queue().now() >= paused_until_) SendReport();
+}
+
+void Worker::SendReport() {
+  HeartbeatRequest request;
+  *request.mutable_key() = key_;
+  *request.mutable_report() = report_;
+  report_.clear_steps();
+  cluster_->Call<HeartbeatReply>(
+      this,
+      [this, request](Effects*) {
+        return cluster_->coordinator().Heartbeat(request, cluster_->queue().now());
+      },
+      [this](absl::StatusOr<HeartbeatReply> reply) {
+        if (!reply.ok() && !done_) GiveUp(reply.status());
+      });
+}
+
+void Worker::Finish() {
+  done_ = true;
+  for (const auto& [slice, residual] : residuals_) {
+    cluster_->oracle().Keeps(key_, slice, residual);
+  }
+  cluster_->CountResent(core_->stats().resent);
+  LeaveRequest request;
+  *request.mutable_key() = key_;
+  request.set_reason("the run is over");
+  cluster_->Call<LeaveReply>(
+      this,
+      [this, request](Effects* effects) -> absl::StatusOr<LeaveReply> {
+        PSGD_RETURN_IF_ERROR(
+            cluster_->coordinator().Leave(request, cluster_->queue().now(), effects));
+        return LeaveReply();
+      },
+      [this](absl::StatusOr<LeaveReply>) { dead_ = true; });
+}
+
+}  // namespace psgd::sim

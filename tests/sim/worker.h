@@ -1,0 +1,90 @@
+// A worker as a small state machine: the steps of worker/trainer.cc over a SessionCore, in simulated
+// time, with gradients that the oracle can check.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compression/codec.h"
+#include "proto/control.pb.h"
+#include "tests/sim/chance.h"
+#include "worker/session_core.h"
+
+namespace psgd::sim {
+
+class Cluster;
+
+// Not thread-safe. One a process; a process that ends never comes back, another takes its place.
+class Worker {
+ public:
+  Worker(Cluster* cluster, uint32_t process, uint64_t seed);
+
+  void Start();
+  void Crash(const std::string& why);
+  void Pause(Duration duration);
+  // The next step computes for so long.
+  void SlowDown(Duration duration) { slow_step_ = duration; }
+
+  uint32_t process() const { return process_; }
+  bool dead() const { return dead_; }
+  // Left as the coordinator told it to.
+  bool done() const { return done_; }
+  // Runs `action` when this process is there to take it; never, if it ends before.
+  void Post(std::function<void()> action);
+  void Receive(uint32_t shard, const Message& message);
+
+ private:
+  using Then = std::function<void()>;
+
+  void Join();
+  void Register();
+  void Beat();
+  void SendReport();
+  void Ask();
+  void Follow(const NextSegmentReply& reply);
+  void Run(const Segment& segment, uint32_t step);
+  void Step(const Segment& segment, uint32_t step, uint64_t clock);
+  void PushAll(uint64_t clock);
+  void Save(uint64_t checkpoint, Then then);
+  void Evaluate(uint32_t epoch, Then then);
+  void Finish();
+  void Compute(Duration duration, Then then);
+  void WaitUntil(std::function<bool()> condition, Then then);
+  // Sends what is ready, goes on where a wait is over, takes what came in.
+  void Pump();
+  void Send();
+  void Tick();
+  void GiveUp(const absl::Status& status);
+
+  Cluster* const cluster_;
+  const uint32_t process_;
+  Chance chance_;
+  bool dead_ = false;
+  bool done_ = false;
+  bool busy_ = false;      // computing: takes no messages
+  bool pumping_ = false;
+  Time paused_until_{};
+  Duration slow_step_{};
+  std::deque<Then> inbox_;
+  std::function<bool()> condition_;
+  Then then_;
+
+  WorkerKey key_;
+  Placement placement_;
+  std::unique_ptr<SessionCore> core_;
+  bool first_ = true;
+  bool loaded_ = false;
+  uint64_t finished_segment_ = 0;
+  uint64_t clock_ = 0;
+  uint64_t saved_checkpoint_ = 0;
+  WorkerReport report_;
+  std::map<uint32_t, std::vector<float>> residuals_;         // by slice; lossy codecs
+  std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;    // likewise
+  std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;   // (slice, clock) that hold a NaN
+};
+
+}  // namespace psgd::sim

@@ -1,0 +1,157 @@
+// The part of Worker that trains: what worker/trainer.cc does between two segments and in a step.
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/gradients.h"
+#include "tests/sim/worker.h"
+
+namespace psgd::sim {
+namespace {
+constexpr Duration kFastest = std::chrono::milliseconds(1);
+constexpr Duration kSlowest = std::chrono::milliseconds(20);
+}  // namespace
+
+void Worker::Ask() {
+  NextSegmentRequest request;
+  *request.mutable_key() = key_;
+  request.set_first(first_);
+  request.set_finished_segment(finished_segment_);
+  cluster_->Call<NextSegmentReply>(
+      this,
+      [this, request](Effects* effects) {
+        return cluster_->coordinator().NextSegment(request, cluster_->queue().now(), effects);
+      },
+      [this](absl::StatusOr<NextSegmentReply> reply) {
+        if (!reply.ok()) return GiveUp(reply.status());
+        Follow(*reply);
+      });
+}
+
+void Worker::Follow(const NextSegmentReply& reply) {
+  if (reply.save_state_for() > saved_checkpoint_) {
+    return Save(reply.save_state_for(), [this, reply] { Follow(reply); });
+  }
+  if (reply.evaluate()) {
+    NextSegmentReply rest = reply;
+    rest.set_evaluate(false);
+    return Evaluate(reply.evaluate_epoch(), [this, rest] { Follow(rest); });
+  }
+  switch (reply.kind()) {
+    case NextSegmentReply::DONE:
+      return Finish();
+    case NextSegmentReply::RUN:
+      return Run(reply.segment(), 0);
+    default:
+      cluster_->queue().After(Milliseconds(reply.wait_ms()), [this] { Post([this] { Ask(); }); });
+  }
+}
+
+void Worker::Save(uint64_t checkpoint, Then then) {
+  std::vector<std::pair<uint32_t, Bytes>> residuals;
+  for (int id = 0; id < placement_.slices_size(); ++id) {
+    const uint32_t elements = placement_.slices(id).count();
+    std::vector<float> values(elements, static_cast<float>(clock_));
+    if (!encoders_.empty()) values = residuals_[id];
+    residuals.emplace_back(id, Bytes::CopyOf(AsBytes(values)));
+  }
+  saved_checkpoint_ = checkpoint;
+  core_->SaveState(checkpoint, residuals, cluster_->queue().now());
+  WaitUntil([this] { return core_->AllAcknowledged(); }, std::move(then));
+}
+
+void Worker::Evaluate(uint32_t epoch, Then then) {
+  core_->Pull(clock_, cluster_->queue().now());
+  WaitUntil([this] { return !core_->pulling(); }, [=, this] {
+    Compute(kSlowest, [=, this] {
+      EvaluatedRequest request;
+      *request.mutable_key() = key_;
+      request.mutable_result()->set_epoch(epoch);
+      request.mutable_result()->set_clock(clock_);
+      cluster_->Call<EvaluatedReply>(
+          this,
+          [this, request](Effects* effects) -> absl::StatusOr<EvaluatedReply> {
+            PSGD_RETURN_IF_ERROR(
+                cluster_->coordinator().Evaluated(request, cluster_->queue().now(), effects));
+            return EvaluatedReply();
+          },
+          [this, then](absl::StatusOr<EvaluatedReply> reply) {
+            if (!reply.ok()) return GiveUp(reply.status());
+            then();
+          });
+    });
+  });
+}
+
+void Worker::Run(const Segment& segment, uint32_t step) {
+  if (step == segment.clocks()) {
+    WaitUntil([this] { return core_->AllAcknowledged(); }, [=, this] {
+      first_ = false;
+      finished_segment_ = segment.id();
+      clock_ = segment.first_clock() + segment.clocks();
+      SendReport();
+      Ask();
+    });
+    return;
+  }
+  const auto& workers = segment.workers();
+  const int rank =
+      static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
+  const uint64_t clock = segment.first_clock() + step + 1;
+  if (static_cast<int>(step) * workers.size() + rank < segment.batches_size()) {
+    return Step(segment, step, clock);
+  }
+  core_->EndClock(clock, cluster_->queue().now());
+  Run(segment, step + 1);
+}
+
+void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
+  core_->Pull(clock - 1, cluster_->queue().now());
+  WaitUntil([this] { return !core_->pulling(); }, [=, this] {
+    Compute(chance_.Between(kFastest, kSlowest), [=, this] {
+      PushAll(clock);
+      core_->EndClock(clock, cluster_->queue().now());
+      report_.set_clock(clock);
+      report_.set_steps(report_.steps() + 1);
+      Run(segment, step + 1);
+    });
+  });
+}
+
+void Worker::PushAll(uint64_t clock) {
+  const Scenario& scenario = cluster_->scenario();
+  const uint32_t member = *cluster_->oracle().Member(key_);
+  const bool poison = chance_.Happens(scenario.poison);
+  const CodecConfig& push = scenario.config.compression().push();
+  // Backward: the last layers' gradients are ready first.
+  for (int id = placement_.slices_size() - 1; id >= 0; --id) {
+    const uint32_t elements = placement_.slices(id).count();
+    std::vector<float> gradient;
+    std::vector<std::byte> payload;
+    if (!push.has_none()) {
+      gradient = PlainGradient(scenario.seed, member, clock, id, elements);
+      cluster_->oracle().Accumulated(id, clock, gradient);
+      auto& encoder = encoders_[id];
+      if (!encoder) encoder = (*MakeCodec(push))->NewEncoder({elements, elements, 1, 0});
+      auto& residual = residuals_[id];
+      residual.resize(elements);
+      encoder->Encode({gradient, residual, {}, clock}, &payload);
+    } else {
+      gradient = scenario.smooth
+                     ? SmoothGradient(scenario.seed, key_.worker(), clock, id,
+                                      AsFloats(core_->pulled()[id].payload))
+                     : WholeGradient(scenario.seed, member, clock, id, elements);
+      if (poison && id == 0) {
+        gradient.back() = std::numeric_limits<float>::quiet_NaN();
+        poisoned_[{id, clock}] = true;
+      }
+      const ByteSpan bytes = AsBytes(gradient);
+      payload.assign(bytes.begin(), bytes.end());
+    }
+    const CodecId codec = push.has_none() ? CODEC_NONE : CODEC_TOPK;
+    core_->Push(clock, id, codec, Bytes::Adopt(std::move(payload)), cluster_->queue().now());
+    Send();
+  }
+}
+
+}  // namespace psgd::sim

@@ -1,0 +1,95 @@
+// ps-server and ps-worker started by hand, and the bound on staleness with a slow worker.
+#include <signal.h>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class ByHand : public RunTest {
+ protected:
+  std::vector<std::string> Server(const std::vector<std::string>& assignments) const {
+    return std::vector<std::string>{"ps-server", "--config",     SmallConfig(),
+                                    "--port",    "0",            "--run-dir",
+                                    Path("run")} +
+           Sets(assignments);
+  }
+  static std::vector<std::string> Worker(const std::string& server,
+                                         const std::vector<std::string>& more = {}) {
+    return std::vector<std::string>{"ps-worker", "--cpu", "--server", server} + more;
+  }
+
+  // Two workers, one of which takes 20 ms more a step; the largest staleness of a pull.
+  uint64_t LargestStaleness(const std::string& bound) {
+    Process server(Server({"train.epochs=1", "cluster.segment=64", "consistency.staleness=" + bound}));
+    const std::string address = ServerOf(server);
+    Process slow(Worker(address, {"--step-delay", "20ms"}));
+    Process fast(Worker(address));
+    EXPECT_EQ(server.Wait().code, 0);
+    EXPECT_EQ(slow.Wait().code, 0);
+    EXPECT_EQ(fast.Wait().code, 0);
+    return Summary("run")["staleness"]["max"];
+  }
+};
+
+TEST_F(ByHand, AServerAndTwoWorkers) {
+  Process server(Server({}));
+  const std::string address = ServerOf(server);
+  ASSERT_FALSE(address.empty()) << server.Err();
+  Process first(Worker(address));
+  ASSERT_TRUE(first.WaitFor("waiting for workers: 1 of 2 are here"));
+  Process second(Worker(address, {"--name", "second"}));
+  EXPECT_EQ(first.Wait().code, 0);
+  EXPECT_EQ(second.Wait().code, 0);
+  EXPECT_EQ(server.Wait().code, 0);
+  EXPECT_EQ(Summary("run")["status"], "finished");
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
+  EXPECT_FALSE(Listens(address));
+}
+
+TEST_F(ByHand, AWorkerJoinsLate) {
+  Process server(Server({"train.epochs=100000", "cluster.workers=1"}));
+  const std::string address = ServerOf(server);
+  Process first(Worker(address));
+  ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
+  Process late(Worker(address, {"--name", "late"}));
+  EXPECT_TRUE(server.WaitFor("worker 1 joined: late"));
+  // It takes part: its clock moves.
+  EXPECT_TRUE(Eventually([&] {
+    const Json status = StatusOf(address);
+    return status.is_object() && status["workers"].size() == 2 &&
+           status["workers"][1]["live"] == true && status["workers"][1]["samples_per_second"] > 0;
+  }));
+  EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
+  EXPECT_EQ(first.Wait().code, 0);
+  EXPECT_EQ(late.Wait().code, 0);
+  EXPECT_EQ(server.Wait().code, 3);
+  EXPECT_EQ(Summary("run")["status"], "interrupted");
+}
+
+TEST_F(ByHand, AWorkerThatIsStoppedLeavesAndTheOtherFinishes) {
+  Process server(Server({"train.epochs=60"}));
+  const std::string address = ServerOf(server);
+  Process first(Worker(address));
+  Process second(Worker(address));
+  ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
+  second.Signal(SIGINT);
+  EXPECT_EQ(second.Wait().code, 3);
+  EXPECT_EQ(first.Wait().code, 0);
+  EXPECT_EQ(server.Wait().code, 0);
+  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+}
+
+TEST_F(ByHand, StalenessStaysWithinItsBound) { EXPECT_LE(LargestStaleness("2"), 2u); }
+
+TEST_F(ByHand, StalenessZeroIsSynchronous) { EXPECT_EQ(LargestStaleness("0"), 0u); }
+
+TEST_F(ByHand, WithoutABoundTheSlowWorkerIsLeftBehind) {
+  EXPECT_GT(LargestStaleness("unbounded"), 2u);
+}
+
+}  // namespace
+}  // namespace psgd

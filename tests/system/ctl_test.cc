@@ -1,0 +1,104 @@
+// ps-ctl against a running server and a run directory.
+#include <signal.h>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Ctl : public RunTest {
+ protected:
+  static Ended Run(const std::vector<std::string>& arguments) {
+    return RunProgram(std::vector<std::string>{"ps-ctl"} + arguments);
+  }
+  // The header of a .safetensors file.
+  Json Header(const std::string& name) const {
+    const std::string file = File(name);
+    uint64_t length = 0;
+    if (file.size() < 8) return nullptr;
+    file.copy(reinterpret_cast<char*>(&length), 8);
+    return Json::parse(file.substr(8, length), nullptr, false);
+  }
+};
+
+TEST_F(Ctl, ARunningServer) {
+  Process run(PsRun("run", Sets({"train.epochs=100000", "consistency.staleness=2"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  const std::string server = ServerOf(run);
+
+  const Ended table = Run({"status", "--server", server});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("small: training"), HasSubstr("shards\n"),
+                               HasSubstr("worker-1"), HasSubstr("evaluations\n")));
+  const Json status = StatusOf(server);
+  EXPECT_EQ(status["state"], "TRAINING");
+  EXPECT_EQ(status["shards"].size(), 2u);
+
+  const Ended checkpoint = Run({"checkpoint", "--server", server, "--json"});
+  EXPECT_EQ(checkpoint.code, 0) << checkpoint.err;
+  EXPECT_EQ(Json::parse(checkpoint.out)["id"], "1");
+
+  const Ended set = Run({"set", "--server", server, "learning_rate=0.01", "weight_decay=0.001"});
+  EXPECT_EQ(set.code, 0) << set.err;
+  EXPECT_EQ(StatusOf(server)["hyper"]["learning_rate"], 0.01);
+  const Ended typo = Run({"set", "--server", server, "learning_rat=0.01"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_THAT(typo.err, HasSubstr("did you mean \"learning_rate\"?"));
+  EXPECT_EQ(Run({"set", "--server", server, "learning_rate=-1"}).code, 2);
+
+  const Ended eval = Run({"eval", "--server", server, "--json"});
+  EXPECT_EQ(eval.code, 0) << eval.err;
+  EXPECT_GE(Json::parse(eval.out)["test_accuracy"].get<double>(), 0.85);
+  EXPECT_EQ(Json::parse(eval.out)["samples"], 512);
+
+  const Ended exported = Run({"export", "--server", server, "--out", Path("live.safetensors")});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(Header("live.safetensors").size(), 5u);  // two layers, and __metadata__
+
+  EXPECT_EQ(Run({"drain", "--server", server, "--reason", "enough"}).code, 0);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_EQ(Summary("run")["status"], "interrupted");
+  EXPECT_EQ(Summary("run")["error"], "enough");
+}
+
+TEST_F(Ctl, ARunDirectory) {
+  ASSERT_EQ(RunSmall("run", {}).code, 0);
+  const Ended table = Run({"status", Path("run")});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("finished"), HasSubstr("evaluations\n"),
+                               HasSubstr("checkpoints\n")));
+  const Json status = Json::parse(Run({"status", Path("run"), "--json"}).out, nullptr, false);
+  EXPECT_EQ(status["summary"]["status"], "finished");
+  EXPECT_EQ(status["evaluations"].size(), 3u);
+  EXPECT_GE(status["checkpoints"].size(), 1u);
+
+  const Ended exported = Run({"export", "--run-dir", Path("run"), "--out", Path("w.safetensors")});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_TRUE(File("w.safetensors") == Weights("run"));
+
+  const Ended eval = Run({"eval", "--run-dir", Path("run"), "--json"});
+  EXPECT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(Json::parse(eval.out)["test_accuracy"], Summary("run")["test_accuracy"]);
+
+  const Ended none = Run({"export", "--run-dir", Path("run"), "--checkpoint", "99", "--out",
+                          Path("x.safetensors")});
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("99"));
+}
+
+TEST_F(Ctl, WhichRun) {
+  EXPECT_EQ(Run({"status"}).code, 2);
+  EXPECT_EQ(Run({"eval"}).code, 2);
+  EXPECT_EQ(Run({}).code, 2);
+  const Ended ended = Run({"status", Path("nothing")});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("not a run directory"));
+}
+
+}  // namespace
+}  // namespace psgd

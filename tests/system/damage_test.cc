@@ -1,0 +1,148 @@
+// Damaged checkpoints, and bytes from strangers.
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Damage : public RunTest {
+ protected:
+  // A run with several checkpoints, stopped; their folders, oldest first.
+  std::vector<fs::path> StoppedRun() {
+    Process run(PsRun("run", Sets({"train.epochs=100000", "durability.checkpoint=1 epoch"})));
+    EXPECT_TRUE(run.WaitFor("epoch 4/")) << run.Err();
+    run.Signal(SIGINT);
+    EXPECT_EQ(run.Wait().code, 3);
+    std::vector<fs::path> checkpoints;
+    for (const auto& entry : fs::directory_iterator(Path("run/server"))) {
+      if (entry.path().filename().string().rfind("checkpoint-", 0) == 0) {
+        checkpoints.push_back(entry.path());
+      }
+    }
+    std::sort(checkpoints.begin(), checkpoints.end());
+    EXPECT_GE(checkpoints.size(), 2u);
+    return checkpoints;
+  }
+  static fs::path LargestFile(const fs::path& folder) {
+    fs::path largest;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (!entry.is_regular_file()) continue;
+      if (largest.empty() || entry.file_size() > fs::file_size(largest)) largest = entry.path();
+    }
+    return largest;
+  }
+  static void FlipBit(const fs::path& file) {
+    FILE* f = fopen(file.c_str(), "r+b");
+    const long middle = static_cast<long>(fs::file_size(file) / 2);
+    fseek(f, middle, SEEK_SET);
+    const int byte = fgetc(f);
+    fseek(f, middle, SEEK_SET);
+    fputc(byte ^ 4, f);
+    fclose(f);
+  }
+  Ended Resume() {
+    return RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.max_steps=1"});
+  }
+};
+
+TEST_F(Damage, AFlippedBitFallsBackToTheCheckpointBefore) {
+  const auto checkpoints = StoppedRun();
+  FlipBit(LargestFile(checkpoints.back()));
+  const Ended resumed = Resume();
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const std::string log = File("run/server/server.log");
+  EXPECT_THAT(log, HasSubstr(checkpoints.back().filename().string()));
+  const auto before = std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
+  EXPECT_THAT(log, HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
+}
+
+TEST_F(Damage, ATruncatedFileFallsBackToTheCheckpointBefore) {
+  const auto checkpoints = StoppedRun();
+  const fs::path file = LargestFile(checkpoints.back());
+  fs::resize_file(file, fs::file_size(file) / 2);
+  const Ended resumed = Resume();
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const auto before = std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
+  EXPECT_THAT(File("run/server/server.log"),
+              HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
+}
+
+TEST_F(Damage, WhenAllAreDamagedNothingIsLoaded) {
+  for (const fs::path& checkpoint : StoppedRun()) FlipBit(checkpoint / "manifest");
+  const Ended resumed = Resume();
+  EXPECT_NE(resumed.code, 0);
+  EXPECT_THAT(resumed.err, HasSubstr("checkpoint"));
+  const Ended exported =
+      RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--out", Path("w.safetensors")});
+  EXPECT_NE(exported.code, 0);
+  EXPECT_FALSE(fs::exists(Path("w.safetensors")));
+}
+
+// Sends random bytes until the other side hangs up or takes no more.
+void SendGarbage(const std::string& address, unsigned seed, const std::string& first) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  (void)connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to);
+  Pause(20ms);
+  std::mt19937 random(seed);
+  std::string bytes = first;
+  for (int i = 0; i < 4096; ++i) bytes.push_back(static_cast<char>(random()));
+  for (int i = 0; i < 4; ++i) (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  Pause(20ms);
+  close(fd);
+}
+
+class Strangers : public Damage, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Strangers, GarbageOnEveryPortDoesNotStopTheRun) {
+  const std::string transport = GetParam();
+  Process run(PsRun("run", Sets({"train.epochs=100000", "cluster.transport=" + transport})));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  const std::string control = ServerOf(run);
+  std::vector<std::string> addresses{control};
+  for (const Json& shard : StatusOf(control)["shards"]) {
+    const std::string endpoint = shard["endpoint"];
+    addresses.push_back(endpoint.substr(endpoint.find("//") + 2));
+  }
+  ASSERT_EQ(addresses.size(), 3u);
+  // Nothing, the greetings of HTTP/2 and of ZeroMQ, then noise.
+  const std::vector<std::string> greetings{
+      "", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00NULL", 16) + std::string(48, '\0')};
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    for (const std::string& address : addresses) {
+      SendGarbage(address, seed, greetings[seed % greetings.size()]);
+    }
+  }
+  const uint64_t clock = std::stoull(StatusOf(control)["clock"].get<std::string>());
+  EXPECT_TRUE(Eventually([&] {
+    return std::stoull(StatusOf(control)["clock"].get<std::string>()) > clock + 100;
+  })) << "training stands still";
+  run.Signal(SIGINT);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, Not(HasSubstr("killed by signal")));
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Strangers, testing::Values("zmq", "grpc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace psgd

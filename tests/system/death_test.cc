@@ -1,0 +1,103 @@
+// Processes that die, and that nothing outlives its run.
+#include <signal.h>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Death : public RunTest {
+ protected:
+  // Takes long enough to be hit while it trains.
+  std::vector<std::string> Long() const {
+    return Sets({"train.epochs=100000", "consistency.staleness=2", "cluster.lease=3s",
+                 "durability.checkpoint=200 steps"});
+  }
+  static std::chrono::duration<double> Since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::steady_clock::now() - start;
+  }
+};
+
+TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
+  Process run(PsRun("run", Sets({"train.epochs=60", "cluster.lease=3s", "consistency.staleness=2"}) +
+                               std::vector<std::string>{"--workers", "3"}));
+  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  const std::vector<pid_t> workers = run.Children("ps-worker");
+  ASSERT_EQ(workers.size(), 3u);
+  kill(workers[1], SIGKILL);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("worker-1 was killed by signal 9"));
+  EXPECT_THAT(ended.err, HasSubstr("the other workers go on"));
+  EXPECT_EQ(Summary("run")["status"], "finished");
+  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
+}
+
+TEST_F(Death, AllWorkersKilled) {
+  Process run(PsRun("run", Long()));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  const auto start = std::chrono::steady_clock::now();
+  for (pid_t worker : run.Children("ps-worker")) kill(worker, SIGKILL);
+  const Ended ended = run.Wait();
+  EXPECT_LT(Since(start), 20s);
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("no worker is left"));
+  EXPECT_EQ(Summary("run")["status"], "failed");
+}
+
+TEST_F(Death, ServerKilled) {
+  Process run(PsRun("run", Long()));
+  ASSERT_TRUE(Eventually([&] { return !Metrics("run", "checkpoint").empty(); })) << run.Err();
+  const std::vector<pid_t> servers = run.Children("ps-server");
+  ASSERT_EQ(servers.size(), 1u);
+  const auto start = std::chrono::steady_clock::now();
+  kill(servers[0], SIGKILL);
+  const Ended ended = run.Wait();
+  EXPECT_LT(Since(start), 10s);
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("ps-server was killed by signal 9"));
+  EXPECT_THAT(ended.err, HasSubstr("ps-run --resume " + Path("run")));
+  EXPECT_EQ(Summary("run")["status"], "failed");
+
+  const double before = Metrics("run", "checkpoint").back()["epoch"];
+  const std::string last = std::to_string(static_cast<int>(before) + 2);
+  const Ended resumed =
+      RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=" + last});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(Summary("run")["status"], "finished");
+}
+
+TEST_F(Death, StoppedTwiceEndsAtOnce) {
+  Process run(PsRun("run", Long()));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  const std::string server = ServerOf(run);
+  EXPECT_TRUE(Listens(server));
+  const auto start = std::chrono::steady_clock::now();
+  run.Signal(SIGINT);
+  Pause(150ms);
+  run.Signal(SIGINT);
+  const Ended ended = run.Wait();
+  EXPECT_LT(Since(start), 5s);
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_FALSE(Listens(server));
+}
+
+TEST_F(Death, PsRunKilledTakesItsProcessesAlong) {
+  std::string server;
+  {
+    Process run(PsRun("run", Long()));
+    ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+    server = ServerOf(run);
+    run.Signal(SIGKILL);
+    run.Wait();
+  }
+  EXPECT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }, 20s));
+  EXPECT_FALSE(Listens(server));
+}
+
+}  // namespace
+}  // namespace psgd

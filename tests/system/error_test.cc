@@ -1,0 +1,162 @@
+// What goes wrong before training, with the words that a user sees.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+class Error : public RunTest {
+ protected:
+  Ended RunText(const std::string& yaml) {
+    return RunProgram({"ps-run", Write("bad.yaml", yaml), "--run-dir", Path("run")});
+  }
+  bool RunDirWasMade() const { return std::filesystem::exists(Path("run")); }
+};
+
+TEST_F(Error, UnknownKey) {
+  const Ended ended = RunText("model: {zoo: mlp}\ntrain: {epoch: 3}\n");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("bad.yaml:2:9"), HasSubstr("epoch"),
+                               HasSubstr("did you mean \"epochs\"?")));
+  EXPECT_THAT(ended.out, IsEmpty());
+  EXPECT_FALSE(RunDirWasMade());
+}
+
+TEST_F(Error, WrongType) {
+  const Ended ended = RunText("model: {zoo: mlp}\ntrain: {epochs: many}\n");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("bad.yaml:2:17"), HasSubstr("many")));
+  EXPECT_FALSE(RunDirWasMade());
+}
+
+TEST_F(Error, OutOfRange) {
+  const Ended ended =
+      RunText("model: {zoo: mlp}\ncompression: {push: {topk: {density: 1.5}}}\n");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("bad.yaml:2:"), HasSubstr("1.5"), HasSubstr("at most 1")));
+}
+
+TEST_F(Error, UnknownKeyOnTheCommandLine) {
+  const Ended ended = RunSmall("run", Sets({"optimizer.sgd.learning_rat=0.1"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("--set optimizer.sgd.learning_rat"),
+                               HasSubstr("did you mean \"learning_rate\"?")));
+}
+
+TEST_F(Error, NoSuchConfig) {
+  const Ended ended = RunProgram({"ps-run", Path("missing.yaml")});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("missing.yaml"));
+}
+
+TEST_F(Error, NoSuchOption) {
+  const Ended ended = RunProgram({"ps-run", SmallConfig(), "--shard", "4"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("--shard"), HasSubstr("--help")));
+}
+
+TEST_F(Error, MissingDataset) {
+  const Ended ended = RunText("model: {zoo: lenet5}\ndata: {format: idx, path: " + Path("none") +
+                              "}\n");
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr(Path("none")));
+  EXPECT_EQ(Summary("run")["status"], "failed");
+}
+
+TEST_F(Error, ModelDoesNotFitItsData) {
+  const Ended ended = RunText(
+      "model: {zoo: lenet5}\n"
+      "data: {format: synthetic, synthetic: {shape: [1, 4, 4]}}\n");
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("lenet5"));
+}
+
+TEST_F(Error, RunDirectoryNotWritable) {
+  Write("file", "");
+  const Ended ended = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("file/run")});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr(Path("file/run")));
+  // /proc cannot be written, not even by root.
+  const Ended proc = RunProgram({"ps-run", SmallConfig(), "--run-dir", "/proc/psgd-run"});
+  EXPECT_NE(proc.code, 0);
+  EXPECT_THAT(proc.err, HasSubstr("/proc/psgd-run"));
+}
+
+TEST_F(Error, RunDirectoryInUse) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  const Ended again = RunSmall("run", {});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("not empty"), HasSubstr("--resume " + Path("run"))));
+}
+
+TEST_F(Error, ResumeWhatIsNoRun) {
+  const Ended ended = RunProgram({"ps-run", "--resume", Path("nothing")});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr(Path("nothing")));
+}
+
+TEST_F(Error, PortInUse) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof any;
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&any), length), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&any), &length);
+  const std::string port = std::to_string(ntohs(any.sin_port));
+  const Ended control = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
+                                    Path("control"), "--port", port});
+  EXPECT_NE(control.code, 0);
+  EXPECT_THAT(control.err, HasSubstr(port));
+  const Ended http = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
+  EXPECT_NE(http.code, 0);
+  EXPECT_THAT(http.err, HasSubstr(port));
+  close(fd);
+}
+
+TEST_F(Error, NoServerThere) {
+  const Ended worker = RunProgram(
+      {"ps-worker", "--cpu", "--server", "127.0.0.1:1", "--connect-deadline", "1s"}, 20s);
+  EXPECT_EQ(worker.code, 1);
+  EXPECT_THAT(worker.err, AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("is ps-server running there")));
+  const Ended ctl = RunProgram({"ps-ctl", "status", "--server", "127.0.0.1:1"}, 20s);
+  EXPECT_EQ(ctl.code, 1);
+  EXPECT_THAT(ctl.err, HasSubstr("is ps-server running there"));
+  EXPECT_THAT(ctl.out, IsEmpty());
+}
+
+TEST_F(Error, GpuListThatIsNone) {
+  const Ended ended = RunProgram({"ps-worker", "--gpu", "0-x", "--server", "127.0.0.1:1"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("0-7"));
+}
+
+TEST_F(Error, GpuWhereThereIsNone) {
+  if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "this host has a GPU";
+  const Ended ended = RunProgram({"ps-worker", "--gpu", "0-7", "--server", "127.0.0.1:1"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("no CUDA device"), HasSubstr("--cpu")));
+}
+
+TEST_F(Error, HelpStartsWithExamples) {
+  for (const char* program : {"ps-run", "ps-server", "ps-worker", "ps-ctl"}) {
+    const Ended ended = RunProgram({program, "--help"});
+    EXPECT_EQ(ended.code, 0);
+    EXPECT_EQ(ended.out.rfind("Examples:", 0), 0u) << program << ":\n" << ended.out;
+    EXPECT_THAT(ended.err, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,75 @@
+// The same seed at staleness 0 gives the same weights, bit for bit: again, and over a stop.
+#include <signal.h>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Repeat : public RunTest {
+ protected:
+  // Dropout and a lossy codec, so that seeds and residuals count.
+  std::vector<std::string> Lossy(const std::string& epochs) const {
+    return Sets({"consistency.staleness=0", "compression.push={topk: {density: 0.05}}",
+                 "model.dropout=0.1", "train.epochs=" + epochs});
+  }
+};
+
+TEST_F(Repeat, SameSeedSameWeights) {
+  ASSERT_EQ(RunSmall("a", Lossy("3")).code, 0);
+  ASSERT_EQ(RunSmall("b", Lossy("3")).code, 0);
+  ASSERT_FALSE(Weights("a").empty());
+  EXPECT_TRUE(Weights("a") == Weights("b"));
+  ASSERT_EQ(RunSmall("c", Lossy("3") + Sets({"seed=2"})).code, 0);
+  EXPECT_FALSE(Weights("a") == Weights("c")) << "the seed has no effect";
+}
+
+TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) {
+  Process run(PsRun("stopped", Lossy("60")));
+  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  run.Signal(SIGINT);
+  const Ended stopped = run.Wait();
+  ASSERT_EQ(stopped.code, 3) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("ps-run --resume " + Path("stopped")));
+  EXPECT_EQ(Summary("stopped")["status"], "interrupted");
+  const double epochs = Summary("stopped")["epochs"];
+  EXPECT_LT(epochs, 60) << "it was not stopped";
+
+  // Up to some epochs after the stop is enough; the schedule is constant.
+  const std::string last = std::to_string(static_cast<int>(epochs) + 2);
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("stopped"), "--set",
+                                    "train.epochs=" + last});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(Summary("stopped")["status"], "finished");
+  ASSERT_EQ(RunSmall("whole", Lossy(last)).code, 0);
+  EXPECT_TRUE(Weights("stopped") == Weights("whole"));
+  EXPECT_EQ(Summary("stopped")["steps"], Summary("whole")["steps"]);
+  EXPECT_EQ(Summary("stopped")["test_accuracy"], Summary("whole")["test_accuracy"]);
+}
+
+TEST_F(Repeat, ResumesOntoAnotherNumberOfShards) {
+  Process run(PsRun("run", Lossy("60")));
+  ASSERT_TRUE(run.WaitFor("epoch 1/60")) << run.Err();
+  run.Signal(SIGINT);
+  ASSERT_EQ(run.Wait().code, 3);
+  const std::string last = std::to_string(Summary("run")["epochs"].get<int>() + 2);
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--shards", "5", "--set",
+                                    "train.epochs=" + last});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(Summary("run")["shards"], 5);
+  ASSERT_EQ(RunSmall("whole", Lossy(last)).code, 0);
+  EXPECT_TRUE(Weights("run") == Weights("whole"));
+}
+
+TEST_F(Repeat, AFinishedRunIsNotResumed) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  const Ended again = RunProgram({"ps-run", "--resume", Path("run")});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("--set train.epochs="));
+}
+
+}  // namespace
+}  // namespace psgd

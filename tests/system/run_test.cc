@@ -1,0 +1,125 @@
+#include "tests/system/run_test.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace psgd {
+namespace {
+
+constexpr char kSmall[] = R"(name: small
+model: {zoo: mlp, hidden: [32]}
+data:
+  format: synthetic
+  synthetic: {train_samples: 2048, test_samples: 512, shape: [1, 8, 8], classes: 10, noise: 0.5}
+  batch: 32
+train: {epochs: 3}
+optimizer: {sgd: {learning_rate: 0.05, momentum: 0.9}}
+compression: {dense_below: 256}
+cluster: {shards: 2, workers: 2, segment: 16}
+)";
+
+}  // namespace
+
+RunTest::RunTest() {
+  std::string pattern = std::filesystem::temp_directory_path() / "psgd-XXXXXX";
+  folder_ = mkdtemp(pattern.data());
+}
+
+RunTest::~RunTest() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void RunTest::TearDown() {
+  // A process that was told to end may need a moment.
+  Eventually([&] { return ProcessesThatMention(folder_).empty(); }, std::chrono::seconds(10));
+  EXPECT_THAT(ProcessesThatMention(folder_), testing::IsEmpty()) << "processes are left behind";
+}
+
+std::string RunTest::Write(const std::string& name, const std::string& contents) const {
+  std::ofstream(Path(name), std::ios::binary) << contents;
+  return Path(name);
+}
+
+std::string RunTest::SmallConfig() const { return Write("small.yaml", kSmall); }
+
+std::vector<std::string> RunTest::PsRun(const std::string& run,
+                                        const std::vector<std::string>& arguments) const {
+  return std::vector<std::string>{"ps-run", SmallConfig(), "--run-dir", Path(run)} + arguments;
+}
+
+Ended RunTest::RunSmall(const std::string& run, const std::vector<std::string>& arguments) const {
+  return RunProgram(PsRun(run, arguments));
+}
+
+Json RunTest::Summary(const std::string& run) const {
+  return Json::parse(File(run + "/summary.json"), nullptr, false);
+}
+
+std::string RunTest::Weights(const std::string& run) const {
+  return File(run + "/weights.safetensors");
+}
+
+std::string RunTest::File(const std::string& name) const {
+  std::ifstream file(Path(name), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<Json> RunTest::Metrics(const std::string& run, const std::string& kind) const {
+  std::vector<Json> records;
+  std::istringstream lines(File(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    Json record = Json::parse(line, nullptr, false);
+    if (record.is_object() && record.value("kind", "") == kind) records.push_back(record);
+  }
+  return records;
+}
+
+std::vector<std::string> RunTest::Sets(const std::vector<std::string>& assignments) {
+  std::vector<std::string> arguments;
+  for (const std::string& assignment : assignments) {
+    arguments.push_back("--set");
+    arguments.push_back(assignment);
+  }
+  return arguments;
+}
+
+std::string RunTest::ServerOf(Process& program) {
+  program.WaitFor("--server ");
+  const std::string text = program.Out() + program.Err();
+  std::smatch found;
+  return std::regex_search(text, found, std::regex("--server (\\S+:[0-9]+)\\s")) ? found[1].str() : "";
+}
+
+Json RunTest::StatusOf(const std::string& server) {
+  const Ended ended = RunProgram({"ps-ctl", "status", "--server", server, "--json"});
+  return Json::parse(ended.out, nullptr, false);
+}
+
+bool RunTest::Listens(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool listens = connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  close(fd);
+  return listens;
+}
+
+std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace psgd

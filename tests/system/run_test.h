@@ -1,0 +1,56 @@
+// A folder, a small config and the real programs: what every test of this kind starts from.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace psgd {
+
+using Json = nlohmann::json;
+
+// Checks at the end of each test that none of its processes is left.
+class RunTest : public testing::Test {
+ protected:
+  RunTest();
+  ~RunTest() override;
+  void TearDown() override;
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& contents) const;
+
+  // A network of a few thousand weights on generated clusters that it can tell apart: an epoch is
+  // 32 steps of two workers.
+  std::string SmallConfig() const;
+
+  // ps-run on the small config, in Path(run), with further arguments.
+  std::vector<std::string> PsRun(const std::string& run,
+                                 const std::vector<std::string>& arguments) const;
+  Ended RunSmall(const std::string& run, const std::vector<std::string>& arguments) const;
+
+  Json Summary(const std::string& run) const;
+  std::string Weights(const std::string& run) const;
+  std::string File(const std::string& name) const;
+  // Records of metrics.jsonl.
+  std::vector<Json> Metrics(const std::string& run, const std::string& kind) const;
+
+  // "a=1", "b=2" as --set a=1 --set b=2.
+  static std::vector<std::string> Sets(const std::vector<std::string>& assignments);
+  // HOST:PORT of the control plane that ps-run or ps-server told; empty: it did not.
+  static std::string ServerOf(Process& program);
+  static Json StatusOf(const std::string& server);
+  // Whether somebody listens there.
+  static bool Listens(const std::string& address);
+
+ private:
+  std::string folder_;
+};
+
+std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b);
+
+}  // namespace psgd

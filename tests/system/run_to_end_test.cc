@@ -1,0 +1,99 @@
+// ps-run from a config to trained weights, over everything that a config can choose.
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+class RunToEnd : public RunTest {
+ protected:
+  // Trains the small config as changed and looks at all that it leaves.
+  Json Train(const std::string& run, const std::vector<std::string>& arguments) {
+    const Ended ended = RunSmall(run, arguments + std::vector<std::string>{"--json", "--quiet"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    const Json summary = Json::parse(ended.out, nullptr, false);
+    EXPECT_TRUE(summary.is_object()) << ended.out;
+    if (!summary.is_object()) return Json::object();
+    EXPECT_EQ(summary, Summary(run));
+    EXPECT_EQ(summary["status"], "finished");
+    EXPECT_GE(summary["test_accuracy"].get<double>(), 0.85) << "it did not learn";
+    EXPECT_EQ(summary["rejected"], Json::object());
+    EXPECT_GT(Weights(run).size(), 1000u);
+    return summary;
+  }
+};
+
+TEST_F(RunToEnd, ShowsWhatHappensAndLeavesARunDirectory) {
+  const Ended ended = RunSmall("run", {});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("run directory: " + Path("run")));
+  EXPECT_THAT(ended.err, HasSubstr("epoch 3/3: test accuracy "));
+  EXPECT_THAT(ended.err, Not(HasSubstr("\r"))) << "a redrawn line where there is no terminal";
+  EXPECT_THAT(ended.err, Not(HasSubstr("\033"))) << "colour where there is no terminal";
+  EXPECT_THAT(ended.out, HasSubstr("finished"));
+  EXPECT_THAT(ended.out, HasSubstr("next commands to try"));
+  EXPECT_EQ(Metrics("run", "evaluation").size(), 3u);
+  EXPECT_FALSE(Metrics("run", "progress").empty());
+  EXPECT_THAT(File("run/config.yaml"), HasSubstr("momentum: 0.9"));
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr("worker 1 joined"));
+  EXPECT_THAT(File("run/worker-1/worker.log"), HasSubstr("as worker 1"));
+}
+
+TEST_F(RunToEnd, SummaryCountsEveryStepAndByte) {
+  const Json summary = Train("run", {});
+  EXPECT_EQ(summary["epochs"], 3.0);
+  EXPECT_EQ(summary["steps"], 3 * 2048 / 32);
+  EXPECT_EQ(summary["workers"], 2);
+  EXPECT_EQ(summary["shards"], 2);
+  // (64 + 1) * 32 + (32 + 1) * 10 weights.
+  const int64_t dense = int64_t{2410} * 4 * 192;
+  EXPECT_EQ(summary["bytes_pushed_dense"], dense);
+  EXPECT_GT(summary["bytes_pushed"], dense);
+  EXPECT_LT(summary["bytes_pushed"], dense * 5 / 4) << "headers cost more than a quarter";
+}
+
+TEST_F(RunToEnd, Transports) {
+  for (const char* transport : {"zmq", "ipc", "grpc"}) {
+    SCOPED_TRACE(transport);
+    const Json summary =
+        Train(transport, Sets({std::string("cluster.transport=") + transport}));
+    EXPECT_EQ(summary["transport"], transport);
+  }
+}
+
+TEST_F(RunToEnd, ShardsAndWorkers) {
+  for (const char* shards : {"1", "4", "7"}) {
+    SCOPED_TRACE(shards);
+    EXPECT_EQ(Train(std::string("s") + shards, {"--shards", shards})["shards"], std::stoi(shards));
+  }
+  for (const char* workers : {"1", "4"}) {
+    SCOPED_TRACE(workers);
+    EXPECT_EQ(Train(std::string("w") + workers, {"--workers", workers})["workers"],
+              std::stoi(workers));
+  }
+}
+
+TEST_F(RunToEnd, Codecs) {
+  for (const char* codec : {"fp16", "topk", "onebit", "ternary"}) {
+    SCOPED_TRACE(codec);
+    const Json summary =
+        Train(codec, Sets({std::string("compression.push=") + codec, "train.epochs=5"}));
+    EXPECT_EQ(summary["codec"], codec);
+    EXPECT_LT(summary["bytes_pushed"], summary["bytes_pushed_dense"]);
+  }
+}
+
+TEST_F(RunToEnd, LeNetUnderStaleness) {
+  const Json summary = Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
+                                          "data.synthetic.train_samples=1024", "train.epochs=2",
+                                          "consistency.staleness=3"}));
+  EXPECT_LE(summary["staleness"]["max"], 3);
+}
+
+TEST_F(RunToEnd, StalenessUnbounded) {
+  Train("run", Sets({"consistency.staleness=unbounded"}));
+}
+
+}  // namespace
+}  // namespace psgd

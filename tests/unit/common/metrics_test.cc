@@ -1,0 +1,92 @@
+#include "common/metrics.h"
+
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+TEST(CountHistogram, CountsMeanMaxAndQuantiles) {
+  CountHistogram histogram;
+  EXPECT_EQ(histogram.Quantile(0.5), 0u);
+  EXPECT_EQ(histogram.Mean(), 0);
+  histogram.Add(0, 90);
+  histogram.Add(3, 9);
+  histogram.Add(7);
+  histogram.Add(9, 0);
+  EXPECT_EQ(histogram.count(), 100u);
+  EXPECT_EQ(histogram.max(), 7u);
+  EXPECT_DOUBLE_EQ(histogram.Mean(), (27.0 + 7) / 100);
+  EXPECT_EQ(histogram.Quantile(0.5), 0u);
+  EXPECT_EQ(histogram.Quantile(0.9), 0u);
+  EXPECT_EQ(histogram.Quantile(0.91), 3u);
+  EXPECT_EQ(histogram.Quantile(0.99), 3u);
+  EXPECT_EQ(histogram.Quantile(1), 7u);
+  EXPECT_EQ(histogram.counts().size(), 8u);
+}
+
+TEST(CountHistogram, HugeValuesTakeNoHugeMemory) {
+  CountHistogram histogram;
+  histogram.Add(UINT64_MAX);
+  EXPECT_EQ(histogram.max(), UINT64_MAX);
+  EXPECT_EQ(histogram.counts().size(), CountHistogram::kLargest + 1);
+  EXPECT_EQ(histogram.Quantile(1), CountHistogram::kLargest);
+}
+
+TEST(CountHistogram, MergesAndReadsCounts) {
+  CountHistogram one, two;
+  one.Add(1, 2);
+  two.Add(4);
+  one.Merge(two);
+  EXPECT_EQ(one.count(), 3u);
+  EXPECT_EQ(one.max(), 4u);
+  EXPECT_DOUBLE_EQ(one.Mean(), 2);
+  const CountHistogram read = CountHistogram::FromCounts(one.counts());
+  EXPECT_EQ(read.counts(), one.counts());
+  EXPECT_EQ(read.max(), 4u);
+}
+
+TEST(PrometheusText, OneHeaderAMetric) {
+  PrometheusText text;
+  text.Counter("psgd_pushes_total", "Pushes absorbed.", "shard=\"0\"", 3);
+  text.Counter("psgd_pushes_total", "Pushes absorbed.", "shard=\"1\"", 1e15);
+  text.Gauge("psgd_epoch", "Progress.", "", 0.5);
+  EXPECT_EQ(text.Text(),
+            "# HELP psgd_pushes_total Pushes absorbed.\n"
+            "# TYPE psgd_pushes_total counter\n"
+            "psgd_pushes_total{shard=\"0\"} 3\n"
+            "psgd_pushes_total{shard=\"1\"} 1000000000000000\n"
+            "# HELP psgd_epoch Progress.\n"
+            "# TYPE psgd_epoch gauge\n"
+            "psgd_epoch 0.5\n");
+}
+
+TEST(PrometheusText, HistogramsAreCumulative) {
+  CountHistogram histogram;
+  histogram.Add(0, 5);
+  histogram.Add(2, 3);
+  histogram.Add(100, 1);
+  PrometheusText text;
+  text.Histogram("s", "Staleness.", "", histogram, {0, 1, 2, 4});
+  text.Histogram("s", "Staleness.", "shard=\"1\"", histogram, {2});
+  EXPECT_EQ(text.Text(),
+            "# HELP s Staleness.\n"
+            "# TYPE s histogram\n"
+            "s_bucket{le=\"0\"} 5\n"
+            "s_bucket{le=\"1\"} 5\n"
+            "s_bucket{le=\"2\"} 8\n"
+            "s_bucket{le=\"4\"} 8\n"
+            "s_bucket{le=\"+Inf\"} 9\n"
+            "s_sum 106\n"
+            "s_count 9\n"
+            "s_bucket{shard=\"1\",le=\"2\"} 8\n"
+            "s_bucket{shard=\"1\",le=\"+Inf\"} 9\n"
+            "s_sum{shard=\"1\"} 106\n"
+            "s_count{shard=\"1\"} 9\n");
+}
+
+TEST(PrometheusText, LabelsAreEscaped) {
+  EXPECT_EQ(PrometheusLabel("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,93 @@
+#include "compression/error_feedback.h"
+
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+constexpr uint32_t kElements = 1000;
+
+SliceShape Shape() {
+  SliceShape shape;
+  shape.elements = kElements;
+  return shape;
+}
+
+std::unique_ptr<Codec> Onebit() {
+  CodecConfig config;
+  config.mutable_onebit();
+  return MakeCodec(config).value();
+}
+
+std::vector<float> Ramp() {
+  std::vector<float> values(kElements);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 11) - 4;
+  return values;
+}
+
+void Step(ErrorFeedback* feedback, const std::vector<float>& gradient,
+          std::vector<std::byte>* payload) {
+  payload->clear();
+  feedback->Encode(gradient, {}, 0, payload);
+}
+
+TEST(ErrorFeedback, WhatIsSentAndWhatIsLeftIsWhatWasGiven) {
+  const auto codec = Onebit();
+  ErrorFeedback feedback(*codec, Shape());
+  const std::vector<float> gradient = Ramp();
+  std::vector<float> sent(kElements);
+  std::vector<std::byte> payload;
+  for (int step = 1; step <= 20; ++step) {
+    Step(&feedback, gradient, &payload);
+    codec->Open(payload, Shape()).value()->AddBlock(1, sent);
+    for (size_t i = 0; i < kElements; ++i) {
+      ASSERT_EQ(sent[i] + feedback.residual()[i], static_cast<float>(step) * gradient[i]);
+    }
+  }
+}
+
+TEST(ErrorFeedback, SquaredNormSetAndReset) {
+  const auto codec = Onebit();
+  ErrorFeedback feedback(*codec, Shape());
+  EXPECT_EQ(feedback.SquaredNorm(), 0);
+  feedback.SetResidual(std::vector<float>(kElements, 2));
+  EXPECT_EQ(feedback.SquaredNorm(), 4.0 * kElements);
+  feedback.Reset();
+  EXPECT_EQ(feedback.SquaredNorm(), 0);
+}
+
+TEST(ErrorFeedback, ARestoredResidualContinuesAlike) {
+  const auto codec = Onebit();
+  ErrorFeedback first(*codec, Shape()), second(*codec, Shape());
+  std::vector<std::byte> a, b;
+  Step(&first, Ramp(), &a);
+  second.SetResidual(first.residual());
+  Step(&first, Ramp(), &a);
+  Step(&second, Ramp(), &b);
+  EXPECT_EQ(a, b);
+}
+
+TEST(ErrorFeedback, DecayFadesTheResidual) {
+  const auto codec = Onebit();
+  ErrorFeedbackOptions options;
+  options.decay = 0.5f;
+  ErrorFeedback feedback(*codec, Shape(), options);
+  feedback.SetResidual(std::vector<float>(kElements, 2));
+  std::vector<std::byte> payload;
+  Step(&feedback, std::vector<float>(kElements, 3), &payload);
+  std::vector<float> sent(kElements);
+  codec->Open(payload, Shape()).value()->AddBlock(1, sent);
+  EXPECT_EQ(sent, std::vector<float>(kElements, 4));  // 3 + 0.5 * 2
+}
+
+TEST(ErrorFeedback, KeepsNothingWhereNothingIsLost) {
+  CodecConfig none;
+  none.mutable_none();
+  EXPECT_TRUE(ErrorFeedback(*MakeCodec(none).value(), Shape()).residual().empty());
+  ErrorFeedbackOptions options;
+  options.accumulate = false;
+  EXPECT_TRUE(ErrorFeedback(*Onebit(), Shape(), options).residual().empty());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,64 @@
+#include "compression/policy.h"
+
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+ParameterSpec Parameter(const char* name, std::initializer_list<int64_t> shape) {
+  ParameterSpec parameter;
+  parameter.set_name(name);
+  for (int64_t extent : shape) parameter.add_shape(extent);
+  return parameter;
+}
+
+TEST(GlobMatches, WholeNames) {
+  EXPECT_TRUE(GlobMatches("fc*.weight", "fc1.weight"));
+  EXPECT_TRUE(GlobMatches("fc*.weight", "fc.weight"));
+  EXPECT_FALSE(GlobMatches("fc*.weight", "fc1.weight2"));
+  EXPECT_FALSE(GlobMatches("fc*.weight", "xfc1.weight"));
+  EXPECT_TRUE(GlobMatches("conv?.bias", "conv2.bias"));
+  EXPECT_FALSE(GlobMatches("conv?.bias", "conv.bias"));
+  EXPECT_TRUE(GlobMatches("*", ""));
+  EXPECT_TRUE(GlobMatches("*a*b*", "xxaxbxaxxb"));
+  EXPECT_FALSE(GlobMatches("", "a"));
+  EXPECT_TRUE(GlobMatches("", ""));
+  // Linear in practice: no exponential search.
+  EXPECT_FALSE(GlobMatches("*a*a*a*a*a*a*a*a*a*b", std::string(2000, 'a')));
+}
+
+TEST(ChooseCodec, DefaultsToNone) {
+  EXPECT_TRUE(ChooseCodec({}, Parameter("w", {100, 100})).has_none());
+}
+
+TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
+  CompressionConfig config;
+  config.mutable_push()->mutable_onebit();
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {1023})).has_none());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {1024})).has_onebit());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {0, 1 << 20})).has_none());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {int64_t{1} << 62, 1 << 20})).has_onebit());
+  config.set_dense_below(0);
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {1})).has_onebit());
+  ParameterSpec mean = Parameter("bn.mean", {1 << 20});
+  mean.set_role(ParameterSpec::STATISTIC);
+  EXPECT_TRUE(ChooseCodec(config, mean).has_none());
+}
+
+TEST(ChooseCodec, TheFirstRuleThatMatchesDecides) {
+  CompressionConfig config;
+  config.mutable_push()->mutable_onebit();
+  CompressionRule* rule = config.add_rules();
+  rule->set_match("fc*");
+  rule->mutable_push()->mutable_topk()->set_density(0.5);
+  rule = config.add_rules();
+  rule->set_match("*.weight");
+  rule->mutable_push()->mutable_fp16();
+  EXPECT_EQ(ChooseCodec(config, Parameter("fc1.weight", {4096})).topk().density(), 0.5);
+  EXPECT_TRUE(ChooseCodec(config, Parameter("conv.weight", {4096})).has_fp16());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("conv.bias", {4096})).has_onebit());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("fc1.bias", {10})).has_none());
+}
+
+}  // namespace
+}  // namespace psgd

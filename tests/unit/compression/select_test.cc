@@ -1,0 +1,107 @@
+#include "compression/select.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "common/philox.h"
+#include "compression/codec.h"
+
+namespace psgd {
+namespace {
+
+std::vector<float> Draw(size_t count, uint64_t seed, bool ties) {
+  RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 0);
+  std::vector<float> values(count);
+  for (float& v : values) {
+    v = ties ? static_cast<float>(stream.NextBelow(7)) - 3 : stream.NextUnit() - 0.5f;
+  }
+  return values;
+}
+
+TEST(FindCut, KeepsExactlyTheAskedNumber) {
+  std::vector<uint32_t> scratch;
+  for (bool ties : {false, true}) {
+    for (size_t count : {1, 2, 17, 1000, 5003}) {
+      const std::vector<float> values = Draw(count, count, ties);
+      std::vector<uint32_t> bits;
+      for (float v : values) bits.push_back(MagnitudeBits(v));
+      std::ranges::sort(bits, std::greater<>());
+      for (size_t keep : {size_t{1}, count / 3 + 1, count}) {
+        const Cut cut = FindCut(values, keep, &scratch);
+        EXPECT_EQ(cut.least, bits[keep - 1]);
+        const size_t above = static_cast<size_t>(
+            std::ranges::count_if(bits, [&](uint32_t b) { return b > cut.least; }));
+        EXPECT_EQ(above + cut.ties, keep);
+      }
+    }
+  }
+}
+
+TEST(GuessLeast, NearlyAlwaysLeavesEnoughAndNotTooMuch) {
+  std::vector<uint32_t> scratch;
+  int misses = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const std::vector<float> values = Draw(100000, seed, false);
+    const uint32_t least = GuessLeast(values, {}, 1000, &scratch);
+    const auto reached =
+        std::ranges::count_if(values, [&](float v) { return MagnitudeBits(v) >= least; });
+    misses += reached < 1000 || reached > 4000;
+  }
+  EXPECT_LE(misses, 1);
+}
+
+// What the encoder keeps against a full sort, on gradients whose samples tell the truth and on
+// those whose samples lie.
+void ExpectTopk(const std::vector<float>& gradient, double density) {
+  CodecConfig config;
+  config.mutable_topk()->set_density(density);
+  const auto codec = MakeCodec(config).value();
+  SliceShape shape;
+  shape.elements = static_cast<uint32_t>(gradient.size());
+  std::vector<std::byte> payload;
+  codec->NewEncoder(shape)->Encode({gradient, {}, {}, 0}, &payload);
+
+  std::vector<uint32_t> order(gradient.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return std::fabs(gradient[a]) > std::fabs(gradient[b]);
+  });
+  order.resize(std::max<size_t>(
+      1, static_cast<size_t>(std::lround(density * static_cast<double>(gradient.size())))));
+  std::ranges::sort(order);
+
+  std::vector<uint32_t> indices(order.size() + 1);
+  std::vector<float> values(order.size() + 1);
+  const size_t count = codec->Open(payload, shape).value()->NextEntries(indices, values);
+  indices.resize(count);
+  EXPECT_EQ(indices, order);
+  for (size_t i = 0; i < count; ++i) EXPECT_EQ(values[i], gradient[indices[i]]);
+}
+
+TEST(Topk, KeepsTheLargestLowerIndexFirst) {
+  for (size_t count : {1, 2, 99, 16384, 50000}) {
+    for (double density : {0.001, 0.01, 0.05, 0.3, 1.0}) {
+      ExpectTopk(Draw(count, 1, false), density);
+      ExpectTopk(Draw(count, 2, true), density);
+    }
+  }
+  ExpectTopk(std::vector<float>(30000, 0.0f), 0.01);
+  ExpectTopk(std::vector<float>(30000, -2.0f), 0.01);
+}
+
+TEST(Topk, SamplesThatMisleadDoNotMatter) {
+  // Everything large in one place that a sample hardly sees, or everywhere else.
+  for (float rest : {0.0f, 1.0f}) {
+    std::vector<float> gradient = Draw(40000, 3, false);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      if (i < 20000 || i > 20300) gradient[i] = rest == 0 ? 0 : rest + gradient[i];
+    }
+    ExpectTopk(gradient, 0.01);
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,80 @@
+#include "data/batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/unit/data/counting_source.h"
+
+namespace psgd {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+bool Aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 64 == 0; }
+
+TEST(BatchMakerTest, FillsAndPads) {
+  BatchMaker maker(Source(std::make_shared<CountingDataset>(10)), 4, 1);
+  const std::vector<uint32_t> indices{7, 2, 9};
+  const absl::StatusOr<Batch> batch = maker.Make(0, indices);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_TRUE(Aligned(batch->pixels.data()));
+  EXPECT_TRUE(Aligned(batch->labels.data()));
+  EXPECT_THAT(batch->labels, ElementsAre(7, 2, 9, -1));
+  ASSERT_EQ(batch->pixels.size(), 24u);
+  EXPECT_THAT(batch->pixels.subspan(0, 6), Each(8.0f));
+  EXPECT_THAT(batch->pixels.subspan(12, 6), Each(10.0f));
+  EXPECT_THAT(batch->pixels.subspan(18, 6), Each(0.0f));
+}
+
+TEST(BatchMakerTest, BuffersAreReusedAndOutliveTheMaker) {
+  Batch kept;
+  {
+    BatchMaker maker(Source(std::make_shared<CountingDataset>(10)), 1, 2);
+    const std::vector<uint32_t> three{3}, five{5};
+    const float* first = maker.Make(0, three)->pixels.data();
+    kept = *maker.Make(0, five);
+    EXPECT_EQ(kept.pixels.data(), first);
+    EXPECT_NE(maker.Make(0, three)->pixels.data(), first);
+  }
+  EXPECT_THAT(kept.pixels, Each(6.0f));
+}
+
+class HugeDataset final : public Dataset {
+ public:
+  size_t size() const override { return 1; }
+  SampleShape shape() const override { return {1 << 20, 1 << 20, 1, 2}; }
+  void Read(size_t, std::span<float>, int32_t*) const override {}
+};
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(BatchMakerTest, OutOfMemoryIsAnError) {
+  BatchMaker maker(Source(std::make_shared<HugeDataset>()), 1 << 18, 1);
+  const absl::Status status = maker.Make(0, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("data.batch"));
+}
+#endif
+
+TEST(EvaluationBatchesTest, EverySampleOnceInOrder) {
+  for (const int batch_size : {1, 4, 5, 10, 64}) {
+    EvaluationBatches batches(Source(std::make_shared<CountingDataset>(10)), batch_size);
+    int32_t expected = 0;
+    for (uint32_t i = 0; i < batches.size(); ++i) {
+      const absl::StatusOr<Batch> batch = batches.Read(i);
+      ASSERT_TRUE(batch.ok());
+      ASSERT_EQ(batch->labels.size(), static_cast<size_t>(batch_size));
+      for (const int32_t label : batch->labels) {
+        EXPECT_EQ(label, expected < 10 ? expected : -1);
+        ++expected;
+      }
+    }
+    EXPECT_GE(expected, 10);
+    EXPECT_LT(expected, 10 + batch_size);
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,178 @@
+#include "data/idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/unit/data/idx_files.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class IdxTest : public testing::Test {
+ protected:
+  void SetUp() override { WriteIdxFolder(folder_); }
+
+  void Put(const std::string& name, const std::string& contents) {
+    WriteFile(folder_.File(name), contents);
+  }
+  // Replaces a plain file by its gzip.
+  void PutGzip(const std::string& name, const std::string& packed) {
+    std::filesystem::remove(folder_.File(name));
+    WriteFile(folder_.File(name + ".gz"), packed);
+  }
+  std::string Plain(const std::string& name) { return ReadFile(folder_.File(name)); }
+  std::string Error() {
+    const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+    return sets.ok() ? "no error" : std::string(sets.status().message());
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(IdxTest, ReadsPixelsAndLabels) {
+  const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->train->size(), 20u);
+  EXPECT_EQ(sets->test->size(), 7u);
+  EXPECT_EQ(sets->train->shape().ImageText(), "1x3x5");
+  EXPECT_EQ(sets->train->shape().classes, 4);
+  std::vector<float> pixels(15);
+  int32_t label = -7;
+  sets->train->Read(17, pixels, &label);
+  EXPECT_EQ(label, 1);
+  EXPECT_EQ(pixels[0], 255 / 255.0f);  // byte 17 * 15 = 255
+  EXPECT_EQ(pixels[1], 0.0f);
+  EXPECT_EQ(pixels[14], 13 / 255.0f);
+}
+
+TEST_F(IdxTest, ReadsGzipWhateverTheName) {
+  PutGzip(kTrainImages, Gzip(Plain(kTrainImages)));
+  Put(kTrainLabels, Gzip(Plain(kTrainLabels)));
+  const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  std::vector<float> pixels(15);
+  int32_t label;
+  sets->train->Read(19, pixels, &label);
+  EXPECT_EQ(label, 3);
+  EXPECT_EQ(pixels[0], (19 * 15 % 256) / 255.0f);
+}
+
+TEST_F(IdxTest, ReadsGzipOfSeveralMembers) {
+  const std::string plain = Plain(kTrainImages);
+  PutGzip(kTrainImages, Gzip(plain.substr(0, 100)) + Gzip("") + Gzip(plain.substr(100)));
+  EXPECT_EQ(Error(), "no error");
+}
+
+TEST_F(IdxTest, MissingFilesAreListed) {
+  std::filesystem::remove(folder_.File(kTrainLabels));
+  std::filesystem::remove(folder_.File(kTestImages));
+  EXPECT_THAT(Error(),
+              AllOf(HasSubstr(folder_.path()), HasSubstr(kTrainLabels), HasSubstr(kTestImages),
+                    Not(HasSubstr(kTrainImages)), HasSubstr(".gz"), HasSubstr("check data.path")));
+}
+
+TEST_F(IdxTest, MissingFolderIsSaid) {
+  const absl::Status status = LoadIdx(folder_.File("nowhere")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no such folder"));
+}
+
+TEST_F(IdxTest, MissingFashionMnistNamesThePackage) {
+  for (const char* name : {"fashion-mnist", "fashion-mnist//"}) {
+    EXPECT_THAT(std::string(LoadIdx(folder_.File(name)).status().message()),
+                HasSubstr("`apt-get install dataset-fashion-mnist`"));
+  }
+}
+
+TEST_F(IdxTest, FolderInPlaceOfAFile) {
+  std::filesystem::remove(folder_.File(kTrainLabels));
+  std::filesystem::create_directory(folder_.File(kTrainLabels));
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainLabels), HasSubstr("not a regular file")));
+}
+
+TEST_F(IdxTest, NotIdx) {
+  Put(kTrainImages, "<html>404 not found</html>");
+  EXPECT_THAT(Error(), AllOf(HasSubstr(kTrainImages), HasSubstr("not an idx file")));
+  Put(kTrainImages, std::string("\0\0\x0d\x03", 4) + std::string(100, '\0'));
+  EXPECT_THAT(Error(), HasSubstr("type 0x0d"));
+  Put(kTrainImages, Plain(kTrainLabels));
+  EXPECT_THAT(Error(), HasSubstr("mixed up"));
+  Put(kTrainImages, "");
+  EXPECT_THAT(Error(), HasSubstr("ends early"));
+}
+
+TEST_F(IdxTest, HeaderMustMatchTheFile) {
+  Put(kTrainImages, IdxHeader({20, 3, 5}) + Ramp(20 * 15 - 1, 256));
+  EXPECT_THAT(Error(), HasSubstr("ends early: 1 bytes are missing"));
+  Put(kTrainImages, IdxHeader({20, 3, 5}) + Ramp(20 * 15 + 1, 256));
+  EXPECT_THAT(Error(), HasSubstr("longer than its header announces"));
+  Put(kTrainImages, IdxHeader({20, 0, 5}));
+  EXPECT_THAT(Error(), HasSubstr("is empty"));
+  Put(kTrainImages, IdxHeader({20, 1u << 30, 1}) + Ramp(100, 256));
+  EXPECT_THAT(Error(), HasSubstr("pixels long"));
+}
+
+TEST_F(IdxTest, HugeHeaderAllocatesNothing) {
+  const std::string huge = IdxHeader({0xFFFFFFFF, 1 << 14, 1 << 14});
+  Put(kTrainImages, huge + Ramp(100, 256));
+  EXPECT_THAT(Error(), HasSubstr("more than the file can hold"));
+  PutGzip(kTrainImages, Gzip(huge + Ramp(100, 256)));
+  EXPECT_THAT(Error(), HasSubstr("more than the file can hold"));
+}
+
+TEST_F(IdxTest, TruncatedGzip) {
+  const std::string packed = Gzip(Plain(kTrainImages));
+  for (size_t size = 2; size < packed.size(); ++size) {
+    PutGzip(kTrainImages, packed.substr(0, size));
+    ASSERT_THAT(Error(), AllOf(HasSubstr(kTrainImages), HasSubstr("ends early"))) << size;
+  }
+}
+
+TEST_F(IdxTest, DamagedGzip) {
+  std::string packed = Gzip(Plain(kTrainImages));
+  packed[packed.size() - 6] ^= 1;  // in the CRC
+  PutGzip(kTrainImages, packed);
+  EXPECT_THAT(Error(), AllOf(HasSubstr("incorrect data check"), HasSubstr("fetch")));
+  PutGzip(kTrainImages, Gzip(Plain(kTestImages)) + "garbage");
+  EXPECT_NE(Error(), "no error");
+}
+
+TEST_F(IdxTest, FilesMustBelongTogether) {
+  Put(kTrainLabels, IdxHeader({19}) + Ramp(19, 4));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("20 images"), HasSubstr("19 labels")));
+  Put(kTrainLabels, IdxHeader({20}) + Ramp(20, 3));
+  EXPECT_THAT(Error(),
+              AllOf(HasSubstr(kTestLabels), HasSubstr("label 3 is 3"), HasSubstr("end at 2")));
+  WriteIdxFolder(folder_);
+  Put(kTestImages, IdxHeader({7, 5, 3}) + Ramp(7 * 15, 256));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("5x3"), HasSubstr("3x5")));
+}
+
+// Whatever bytes come: a dataset within its bounds or an error, never a crash.
+TEST_F(IdxTest, RandomDamage) {
+  std::mt19937 random(1);
+  const std::string plain = Plain(kTrainImages), packed = Gzip(plain);
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string bytes = trial % 2 ? packed : plain;
+    for (int flips = 1 + trial % 3; flips > 0; --flips) {
+      const size_t range = trial % 5 ? std::min<size_t>(bytes.size(), 24) : bytes.size();
+      bytes[random() % range] ^= static_cast<char>(1 << random() % 8);
+    }
+    if (trial % 7 == 0) bytes.resize(random() % bytes.size());
+    Put(kTrainImages, bytes);
+    const absl::StatusOr<IdxSets> sets = LoadIdx(folder_.path());
+    if (!sets.ok()) continue;
+    std::vector<float> pixels(sets->train->shape().elements());
+    int32_t label;
+    for (size_t i = 0; i < sets->train->size(); ++i) sets->train->Read(i, pixels, &label);
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,72 @@
+// A network on a small problem that can be learnt: each class lights up its own pixels.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "common/philox.h"
+#include "engine/network.h"
+#include "proto/initialize.h"
+
+namespace psgd::testing {
+
+struct Problem {
+  InputShape shape = {1, 16, 16, 4};
+  int batch = 12;
+  std::vector<float> images = {};
+  std::vector<int32_t> labels = {};
+};
+
+inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch = 12) {
+  Problem problem = {.shape = shape, .batch = batch};
+  RandomStream random(MakeKey(5, RandomPurpose::kSynthetic), 1);
+  const int pixels = shape.channels * shape.height * shape.width;
+  for (int n = 0; n < batch; ++n) {
+    problem.labels.push_back(n % shape.classes);
+    for (int i = 0; i < pixels; ++i) {
+      problem.images.push_back(random.NextUnit() + (i % shape.classes == problem.labels.back()));
+    }
+  }
+  return problem;
+}
+
+inline ModelConfig ZooModel(const std::string& name, float dropout = 0) {
+  ModelConfig config;
+  config.set_zoo(name);
+  config.set_dropout(dropout);
+  return config;
+}
+
+inline std::unique_ptr<Network> MakeNetwork(const ModelConfig& model, const Problem& problem,
+                                            const NetworkOptions& options) {
+  auto network = Network::Create(model, problem.shape, problem.batch, options);
+  EXPECT_TRUE(network.ok()) << network.status();
+  if (!network.ok()) return nullptr;
+  for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+    FillInitial((*network)->spec().parameters(i), 1, i, 0, (*network)->parameter(i));
+  }
+  (*network)->InvalidateParameters();
+  return *std::move(network);
+}
+
+// One step of plain gradient descent; statistics get their delta. Returns the mean loss.
+inline double Descend(Network* network, const Problem& problem, uint64_t step,
+                      float learning_rate) {
+  const auto result = network->TrainStep(problem.images, problem.labels, step, nullptr);
+  EXPECT_TRUE(result.ok()) << result.status();
+  for (int i = 0; i < network->spec().parameters_size(); ++i) {
+    const bool statistic = network->spec().parameters(i).role() == ParameterSpec::STATISTIC;
+    const std::span<float> parameter = network->parameter(i);
+    const std::span<const float> gradient = network->gradient(i);
+    for (size_t k = 0; k < parameter.size(); ++k) {
+      parameter[k] += statistic ? gradient[k] : -learning_rate * gradient[k];
+    }
+  }
+  network->InvalidateParameters();
+  return result->loss_sum / static_cast<double>(result->counted);
+}
+
+}  // namespace psgd::testing

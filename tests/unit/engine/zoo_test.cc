@@ -1,0 +1,117 @@
+#include "engine/zoo/zoo.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/model_spec.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr InputShape kFashion = {1, 28, 28, 10};
+
+ModelConfig Zoo(const std::string& name) {
+  ModelConfig config;
+  config.set_zoo(name);
+  return config;
+}
+
+// Of trained parameters.
+int64_t Count(const ModelSpec& spec) {
+  int64_t count = 0;
+  for (const ParameterSpec& parameter : spec.parameters()) {
+    if (parameter.role() != ParameterSpec::TRAINED) continue;
+    int64_t elements = 1;
+    for (int64_t size : parameter.shape()) elements *= size;
+    count += elements;
+  }
+  return count;
+}
+
+std::vector<std::string> Names(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const ParameterSpec& parameter : spec.parameters()) names.push_back(parameter.name());
+  return names;
+}
+
+ModelSpec Spec(const ModelConfig& config, const InputShape& shape = kFashion) {
+  const auto model = BuildModel(config, shape, 2, Mode::kTrain);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? MakeModelSpec(config.zoo(), model->graph) : ModelSpec();
+}
+
+std::string ErrorOf(const ModelConfig& config, const InputShape& shape) {
+  const absl::Status status = BuildModel(config, shape, 2, Mode::kTrain).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(ZooTest, Lenet5HasTheWeightsOfCaffes) {
+  const ModelSpec spec = Spec(Zoo("lenet5"));
+  EXPECT_EQ(Count(spec), 431080);
+  EXPECT_THAT(Names(spec), ElementsAre("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                       "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"));
+  EXPECT_THAT(spec.parameters(2).shape(), ElementsAre(50, 20, 5, 5));
+  EXPECT_THAT(spec.parameters(4).shape(), ElementsAre(500, 800));
+  EXPECT_TRUE(spec.parameters(4).decay());
+  EXPECT_FALSE(spec.parameters(5).decay());
+}
+
+TEST(ZooTest, CnnStaysBelow120000Weights) {
+  const ModelSpec spec = Spec(Zoo("cnn"));
+  EXPECT_EQ(Count(spec), 98666);
+  EXPECT_EQ(Names(spec)[1], "bn1.weight");
+  EXPECT_EQ(Names(spec)[3], "bn1.running_mean");
+  EXPECT_EQ(spec.parameters(3).role(), ParameterSpec::STATISTIC);
+  EXPECT_EQ(spec.parameters(4).initializer().constant().value(), 1);
+  EXPECT_FALSE(spec.parameters(1).decay());
+}
+
+TEST(ZooTest, MlpTakesItsWidthsFromTheConfig) {
+  ModelConfig config = Zoo("mlp");
+  EXPECT_EQ(Count(Spec(config)), 784 * 128 + 128 + 128 * 10 + 10);
+  config.add_hidden(30);
+  config.add_hidden(20);
+  const ModelSpec spec = Spec(config, {3, 2, 2, 5});
+  EXPECT_EQ(Count(spec), 12 * 30 + 30 + 30 * 20 + 20 + 20 * 5 + 5);
+  EXPECT_EQ(Names(spec).back(), "fc3.bias");
+  EXPECT_FLOAT_EQ(spec.parameters(0).initializer().uniform().high(), 1 / std::sqrt(12.0f));
+}
+
+TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
+  for (const std::string& name : ZooNames()) {
+    ModelConfig config = Zoo(name);
+    config.set_dropout(0.5);
+    const auto train = BuildModel(config, kFashion, 2, Mode::kTrain);
+    const auto evaluate = BuildModel(config, kFashion, 2, Mode::kEvaluate);
+    EXPECT_EQ(MakeModelSpec(name, train->graph).SerializeAsString(),
+              MakeModelSpec(name, evaluate->graph).SerializeAsString());
+  }
+}
+
+TEST(ZooTest, AModelThatDoesNotFitNamesTheLayer) {
+  EXPECT_THAT(ErrorOf(Zoo("lenet5"), {1, 4, 4, 10}),
+              AllOf(HasSubstr("lenet5"), HasSubstr("1x4x4"), HasSubstr("conv1"),
+                    HasSubstr("a 5x5 kernel does not fit a 4x4 image")));
+  EXPECT_THAT(ErrorOf(Zoo("lenet5"), {1, 10, 10, 10}), HasSubstr("conv2"));
+  EXPECT_THAT(ErrorOf(Zoo("cnn"), {1, 3, 3, 10}), HasSubstr("pool2"));
+  EXPECT_THAT(ErrorOf(Zoo("mlp"), {0, 28, 28, 10}), HasSubstr("empty"));
+  ModelConfig huge = Zoo("mlp");
+  huge.add_hidden(int64_t{1} << 62);
+  EXPECT_THAT(ErrorOf(huge, kFashion), AllOf(HasSubstr("fc1"), HasSubstr("too large")));
+}
+
+TEST(ZooTest, AnUnknownNameGetsASuggestion) {
+  EXPECT_THAT(ErrorOf(Zoo("lenet"), kFashion), HasSubstr("did you mean \"lenet5\"?"));
+  EXPECT_THAT(ErrorOf(Zoo("bert"), kFashion), HasSubstr("mlp, lenet5, cnn"));
+  EXPECT_THAT(ErrorOf(ModelConfig(), kFashion), HasSubstr("model.zoo"));
+}
+
+}  // namespace
+}  // namespace psgd

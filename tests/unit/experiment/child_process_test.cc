@@ -1,0 +1,82 @@
+#include "experiment/child_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace psgd {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<ChildProcess> Shell(const std::string& script) {
+  auto child = ChildProcess::Start({"child", {"/bin/sh", "-c", script}, ""});
+  EXPECT_TRUE(child.ok()) << child.status();
+  return *std::move(child);
+}
+
+TEST(ChildProcess, SaysHowItEnded) {
+  auto done = Shell("exit 3");
+  ASSERT_TRUE(done->WaitEnded(10s));
+  EXPECT_EQ(done->exit_code(), 3);
+  EXPECT_EQ(done->HowItEnded(), "exited with code 3");
+
+  auto killed = Shell("sleep 60");
+  EXPECT_TRUE(killed->Running());
+  EXPECT_FALSE(killed->WaitEnded(30ms));
+  killed->Kill();
+  EXPECT_FALSE(killed->Running());
+  EXPECT_EQ(killed->exit_code(), -1);
+  EXPECT_EQ(killed->HowItEnded(), "was killed by signal 9 (Killed)");
+}
+
+TEST(ChildProcess, ReadsLinesAsTheyCome) {
+  auto child = Shell("echo one; echo two; printf rest; sleep 60");
+  EXPECT_EQ(child->ReadLine(10s), "one");
+  EXPECT_EQ(child->ReadLine(10s), "two");
+  EXPECT_EQ(child->ReadLine(30ms), std::nullopt) << "a line without its end";
+}
+
+TEST(ChildProcess, KeepsTheLastWords) {
+  auto child = Shell("for i in $(seq 100); do echo line $i; done >&2");
+  ASSERT_TRUE(child->WaitEnded(10s));
+  const std::string tail = child->StderrTail();
+  EXPECT_EQ(tail.rfind("line 91\n", 0), 0u) << tail;
+  EXPECT_EQ(tail.substr(tail.size() - 8), "line 100");
+}
+
+TEST(ChildProcess, AProgramThatIsNotThereIsAnError) {
+  const auto child = ChildProcess::Start({"child", {"/no/such/program"}, ""});
+  ASSERT_FALSE(child.ok());
+  EXPECT_NE(child.status().message().find("/no/such/program"), std::string::npos);
+}
+
+TEST(ChildProcess, IsKilledWithItsObject) {
+  pid_t pid = 0;
+  {
+    auto child = Shell("sleep 60");
+    pid = child->pid();
+    EXPECT_EQ(kill(pid, 0), 0);
+  }
+  EXPECT_NE(kill(pid, 0), 0);
+}
+
+TEST(ChildProcess, TerminalSignalsDoNotReachIt) {
+  auto child = Shell("sleep 60");
+  EXPECT_NE(getpgid(child->pid()), getpgid(0));
+}
+
+TEST(TailOfFile, OfWhatThereIs) {
+  EXPECT_EQ(TailOfFile("/no/such/file", 3), "");
+  const std::string path = testing::TempDir() + "tail";
+  std::ofstream(path) << "a\nb\nc\n";
+  EXPECT_EQ(TailOfFile(path, 2), "b\nc");
+  EXPECT_EQ(TailOfFile(path, 9), "a\nb\nc");
+  std::ofstream(path) << std::string(100000, 'x');
+  EXPECT_FALSE(TailOfFile(path, 2).empty());
+}
+
+}  // namespace
+}  // namespace psgd

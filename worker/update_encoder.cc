@@ -1,0 +1,108 @@
+#include "worker/update_encoder.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "compression/policy.h"
+
+namespace psgd {
+
+absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Config& config,
+                                                                     const ModelSpec& model,
+                                                                     const Placement& placement,
+                                                                     uint32_t worker) {
+  std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
+  encoder->slices_.resize(model.parameters_size());
+  std::vector<const Codec*> by_parameter;
+  int64_t most = 0;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(ChooseCodec(config.compression(), parameter)));
+    by_parameter.push_back(codec.get());
+    encoder->codecs_.push_back(std::move(codec));
+    encoder->decays_.push_back(parameter.decay());
+  }
+  for (int id = 0; id < placement.slices_size(); ++id) {
+    const SliceSpec& spec = placement.slices(id);
+    const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
+    SliceShape shape;
+    shape.elements = spec.count();
+    shape.offset = spec.offset();
+    shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
+    shape.tensor_columns = 1;
+    for (int d = 1; d < parameter.shape_size(); ++d) shape.tensor_columns *= parameter.shape(d);
+    Slice slice;
+    slice.spec = spec;
+    slice.id = id;
+    slice.codec = by_parameter[spec.parameter()];
+    ErrorFeedbackOptions feedback;
+    feedback.accumulate = config.compression().error_feedback();
+    slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
+    slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
+                        (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
+    if (spec.count() > most) {
+      most = spec.count();
+      encoder->main_codec_ = std::string(slice.codec->name());
+    }
+    encoder->slices_[spec.parameter()].push_back(std::move(slice));
+  }
+  return encoder;
+}
+
+void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
+                           std::span<const float> weights, double weight_decay, uint64_t step,
+                           std::vector<EncodedSlice>* out) {
+  if (weight_decay != 0 && decays_[parameter]) {
+    decayed_.resize(gradient.size());
+    const auto decay = static_cast<float>(weight_decay);
+    for (size_t i = 0; i < gradient.size(); ++i) decayed_[i] = gradient[i] + decay * weights[i];
+    gradient = decayed_;
+  }
+  for (Slice& slice : slices_[parameter]) {
+    std::vector<std::byte> payload;
+    payload.reserve(slice.codec->MaxPayload(slice.spec.count()));
+    slice.encoder->Encode(gradient.subspan(slice.spec.offset(), slice.spec.count()), slice.key,
+                          step, &payload);
+    out->push_back({slice.id, slice.codec->id(), Bytes::Adopt(std::move(payload))});
+  }
+}
+
+std::vector<std::pair<uint32_t, Bytes>> UpdateEncoder::CopyResiduals() const {
+  std::vector<std::pair<uint32_t, Bytes>> residuals;
+  for (const auto& slices : slices_) {
+    for (const Slice& slice : slices) {
+      const auto residual = slice.encoder->residual();
+      if (!residual.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(residual)));
+    }
+  }
+  return residuals;
+}
+
+absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& residuals) {
+  for (auto& slices : slices_) {
+    for (Slice& slice : slices) {
+      auto saved = residuals.find(slice.id);
+      const size_t elements = slice.encoder->residual().size();
+      if (saved == residuals.end() || elements == 0) continue;
+      if (saved->second.size() != elements * sizeof(float)) {
+        return absl::DataLossError(absl::StrCat("the saved residual of slice ", slice.id, " has ",
+                                                saved->second.size(), " bytes, not ",
+                                                elements * sizeof(float)));
+      }
+      std::vector<float> values(elements);
+      std::memcpy(values.data(), saved->second.data(), saved->second.size());
+      slice.encoder->SetResidual(values);
+    }
+  }
+  return absl::OkStatus();
+}
+
+double UpdateEncoder::ResidualNorm() const {
+  double sum = 0;
+  for (const auto& slices : slices_) {
+    for (const Slice& slice : slices) sum += slice.encoder->SquaredNorm();
+  }
+  return std::sqrt(sum);
+}
+
+}  // namespace psgd
