@@ -1,10 +1,10 @@
 // ps-server: holds the weights of one run.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "experiment/config_yaml.h"
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (arguments.config.empty() && arguments.resume.empty()) {
     return Fail("ps-server", absl::InvalidArgumentError(
                                  "no run given; say --config FILE, or --resume RUN_DIR"));

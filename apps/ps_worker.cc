@@ -1,11 +1,11 @@
 // ps-worker: computes gradients for a run.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "common/units.h"
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", arguments.quiet, "Do not log to the terminal");
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (!arguments.cpu && arguments.gpu.empty()) {
     return Fail("ps-worker", absl::InvalidArgumentError(
                                  "say what to train on: --cpu, or --gpu 0 (or 0-7)"));

@@ -80,8 +80,8 @@ class Case {
       SliceSpec spec;
       spec.set_offset(uint64_t{options.slice} * static_cast<uint64_t>(s));
       spec.set_count(options.slice);
-      PSGD_ASSIGN_OR_RETURN(
-          SliceState slice, updater_.Make(static_cast<uint32_t>(s), spec, model, 1, nullptr));
+      PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                            updater_.Make(static_cast<uint32_t>(s), spec, model, 1, nullptr));
       slices_.push_back(std::move(slice));
     }
     return absl::OkStatus();
@@ -112,7 +112,8 @@ class Case {
     SliceState& slice = slices_[0];
     const std::vector<float> before(slice.weights.read().begin(), slice.weights.read().end());
     std::vector<float> gradient(before.size());
-    PSGD_ASSIGN_OR_RETURN(const auto reader, payloads_.codec->Open(payloads_.bytes[0], slice.shape));
+    PSGD_ASSIGN_OR_RETURN(const auto reader,
+                          payloads_.codec->Open(payloads_.bytes[0], slice.shape));
     reader->AddBlock(1.0f, gradient);
     for (int pass = 0; pass < kCheckedPasses; ++pass) {
       double open_seconds, apply_seconds;
@@ -217,7 +218,8 @@ absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& opt
   std::vector<BenchRow> rows;
   for (const NamedOptimizer& optimizer : all) {
     const auto& wanted = options.optimizers;
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), optimizer.name) == wanted.end()) {
+    if (!wanted.empty() &&
+        std::find(wanted.begin(), wanted.end(), optimizer.name) == wanted.end()) {
       continue;
     }
     for (const Payloads* payloads : {&dense, &sparse}) {

@@ -1,4 +1,5 @@
-// How fast a shard turns payloads into weights, on one core, against the stream triad of the same run.
+// How fast a shard turns payloads into weights, on one core, against the stream triad of the same
+// run.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace psgd {
 
 struct ApplyBenchOptions {
-  uint32_t slice = 1u << 20;            // elements; the whole must be far larger than the caches
+  uint32_t slice = 1u << 20;  // elements; the whole must be far larger than the caches
   int slices = 32;
   int repeats = 7;                      // passes over all slices; the best counts
   double density = 0.01;                // of topk
@@ -19,11 +20,11 @@ struct ApplyBenchOptions {
 };
 
 // Rows named OPTIMIZER/CODEC for each optimizer and none and topk, timing the shard's own update
-// (SliceUpdater::Apply) after a few passes were checked against a scalar update in double. gbps counts
-// memory traffic, as triad does: payload read, weights and optimizer state read and written; where a
-// sparse payload is applied in O(entries), that of the entries alone. extra: "parameter_gbps" (fp32
-// weights updated a second), "median_gbps", and "open_gbps" (payload checked before it is applied,
-// in fp32 gradient a second). An unknown optimizer name is an error.
+// (SliceUpdater::Apply) after a few passes were checked against a scalar update in double. gbps
+// counts memory traffic, as triad does: payload read, weights and optimizer state read and written;
+// where a sparse payload is applied in O(entries), that of the entries alone. extra:
+// "parameter_gbps" (fp32 weights updated a second), "median_gbps", and "open_gbps" (payload checked
+// before it is applied, in fp32 gradient a second). An unknown optimizer name is an error.
 absl::StatusOr<std::vector<BenchRow>> RunApplyBench(const ApplyBenchOptions& options);
 
 }  // namespace psgd

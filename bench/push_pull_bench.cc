@@ -18,8 +18,8 @@
 namespace psgd {
 namespace {
 
-constexpr int kPatience = 120'000;  // ms; a side that says nothing for so long is lost
-constexpr int kWarmUp = 20;         // messages: buffers are faulted in, windows opened
+constexpr int kPatience = 30'000;  // ms; a side that says nothing for so long is lost
+constexpr int kWarmUp = 20;        // messages: buffers are faulted in, windows opened
 
 // What the connecting side found; sent through a pipe.
 struct Result {
@@ -86,8 +86,8 @@ void MustSend(Endpoint& endpoint, PeerId to, const Message& message) {
   while (absl::IsResourceExhausted(endpoint.Send(to, message))) ::sched_yield();
 }
 
-// The shard's part: a push is acknowledged, a pull answered, anything else echoed; a message without a
-// body ends it.
+// The shard's part: a push is acknowledged, a pull answered, anything else echoed; a message
+// without a body ends it.
 int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
   auto transport = MakeTransport(bench.transport, OptionsFor(bench));
   if (!transport.ok()) return 1;
@@ -108,10 +108,17 @@ int Serve(const TransportBenchOptions& bench, Pipe& address_pipe) {
     auto received = (*endpoint)->Receive(Milliseconds(kPatience));
     if (!received) return 1;
     switch (received->message.header.body_case()) {
-      case DataHeader::kPush: MustSend(**endpoint, received->from, ack); break;
-      case DataHeader::kPull: MustSend(**endpoint, received->from, reply); break;
-      case DataHeader::kPullReply: MustSend(**endpoint, received->from, received->message); break;
-      default: return 0;
+      case DataHeader::kPush:
+        MustSend(**endpoint, received->from, ack);
+        break;
+      case DataHeader::kPull:
+        MustSend(**endpoint, received->from, reply);
+        break;
+      case DataHeader::kPullReply:
+        MustSend(**endpoint, received->from, received->message);
+        break;
+      default:
+        return 0;
     }
   }
 }
@@ -147,8 +154,8 @@ int Work(const TransportBenchOptions& bench, Pipe& address_pipe, Pipe& result_pi
   auto echoed = peer.Receive(Milliseconds(kPatience));
   MustSend(peer, 0, pull);
   auto pulled = peer.Receive(Milliseconds(kPatience));
-  result.verified = echoed && SamePayload(echoed->message, push) && pulled &&
-                    SamePayload(pulled->message, push);
+  result.verified =
+      echoed && SamePayload(echoed->message, push) && pulled && SamePayload(pulled->message, push);
   if (result.verified) {
     const auto timed = [&](const Message& message, double* seconds) {
       if (!Exchange(peer, message, kWarmUp, bench.window)) return false;
@@ -198,8 +205,8 @@ absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOpti
   std::vector<BenchRow> rows;
   const std::string transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport));
-  for (const auto& [name, seconds] : {std::pair{"push", result.push_seconds},
-                                      std::pair{"pull", result.pull_seconds}}) {
+  for (const auto& [name, seconds] :
+       {std::pair{"push", result.push_seconds}, std::pair{"pull", result.pull_seconds}}) {
     BenchRow row;
     row.bench = "transport";
     row.name = absl::StrCat(transport, "/", name);

@@ -17,10 +17,10 @@ struct TransportBenchOptions {
   bool one_core = true;             // pin each side to a core of its own, IO threads included
 };
 
-// Rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small requests, payloads
-// back), against memcpy by one core in the same run. extra: "message_bytes", "messages_per_second".
-// Nothing is timed unless payloads were first echoed unchanged.
-// Forks both sides: call it from a process that has no threads.
+// Rows named TRANSPORT/push (payloads one way, acknowledged) and TRANSPORT/pull (small requests,
+// payloads back), against memcpy by one core in the same run. extra: "message_bytes",
+// "messages_per_second". Nothing is timed unless payloads were first echoed unchanged. Forks both
+// sides: call it from a process that has no threads.
 absl::StatusOr<std::vector<BenchRow>> RunTransportBench(const TransportBenchOptions& options);
 
 }  // namespace psgd

@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Bad(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\" is not an address: ", why, "; write tcp://HOST:PORT or ipc:///PATH"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not an address: ", why,
+                                                 "; write tcp://HOST:PORT or ipc:///PATH"));
 }
 
 }  // namespace
@@ -66,14 +66,15 @@ absl::Status ListenError(const Address& address, int error) {
   const std::string what = absl::StrCat("cannot listen at ", address.ToString(), ": ");
   switch (error) {
     case EADDRINUSE:
-      return absl::AlreadyExistsError(
-          absl::StrCat(what, "another process uses it; stop that one or choose another ",
-                       address.scheme == Address::Scheme::kTcp ? "port (0: any free one)" : "path"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          what, "another process uses it; stop that one or choose another ",
+          address.scheme == Address::Scheme::kTcp ? "port (0: any free one)" : "path"));
     case EADDRNOTAVAIL:
     case ENODEV:
       return absl::InvalidArgumentError(
-          absl::StrCat(what, "the host is not an address of this machine; use 127.0.0.1, 0.0.0.0 "
-                             "or an address that `ip address` shows"));
+          absl::StrCat(what,
+                       "the host is not an address of this machine; use 127.0.0.1, 0.0.0.0 "
+                       "or an address that `ip address` shows"));
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(

@@ -32,11 +32,11 @@ struct Received {
 
 struct EndpointStats {
   uint64_t messages_sent = 0;
-  uint64_t bytes_sent = 0;      // on the wire, framing of ours included
+  uint64_t bytes_sent = 0;  // on the wire, framing of ours included
   uint64_t messages_received = 0;
   uint64_t bytes_received = 0;
-  uint64_t malformed = 0;       // refused by the wire format before they became messages
-  std::string last_malformed;   // why, for people
+  uint64_t malformed = 0;      // refused by the wire format before they became messages
+  std::string last_malformed;  // why, for people
 };
 
 // Owned by one thread, except Wake.
@@ -44,11 +44,14 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
-  // Queues the message; never blocks. RESOURCE_EXHAUSTED when the peer's queue is full (send later);
-  // UNAVAILABLE when the peer is gone; INVALID_ARGUMENT when the message is larger than allowed.
+  // Queues the message; never blocks. RESOURCE_EXHAUSTED when the peer's queue is full (send
+  // later); UNAVAILABLE when the peer is gone (a connecting endpoint does not say so: it queues
+  // until the peer is there again); INVALID_ARGUMENT when the message is larger than allowed.
+  // Payloads are shared until they have left: their owners' counts drop on another thread.
   virtual absl::Status Send(PeerId to, const Message& message) = 0;
 
-  // The next message; nothing after `timeout`, after Wake, or after malformed input (counted).
+  // The next message; nothing after `timeout`, after Wake, or after malformed input (counted). Its
+  // payloads are aligned to 8 bytes and may outlive the endpoint. Also repairs broken connections.
   virtual std::optional<Received> Receive(Duration timeout) = 0;
 
   // Makes a Receive that waits, or else the next one, return. Thread-safe.
@@ -61,9 +64,9 @@ class Endpoint {
 };
 
 struct TransportOptions {
-  size_t max_message_bytes = 64u << 20;   // larger ones are refused unread
-  size_t queue_bytes = 256u << 20;        // received and not yet taken
-  int send_queue_messages = 1024;         // a peer
+  size_t max_message_bytes = 64u << 20;  // larger ones are refused unread
+  size_t queue_bytes = 256u << 20;       // received and not yet taken
+  int send_queue_messages = 1024;        // a peer
   // How long the destructor of an endpoint waits for what was sent to leave.
   Duration linger = Milliseconds(1000);
   Log log = NullLog();

@@ -32,9 +32,9 @@ T Load(const std::byte* prelude, size_t at) {
 
 // What the encoder needs to know before it writes a byte.
 struct Layout {
-  size_t fields = 0;        // bytes of the header without payload_sizes
-  size_t sizes = 0;         // bytes of the packed values of payload_sizes
-  size_t header = 0;        // both, with the tag and length of payload_sizes
+  size_t fields = 0;  // bytes of the header without payload_sizes
+  size_t sizes = 0;   // bytes of the packed values of payload_sizes
+  size_t header = 0;  // both, with the tag and length of payload_sizes
   size_t body = 0;
   size_t total() const { return kPreludeBytes + header + body; }
 };
@@ -63,8 +63,8 @@ absl::StatusOr<Layout> LayOut(const DataHeader& header, const std::vector<Bytes>
                      layout.sizes;
   }
   if (layout.header > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a header of ", layout.header,
-                                                   " bytes; the format allows ", kMaxHeaderBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a header of ", layout.header, " bytes; the format allows ", kMaxHeaderBytes));
   }
   if (layout.total() > max_message_bytes) {
     return absl::InvalidArgumentError(
@@ -154,9 +154,9 @@ absl::StatusOr<Prelude> ReadPrelude(const Bytes& first, size_t total) {
         "wrong magic: not a psgd message; does something else connect to this port?");
   }
   if (const auto version = Load<uint16_t>(at, kVersionAt); version != kProtocolVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the peer speaks protocol version ", version, ", this side version ",
-                     kProtocolVersion, ": run the same release on both"));
+    return absl::InvalidArgumentError(absl::StrCat("the peer speaks protocol version ", version,
+                                                   ", this side version ", kProtocolVersion,
+                                                   ": run the same release on both"));
   }
   if (Load<uint16_t>(at, kReservedAt) != 0 || Load<uint32_t>(at, kReserved2At) != 0) {
     return absl::InvalidArgumentError("reserved bytes of the prelude are not zero");
@@ -190,8 +190,8 @@ absl::Status ParseHeader(ByteSpan bytes, DataHeader* header) {
 
 absl::Status CheckSizes(const DataHeader& header, uint64_t body_bytes) {
   if (header.payload_sizes_size() > static_cast<int>(kMaxPayloads)) {
-    return absl::InvalidArgumentError(absl::StrCat(header.payload_sizes_size(),
-                                                   " payloads; the format allows ", kMaxPayloads));
+    return absl::InvalidArgumentError(
+        absl::StrCat(header.payload_sizes_size(), " payloads; the format allows ", kMaxPayloads));
   }
   uint64_t sum = 0;
   for (const uint32_t size : header.payload_sizes()) sum += size;
@@ -221,8 +221,8 @@ absl::Status SlicePayloads(std::span<const Bytes> frames, size_t offset, Message
       offset = 0;
     }
     if (frames[frame].size() - offset < size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "payload ", message->payloads.size(), " crosses the boundary of frame ", frame));
+      return absl::InvalidArgumentError(absl::StrCat("payload ", message->payloads.size(),
+                                                     " crosses the boundary of frame ", frame));
     }
     message->payloads.push_back(Aligned(frames[frame].Sub(offset, size)));
     offset += size;
@@ -234,9 +234,8 @@ absl::Status SlicePayloads(std::span<const Bytes> frames, size_t offset, Message
 
 absl::StatusOr<size_t> EncodedSize(const Message& message, size_t max_message_bytes) {
   DataHeader copy;
-  PSGD_ASSIGN_OR_RETURN(
-      const Layout layout,
-      LayOut(WithoutSizes(message.header, &copy), message.payloads, max_message_bytes));
+  PSGD_ASSIGN_OR_RETURN(const Layout layout, LayOut(WithoutSizes(message.header, &copy),
+                                                    message.payloads, max_message_bytes));
   return layout.total();
 }
 
@@ -264,9 +263,8 @@ absl::StatusOr<Message> DecodeMessage(std::span<const Bytes> frames, size_t max_
   size_t total = 0;
   for (const Bytes& frame : frames) total += frame.size();
   if (total > max_message_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", total,
-                                                   " bytes; this endpoint allows ",
-                                                   max_message_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message of ", total, " bytes; this endpoint allows ", max_message_bytes));
   }
   PSGD_ASSIGN_OR_RETURN(const Prelude prelude, ReadPrelude(frames[0], total));
   if (MessageChecksum(frames) != prelude.checksum) {

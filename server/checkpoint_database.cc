@@ -43,7 +43,8 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder)
     return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
   }
   if (status.IsCorruption()) return absl::DataLossError(text);
-  return absl::UnavailableError(absl::StrCat(text, "; check the disk and the folder's permissions"));
+  return absl::UnavailableError(
+      absl::StrCat(text, "; check the disk and the folder's permissions"));
 }
 
 ByteSpan SpanOf(const std::string& text) {
@@ -73,7 +74,8 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
     }
   }
   for (const auto& [worker, mark] : snapshot.workers) {
-    pairs[EncodeKey({ValueKind::kWorker, worker})] = Bytes::CopyOf(SpanOf(mark.SerializeAsString()));
+    pairs[EncodeKey({ValueKind::kWorker, worker})] =
+        Bytes::CopyOf(SpanOf(mark.SerializeAsString()));
   }
   return pairs;
 }
@@ -107,7 +109,8 @@ absl::StatusOr<std::unique_ptr<rocksdb::DB>> Own(const rocksdb::Status& status, 
   return std::unique_ptr<rocksdb::DB>(db);
 }
 
-// Puts one value where it belongs. Keys come in order, so that a slice's record precedes its arrays.
+// Puts one value where it belongs. Keys come in order, so that a slice's record precedes its
+// arrays.
 absl::Status Absorb(const ValueKey& key, absl::string_view contents,
                     std::map<uint32_t, SliceSnapshot>* slices, ShardSnapshot* snapshot) {
   const auto bytes = [&] {

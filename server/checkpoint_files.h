@@ -16,8 +16,8 @@ std::string CheckpointFolder(const std::string& root, uint64_t id);
 std::string ShardFolder(const std::string& root, uint64_t id, uint32_t shard);
 std::string ManifestPath(const std::string& root, uint64_t id);
 
-// Ids of the folders in `root` named PREFIX-<12 or more digits>, newest first; none when there is no
-// such root.
+// Ids of the folders in `root` named PREFIX-<12 or more digits>, newest first; none when there is
+// no such root.
 absl::StatusOr<std::vector<uint64_t>> FolderIds(const std::string& root, absl::string_view prefix);
 std::string NumberedFolder(const std::string& root, absl::string_view prefix, uint64_t id);
 
@@ -36,8 +36,8 @@ absl::StatusOr<std::vector<CheckpointFile>> SyncAndList(const std::string& folde
 absl::Status VerifyFiles(const std::string& folder,
                          const google::protobuf::RepeatedPtrField<CheckpointFile>& files);
 
-// The manifest file: "PSGDCKPT", format version (4 bytes), 0 (4), length (8), XXH3-64 of the message
-// (8), CheckpointManifest; numbers little-endian.
+// The manifest file: "PSGDCKPT", format version (4 bytes), 0 (4), length (8), XXH3-64 of the
+// message (8), CheckpointManifest; numbers little-endian.
 absl::Status WriteManifest(const std::string& path, const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path);
 

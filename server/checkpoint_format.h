@@ -1,5 +1,5 @@
-// How a shard's part of a checkpoint is laid out in its database. Stored: do not change; a new layout
-// takes a new kFormatVersion.
+// How a shard's part of a checkpoint is laid out in its database. Stored: do not change; a new
+// layout takes a new kCheckpointFormatVersion.
 //
 // key, 9 bytes:  kind (1 byte), first (4 bytes, big-endian), second (4 bytes, big-endian)
 //
@@ -10,8 +10,8 @@
 //   kResidual  worker     slice id   fp32
 //   kWorker    worker     0          WorkerMark
 //
-// value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8 bytes,
-// little-endian), contents
+// value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8
+// bytes, little-endian), contents
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ namespace psgd {
 
 inline constexpr uint32_t kCheckpointFormatVersion = 1;
 
-// Stored: do not change. kSlice is the smallest: who reads in order knows a slice before its arrays.
+// Stored: do not change. kSlice is the smallest: who reads in order knows a slice before its
+// arrays.
 enum class ValueKind : uint8_t {
   kSlice = 1,
   kWeights = 2,

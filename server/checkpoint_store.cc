@@ -44,9 +44,8 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
   for (const ShardReceipt& receipt : manifest.shards()) present.insert(receipt.shard());
   for (const SliceSpec& slice : manifest.placement().slices()) {
     if (!present.contains(slice.shard())) {
-      return absl::FailedPreconditionError(absl::StrCat("checkpoint ", manifest.id(),
-                                                        " lacks the part of shard ",
-                                                        slice.shard()));
+      return absl::FailedPreconditionError(
+          absl::StrCat("checkpoint ", manifest.id(), " lacks the part of shard ", slice.shard()));
     }
   }
   if (present.size() != static_cast<size_t>(manifest.shards_size())) {
@@ -137,9 +136,9 @@ absl::StatusOr<LoadedCheckpoint> CheckpointStore::LoadNewest() const {
     return absl::NotFoundError(absl::StrCat("no complete checkpoint in ", root_,
                                             "; check the path, or start the run anew"));
   }
-  return absl::DataLossError(absl::StrCat("every checkpoint in ", root_, " is damaged: ",
-                                          absl::StrJoin(notes, "; "),
-                                          "; restore the folder from a copy, or start the run anew"));
+  return absl::DataLossError(
+      absl::StrCat("every checkpoint in ", root_, " is damaged: ", absl::StrJoin(notes, "; "),
+                   "; restore the folder from a copy, or start the run anew"));
 }
 
 }  // namespace psgd

@@ -2,16 +2,18 @@
 //
 //   ROOT/checkpoint-000000000007/shard-0/   a RocksDB database of its own, written once
 //   ROOT/checkpoint-000000000007/manifest   written last: seals the checkpoint
-//   ROOT/discarded-000000000008/            unsealed or damaged, out of the way; goes with the next Prune
+//   ROOT/discarded-000000000008/            unsealed or damaged; goes with the next Prune
 //
-// Every checkpoint has databases of its own, rather than one growing database a shard, because then a
-// torn file spoils one checkpoint and not its predecessors, pruning is removing a folder, and a whole
-// checkpoint can be verified or copied by itself. A database is filled with one sorted table file
-// (no log, no memtable: a write is one pass over the data), synced, and never opened for writing again.
+// Every checkpoint has databases of its own, rather than one growing database a shard, because then
+// a torn file spoils one checkpoint and not its predecessors, pruning is removing a folder, and a
+// whole checkpoint can be verified or copied by itself. A database is filled with one sorted table
+// file (no log, no memtable: a write is one pass over the data), synced, and never opened for
+// writing again.
 //
-// Nothing is believed: the manifest carries its own checksum; it lists every file of every shard with
-// size and checksum, which are compared before RocksDB sees the files; every value carries a checksum
-// over its key and contents (checkpoint_format.h); and the whole must be complete and fit the model.
+// Nothing is believed: the manifest carries its own checksum; it lists every file of every shard
+// with size and checksum, which are compared before RocksDB sees the files; every value carries a
+// checksum over its key and contents (checkpoint_format.h); and the whole must be complete and fit
+// the model.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,8 @@ struct SliceSnapshot {
   SliceSpec spec;
   std::string parameter;  // name
   uint64_t version = 0;
-  uint64_t steps = 0;     // updates by the optimizer
-  Bytes weights;          // fp32
+  uint64_t steps = 0;                                 // updates by the optimizer
+  Bytes weights;                                      // fp32
   std::vector<std::pair<std::string, Bytes>> states;  // by name, each as long as the weights
 };
 
@@ -52,15 +54,16 @@ class CheckpointStore {
  public:
   explicit CheckpointStore(std::string root) : root_(std::move(root)) {}
 
-  // Makes room for checkpoint `id`. Whatever has this or a later id was not loaded by this run (it is
-  // unsealed or damaged) and is renamed to discarded-*.
+  // Makes room for checkpoint `id`. Whatever has this or a later id was not loaded by this run (it
+  // is unsealed or damaged) and is renamed to discarded-*.
   absl::Status Begin(uint64_t id) const;
   // Writes and syncs one shard's part.
   absl::StatusOr<ShardReceipt> WriteShard(uint64_t id, uint32_t shard,
                                           const ShardSnapshot& snapshot) const;
   // Makes the checkpoint count. REQUIRES: every shard of the placement has its receipt in it.
   absl::Status Seal(CheckpointManifest manifest) const;
-  // Keeps the newest `keep` sealed checkpoints (at least one), removes the others and discarded ones.
+  // Keeps the newest `keep` sealed checkpoints (at least one), removes the others and discarded
+  // ones.
   absl::Status Prune(int keep) const;
 
   // Manifests of sealed checkpoints, newest first; those that cannot be read are told in `notes`.

@@ -62,7 +62,7 @@ constexpr int kStalenessBins = static_cast<int>(CountHistogram::kLargest) + 1;
 
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     : options_(std::move(options)),
-      members_(Milliseconds(options_.config.cluster().lease())) {
+      members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation) {
   hyper_.set_version(1);
   hyper_.set_learning_rate(BaseLearningRate(options_.config.optimizer()));
   hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
@@ -70,6 +70,11 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     const CoordinatorSnapshot& resume = *options_.resume;
     next_checkpoint_ = resume.checkpoint + 1;
     last_checkpoint_ = resume.position;
+    // Changes made while the run went hold on, unless the config was changed since.
+    const bool same_optimizer = !options_.checkpoint ||
+                                options_.checkpoint->manifest().config().optimizer().SerializeAsString() ==
+                                    options_.config.optimizer().SerializeAsString();
+    if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     total_ = resume.total;
     evaluations_ = resume.evaluations;
   }
@@ -87,8 +92,7 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
   if (!started_) started_ = now;
   effects->commands.push_back(AdmitWorker{member.key});
   effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
-                                       ", ", member.device, ", incarnation ",
-                                       member.key.incarnation()));
+                                       ", ", member.device));
   JoinReply reply;
   *reply.mutable_key() = member.key;
   *reply.mutable_config() = options_.config;
@@ -184,9 +188,19 @@ absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effec
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
   const MemberState* member = members_.Find(worker);
   const WorkerKey key = member->key;
-  if (ledger_) ledger_->Return(worker, member->clock);
+  if (ledger_) {
+    for (const ReturnedBatch& batch : ledger_->Return(worker, member->clock)) {
+      // A checkpoint under way promises what is not done up to its boundary.
+      if (under_way_ && batch.segment <= under_way_after_ &&
+          batch.epoch == under_way_->position.epoch) {
+        under_way_->position.remaining.push_back(batch.batch);
+      }
+    }
+  }
   members_.Leave(worker, note);
-  if (evaluator_ && evaluator_->worker() == worker) evaluator_.reset();
+  for (PendingEvaluation& pending : pending_evaluations_) {
+    if (pending.evaluator && pending.evaluator->worker() == worker) pending.evaluator.reset();
+  }
   effects->commands.push_back(RemoveWorker{key});
   effects->news.push_back(absl::StrCat("worker ", worker, " (", member->name, ") is out: ", note));
   if (state_ == StatusReply::TRAINING && members_.Ready().empty() && !draining_) {

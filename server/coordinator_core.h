@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,7 @@ struct CoordinatorOptions {
   Config config;  // resolved
   std::optional<CoordinatorSnapshot> resume;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // with `resume`
+  uint32_t first_incarnation = 1;  // of workers
 };
 
 // What has to happen outside before the reply that caused it is sent.
@@ -123,9 +125,14 @@ class CoordinatorCore {
   std::optional<CoordinatorSnapshot> under_way_;
   uint64_t under_way_after_ = 0;  // the segment whose end is its boundary
 
-  // Evaluation: the last worker to finish an epoch evaluates it.
-  uint64_t evaluate_after_ = 0;   // segment whose end is to be evaluated; 0: none
-  std::optional<WorkerKey> evaluator_;
+  // Evaluations to be made, oldest first: the last worker to finish the segment makes each. With
+  // unbounded staleness a fast worker opens further epochs before a slow one has finished.
+  struct PendingEvaluation {
+    uint64_t after = 0;  // the segment whose end is to be evaluated
+    uint32_t epoch = 0;  // epochs finished there
+    std::optional<WorkerKey> evaluator;
+  };
+  std::deque<PendingEvaluation> pending_evaluations_;
 
   WorkerReport total_;
   CountHistogram staleness_;

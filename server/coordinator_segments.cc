@@ -76,8 +76,12 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const uint64_t ending = ledger_->latest();
   const bool over = draining_ || ledger_->Finished();
   if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
-    evaluate_after_ = ending;
-    evaluator_.reset();
+    const uint32_t epoch = ledger_->Find(ending)->epoch() + 1;
+    // Batches that came back make an epoch end again: its later end counts.
+    std::erase_if(pending_evaluations_, [&](const PendingEvaluation& pending) {
+      return pending.epoch == epoch && !pending.evaluator;
+    });
+    pending_evaluations_.push_back({ending, epoch, std::nullopt});
   }
   if (over) {
     all_dealt_ = true;
@@ -91,14 +95,15 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
 }
 
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
-  if (evaluate_after_ == 0) return;
-  if (!evaluator_ && member.finished_segment >= evaluate_after_ && AllFinished(evaluate_after_)) {
-    evaluator_ = member.key;
-  }
-  if (evaluator_ && evaluator_->worker() == member.key.worker()) {
-    const Segment* segment = ledger_->Find(evaluate_after_);
-    reply->set_evaluate(true);
-    reply->set_evaluate_epoch(segment == nullptr ? 0 : segment->epoch() + 1);
+  for (PendingEvaluation& pending : pending_evaluations_) {
+    // One that joined later may stand in: all who finished it may be gone.
+    const bool past = std::max(member.finished_segment, member.joined_after) >= pending.after;
+    if (!pending.evaluator && past && AllFinished(pending.after)) pending.evaluator = member.key;
+    if (pending.evaluator && pending.evaluator->worker() == member.key.worker()) {
+      reply->set_evaluate(true);
+      reply->set_evaluate_epoch(pending.epoch);
+      return;
+    }
   }
 }
 
@@ -172,7 +177,7 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
     reply.set_reason("waiting for the other workers to finish");
     return reply;
   }
-  if (evaluate_after_ != 0) {
+  if (!pending_evaluations_.empty()) {
     reply.set_reason("waiting for the last evaluation");
     return reply;
   }
@@ -193,11 +198,14 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
                                         Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
-  if (!evaluator_ || evaluator_->worker() != member->key.worker()) {
-    return absl::OkStatus();  // asked twice: the first answer stands
-  }
-  evaluator_.reset();
-  evaluate_after_ = 0;
+  const auto pending = std::find_if(
+      pending_evaluations_.begin(), pending_evaluations_.end(), [&](const PendingEvaluation& p) {
+        return p.epoch == request.result().epoch() && p.evaluator &&
+               p.evaluator->worker() == member->key.worker();
+      });
+  // Told twice: the first answer stands.
+  if (pending == pending_evaluations_.end()) return absl::OkStatus();
+  pending_evaluations_.erase(pending);
   evaluations_.push_back(request.result());
   effects->news.push_back(absl::StrCat("epoch ", request.result().epoch(), ": test accuracy ",
                                        request.result().accuracy(), ", loss ",

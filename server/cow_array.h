@@ -11,8 +11,8 @@
 
 namespace psgd {
 
-// Owned by one thread; only the Bytes that Share hands out may be used and dropped on any thread, even
-// after the array is gone.
+// Owned by one thread; only the Bytes that Share hands out may be used and dropped on any thread,
+// even after the array is gone.
 class CowArray {
  public:
   // An update under way. When nobody shares the array, in == out and the array changes as `out` is

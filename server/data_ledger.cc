@@ -56,7 +56,8 @@ std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
   return segment;
 }
 
-void DataLedger::Return(uint32_t worker, uint64_t clock) {
+std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
+  std::vector<ReturnedBatch> undone;
   for (auto& [id, dealt] : segments_) {
     const Segment& segment = dealt.segment;
     const auto& workers = segment.workers();
@@ -66,14 +67,17 @@ void DataLedger::Return(uint32_t worker, uint64_t clock) {
     for (uint64_t i = done; i < segment.clocks(); ++i) {
       const uint64_t index = i * workers.size() + rank;
       if (index >= static_cast<uint64_t>(segment.batches_size())) break;
+      const uint32_t batch = segment.batches(static_cast<int>(index));
+      undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
-        position_.remaining.push_back(segment.batches(static_cast<int>(index)));
+        position_.remaining.push_back(batch);
         ++repeated_;
       } else {
         ++lost_;  // the next epoch has begun with an order of its own
       }
     }
   }
+  return undone;
 }
 
 void DataLedger::Forget(uint64_t id) {

@@ -30,6 +30,13 @@ struct LedgerPosition {
   std::vector<uint32_t> remaining;  // batches of this epoch still to be dealt
 };
 
+// A batch that its worker did not do.
+struct ReturnedBatch {
+  uint64_t segment = 0;
+  uint32_t epoch = 0;
+  uint32_t batch = 0;
+};
+
 // Training done at that position, in epochs.
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch);
 
@@ -42,7 +49,7 @@ class DataLedger {
   // Deals the next segment to `workers` (not empty, ascending); nothing when training is over.
   std::optional<Segment> Deal(const std::vector<uint32_t>& workers);
   // Worker `worker` is gone after finishing `clock`; its undone batches are dealt again.
-  void Return(uint32_t worker, uint64_t clock);
+  std::vector<ReturnedBatch> Return(uint32_t worker, uint64_t clock);
 
   // Nobody is in segments up to `id` any more.
   void Forget(uint64_t id);

@@ -120,8 +120,8 @@ absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
       states[i].push_back(slice->states[i].second);
     }
     weights.push_back(slice->weights);
-    tensor.slices.push_back({slice->spec.offset(), slice->spec.count(), slice->version,
-                             slice->steps});
+    tensor.slices.push_back(
+        {slice->spec.offset(), slice->spec.count(), slice->version, slice->steps});
     tensor.elements += slice->spec.count();
   }
   if (tensor.elements != ElementsOf(parameter)) {
@@ -176,16 +176,16 @@ absl::StatusOr<SliceContents> LoadedCheckpoint::Extract(absl::string_view parame
                                                         uint64_t offset, uint64_t count) const {
   const auto found = tensors_.find(std::string(parameter));
   if (found == tensors_.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the checkpoint has no parameter ", std::string(parameter),
-                     "; was it taken with another model?"));
+    return absl::FailedPreconditionError(absl::StrCat("the checkpoint has no parameter ",
+                                                      std::string(parameter),
+                                                      "; was it taken with another model?"));
   }
   const Tensor& tensor = found->second;
   if (offset > tensor.elements || count > tensor.elements - offset) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the checkpoint's ", std::string(parameter), " has ", tensor.elements,
-        " elements where the model has at least ", offset + count,
-        "; was it taken with another model?"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint's ", std::string(parameter), " has ", tensor.elements,
+                     " elements where the model has at least ", offset + count,
+                     "; was it taken with another model?"));
   }
   const size_t begin = offset * sizeof(float), bytes = count * sizeof(float);
   SliceContents contents;

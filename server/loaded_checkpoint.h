@@ -23,7 +23,7 @@ struct SliceContents {
   uint64_t steps = 0;    // likewise
   Bytes weights;
   std::vector<std::pair<std::string, Bytes>> states;  // by name
-  std::map<uint32_t, Bytes> residuals;                // by worker; those that have none are left out
+  std::map<uint32_t, Bytes> residuals;  // by worker; those that have none are left out
 };
 
 // Immutable once loaded; thread-safe then.
@@ -63,14 +63,12 @@ class LoadedCheckpoint {
     Bytes weights;
     std::vector<std::pair<std::string, Bytes>> states;
     std::map<uint32_t, std::vector<Residual>> residuals;  // by worker
-    std::vector<Range> slices;  // by offset
+    std::vector<Range> slices;                            // by offset
   };
 
-  absl::Status AddTensor(const ParameterSpec& parameter,
-                         std::vector<const SliceSnapshot*> slices);
+  absl::Status AddTensor(const ParameterSpec& parameter, std::vector<const SliceSnapshot*> slices);
   absl::Status AddResidual(uint32_t worker, const SliceSnapshot& slice, const Bytes& values);
-  static Bytes CutResidual(const std::vector<Residual>& residuals, uint64_t offset,
-                           uint64_t count);
+  static Bytes CutResidual(const std::vector<Residual>& residuals, uint64_t offset, uint64_t count);
 
   CheckpointManifest manifest_;
   std::vector<std::string> notes_;

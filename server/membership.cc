@@ -1,5 +1,7 @@
 #include "server/membership.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
@@ -8,7 +10,7 @@ MemberState& Membership::Join(const std::string& name, const std::string& device
   uint32_t worker = 0;
   while (IsLive(worker)) ++worker;
   MemberState& member = members_[worker];
-  const uint32_t incarnation = member.key.incarnation() + 1;
+  const uint32_t incarnation = std::max(member.key.incarnation() + 1, first_incarnation_);
   member = MemberState{};
   member.key.set_worker(worker);
   member.key.set_incarnation(incarnation);

@@ -33,7 +33,8 @@ struct MemberState {
 // Not thread-safe.
 class Membership {
  public:
-  explicit Membership(Duration lease) : lease_(lease) {}
+  explicit Membership(Duration lease, uint32_t first_incarnation = 1)
+      : lease_(lease), first_incarnation_(first_incarnation) {}
 
   // Takes the lowest identity that no live worker holds.
   MemberState& Join(const std::string& name, const std::string& device, Time now);
@@ -54,6 +55,7 @@ class Membership {
 
  private:
   const Duration lease_;
+  const uint32_t first_incarnation_;
   std::map<uint32_t, MemberState> members_;
 };
 

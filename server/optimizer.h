@@ -8,9 +8,10 @@
 //             w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)
 //   adamw     w *= 1 - lr*decay; then as adam
 //
-// t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam) is added to the
-// gradient by the worker, so that codecs and residuals see it; only adamw's decoupled decay is here.
-// All loops round after every operation, the same on every CPU: the same inputs give the same bits.
+// t counts the updates of the slice from 1. Coupled weight decay (sgd, adagrad, adam) is added to
+// the gradient by the worker, so that codecs and residuals see it; only adamw's decoupled decay is
+// here. All loops round after every operation, the same on every CPU: the same inputs give the same
+// bits.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
 #include "server/parameter_server.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
@@ -29,6 +30,8 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         CoordinatorOptions core;
         core.config = options_.config;
         core.checkpoint = options_.resume;
+        // Above those of an earlier server of this run, whose workers may still be about.
+        core.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
         if (options_.resume) {
           const CheckpointManifest& manifest = options_.resume->manifest();
           CoordinatorSnapshot& snapshot = core.resume.emplace();
@@ -156,7 +159,17 @@ absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& r
     endpoints.push_back(std::move(address));
   }
   auto reply = core_.Register(request, endpoints, SteadyNow(), &effects);
-  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  const absl::Status installed = Apply(std::move(effects));
+  if (!installed.ok()) {
+    // Shards without a model cannot train anybody.
+    Effects end;
+    DrainRequest failed;
+    failed.set_reason(std::string(installed.message()));
+    failed.set_failed(true);
+    core_.Drain(failed, &end);
+    PSGD_RETURN_IF_ERROR(Apply(std::move(end)));
+    return installed;
+  }
   return reply;
 }
 
@@ -320,6 +333,7 @@ void ParameterServer::WriteLoop() {
 
 absl::Status ParameterServer::WriteCut(CutToWrite cut) {
   const uint64_t id = cut.cut.checkpoint;
+  if (id < written_->checkpoint) return absl::OkStatus();  // of one that was given up
   if (written_->checkpoint != id) {
     *written_ = WrittenShards();
     written_->checkpoint = id;

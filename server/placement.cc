@@ -54,11 +54,10 @@ absl::Status ValidateShape(const std::string& where, const ParameterSpec& parame
 }
 
 absl::Status ValidateInitializer(const std::string& where, const Initializer& initializer) {
-  const bool finite = std::isfinite(initializer.constant().value()) &&
-                      std::isfinite(initializer.uniform().low()) &&
-                      std::isfinite(initializer.uniform().high()) &&
-                      std::isfinite(initializer.normal().mean()) &&
-                      std::isfinite(initializer.normal().stddev());
+  const bool finite =
+      std::isfinite(initializer.constant().value()) && std::isfinite(initializer.uniform().low()) &&
+      std::isfinite(initializer.uniform().high()) && std::isfinite(initializer.normal().mean()) &&
+      std::isfinite(initializer.normal().stddev());
   if (!finite) return Wrong(where, "starts from values that are not finite");
   if (initializer.uniform().low() > initializer.uniform().high()) {
     return Wrong(where, "starts from a uniform distribution whose low end is above its high end");
@@ -107,9 +106,8 @@ uint64_t ElementsOf(const ParameterSpec& parameter) {
 absl::Status ValidateModel(const ModelSpec& model) {
   if (model.parameters_size() == 0) return Wrong("the model", "has no parameters");
   if (model.parameters_size() > kMaxParameters) {
-    return Wrong("the model", absl::StrCat("has ", model.parameters_size(),
-                                           " parameters; at most ", kMaxParameters,
-                                           " are allowed"));
+    return Wrong("the model", absl::StrCat("has ", model.parameters_size(), " parameters; at most ",
+                                           kMaxParameters, " are allowed"));
   }
   std::set<absl::string_view> names;
   uint64_t total = 0;

@@ -14,16 +14,18 @@ inline constexpr uint32_t kMaxSliceElements = 1u << 20;
 uint64_t ElementsOf(const ParameterSpec& parameter);
 
 // A ModelSpec comes from outside: checks that its names are distinct and printable, its shapes
-// positive and free of overflow, its initial values finite, and the whole within bounds that a server
-// can hold. An error names the parameter.
+// positive and free of overflow, its initial values finite, and the whole within bounds that a
+// server can hold. An error names the parameter.
 absl::Status ValidateModel(const ModelSpec& model);
 
 // Slices in the order of the model, so that ids ascend from the front of the network to its end. A
 // slice never spans two parameters; a parameter is cut into slices as equal as can be.
-// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses one small enough to spread the model evenly: total / (4 *
-// shards), but 16 Ki to 1 Mi elements. The largest slices are dealt first, each to the shard with the
-// fewest bytes, which keeps shards within one slice of each other. With fewer slices than shards some
-// shards have none. Endpoints are left to the caller.
+// `slice_bytes` is an upper bound (unless it would make more than some 262,000 slices); 0 chooses
+// one small enough to spread the model evenly: total / (4 * shards), but 16 Ki to 1 Mi elements.
+// The largest slices are dealt first, each to the shard with the fewest bytes, which keeps shards
+// within one slice of each other. With fewer slices than shards some shards have none. Endpoints
+// are left to the caller.
+//
 // REQUIRES: ValidateModel(model).ok(), shards >= 1, slice_bytes >= 0.
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes);
 

@@ -23,9 +23,9 @@ struct ScheduleTime {
 //   multistep  factor ^ (how many of `at` have passed)
 //   cosine     floor + (1 - floor) * (1 + cos(pi * t)) / 2
 //   linear     1 + (floor - 1) * t
-// where t runs from 0 at the end of the warm-up to 1 at the end of the run. step and multistep count
-// from the start of the run. A length in epochs that is no whole number of steps ends with the step
-// that crosses it.
+// where t runs from 0 at the end of the warm-up to 1 at the end of the run. step and multistep
+// count from the start of the run. A length in epochs that is no whole number of steps ends with
+// the step that crosses it.
 double ScheduleFactor(const ScheduleConfig& schedule, const ScheduleTime& time);
 
 }  // namespace psgd

@@ -50,10 +50,7 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out) {
         } else if constexpr (std::is_same_v<C, BeginSegment>) {
           Begin(c);
         } else if constexpr (std::is_same_v<C, TakeCheckpoint>) {
-          cut_.emplace();
-          cut_->id = c.id;
-          cut_->clock = c.clock;
-          for (const WorkerKey& key : c.savers) cut_->saved[key.worker()] = false;
+          StartCut(c);
         } else {
           hyper_ = c.hyper;
         }
@@ -65,18 +62,23 @@ absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out) {
 }
 
 absl::Status ShardCore::Install(const InstallModel& command) {
-  hyper_ = command.hyper;
-  local_.assign(command.placement->slices_size(), -1);
-  updater_ = std::make_unique<SliceUpdater>(options_.config);
+  // All or nothing: after a failure the shard still has no model.
+  auto updater = std::make_unique<SliceUpdater>(options_.config);
+  std::vector<SliceState> slices;
+  std::vector<int64_t> local(command.placement->slices_size(), -1);
   for (int id = 0; id < command.placement->slices_size(); ++id) {
     const SliceSpec& spec = command.placement->slices(id);
     if (spec.shard() != options_.shard) continue;
     PSGD_ASSIGN_OR_RETURN(
         SliceState slice,
-        updater_->Make(id, spec, *command.model, options_.config.seed(), command.checkpoint.get()));
-    local_[id] = static_cast<int64_t>(slices_.size());
-    slices_.push_back(std::move(slice));
+        updater->Make(id, spec, *command.model, options_.config.seed(), command.checkpoint.get()));
+    local[id] = static_cast<int64_t>(slices.size());
+    slices.push_back(std::move(slice));
   }
+  hyper_ = command.hyper;
+  slices_ = std::move(slices);
+  local_ = std::move(local);
+  updater_ = std::move(updater);
   for (auto& [worker, member] : members_) {
     member.slice_clock.assign(slices_.size(), 0);
     member.pulled.assign(slices_.size(), {});

@@ -83,6 +83,10 @@ class ShardCore {
   uint64_t FastestClock() const;
 
  private:
+  struct PulledWeights {
+    uint64_t version = 0;
+    Bytes weights;
+  };
   struct Member {
     uint32_t incarnation = 0;
     bool live = false;          // admitted and not removed
@@ -92,7 +96,8 @@ class ShardCore {
     uint64_t arrived_clock = 0; // steps whose pushes have come in whole
     uint64_t first_clock = 0;   // it takes part in later clocks
     std::vector<uint64_t> slice_clock;      // by local slice: the last clock that pushed it
-    std::vector<Bytes> pulled;              // by local slice, for delay compensation
+    bool pushed = false;        // this incarnation has pushed
+    std::vector<PulledWeights> pulled;      // by local slice, for delay compensation
     std::map<uint32_t, Bytes> saved_state;  // residuals for the checkpoint under way
   };
   struct HeldPush {
@@ -120,6 +125,7 @@ class ShardCore {
   void Admit(const AdmitWorker& command);
   void Remove(const RemoveWorker& command, Outbox* out);
   void Begin(const BeginSegment& command);
+  void StartCut(const TakeCheckpoint& command);
 
   // Pushes (shard_core_push.cc).
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
@@ -129,6 +135,8 @@ class ShardCore {
                 const std::vector<std::unique_ptr<PayloadReader>>& readers);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
+  // Applies the held pushes that no cut holds back any more.
+  void ReleaseHeld();
   // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
   double LearningRate(uint64_t clock) const;

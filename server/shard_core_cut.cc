@@ -1,8 +1,20 @@
 // The part of ShardCore that takes consistent cuts, and keeps the workers' own state in them.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/shard_core.h"
 
 namespace psgd {
+
+void ShardCore::StartCut(const TakeCheckpoint& command) {
+  // A cut that is still open here failed on another shard and is given up: what it held back and the
+  // new one does not must go on, or the new one would wait for it for ever.
+  cut_.emplace();
+  cut_->id = command.id;
+  cut_->clock = command.clock;
+  for (const WorkerKey& key : command.savers) cut_->saved[key.worker()] = false;
+  ReleaseHeld();
+}
 
 void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out) {
   const DataHeader& header = message.header;
@@ -61,7 +73,12 @@ bool ShardCore::ProgressCut() {
 void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
   const DataHeader& header = message.header;
   Message reply{ReplyHeader(header), {}};
-  reply.header.mutable_state_reply()->set_request(header.load_state().request());
+  StateReply* body = reply.header.mutable_state_reply();
+  body->set_request(header.load_state().request());
+  body->set_total(static_cast<uint32_t>(
+      std::count_if(slices_.begin(), slices_.end(), [&](const SliceState& slice) {
+        return slice.resumed_residuals.count(header.worker()) > 0;
+      })));
   size_t bytes = 0;
   for (const SliceState& slice : slices_) {
     auto found = slice.resumed_residuals.find(header.worker());
@@ -69,15 +86,15 @@ void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
     const Bytes& residual = found->second;
     if (bytes > 0 && bytes + residual.size() > options_.reply_bytes) {
       out->push_back({from, reply});
-      reply.header.mutable_state_reply()->clear_slices();
+      body->clear_slices();
       reply.payloads.clear();
       bytes = 0;
     }
     bytes += residual.size();
-    reply.header.mutable_state_reply()->add_slices(slice.id);
+    body->add_slices(slice.id);
     reply.payloads.push_back(residual);
   }
-  reply.header.mutable_state_reply()->set_last(true);
+  body->set_last(true);
   out->push_back({from, std::move(reply)});
 }
 

@@ -38,6 +38,10 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
   }
   // Front layers first: slice ids ascend from the front of the network.
   std::sort(pull.slices.begin(), pull.slices.end());
+  for (const WaitingPull& other : waiting_) {
+    // Overtaken on its way by a newer one: nobody waits for it any more.
+    if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
+  }
   if (Allowed(pull.clock)) {
     Reply(pull, out);
     return;
@@ -94,7 +98,7 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
       part->set_slice(slice.id);
       part->set_codec(codec);
       part->set_version(slice.version);
-      if (keep) member.pulled[pull.slices[next]] = slice.weights.Share();
+      if (keep) member.pulled[pull.slices[next]] = {slice.version, slice.weights.Share()};
       message.payloads.push_back(std::move(payload));
       ++next;
     }

@@ -75,15 +75,24 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
            out);
     return;
   }
-  const size_t bytes = message.PayloadBytes();
-  if (held_bytes_ + gathered_bytes_ + bytes > options_.held_bytes) {
+  // Only what would have to wait can be sent away: refusing what the clock or the cut that all wait
+  // for still needs would make everybody wait for ever.
+  const size_t waiting = held_bytes_ + gathered_bytes_;
+  const bool waits =
+      HoldsBack(push.clock()) || (synchronous_ && push.clock() > completed_ + 1);
+  if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
     Refuse(from, header, Refusal::OVERLOADED,
-           absl::StrCat("the shard holds ", held_bytes_ + gathered_bytes_,
+           absl::StrCat("the shard holds ", waiting,
                         " bytes of pushes that wait for slower workers"),
            member.next_seq, out);
     return;
   }
   ++member.next_seq;
+  if (!member.pushed) {
+    // Its first push carries what it loaded of them; another incarnation must not send it again.
+    member.pushed = true;
+    for (SliceState& slice : slices_) slice.resumed_residuals.erase(header.worker());
+  }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
   std::vector<std::unique_ptr<PayloadReader>> readers;
   if (bad.ok()) {
@@ -160,7 +169,11 @@ void ShardCore::ApplyNow(Member& member, const Push& push,
     contribution.reader = readers[i].get();
     contribution.scale = ContributionScale(running);
     contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
-    if (local < member.pulled.size()) contribution.pulled = member.pulled[local];
+    // A pull that was answered twice leaves the later weights here; they are not what it used.
+    if (local < member.pulled.size() &&
+        member.pulled[local].version == push.parts(static_cast<int>(i)).base_version()) {
+      contribution.pulled = member.pulled[local].weights;
+    }
     updater_->Apply(slice, {&contribution, 1}, rate);
   }
   if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
@@ -183,7 +196,8 @@ void ShardCore::ApplyClocks() {
     if (gathered == gathered_.end()) {
       // Nobody will fill this clock: go on where the workers that are here began.
       if (!expected && next_start != UINT64_MAX && next_start > completed_) {
-        completed_ = next_start;
+        const auto later = gathered_.upper_bound(clock);
+        completed_ = later == gathered_.end() ? next_start : std::min(next_start, later->first - 1);
         continue;
       }
       if (!expected) return;
@@ -225,29 +239,34 @@ void ShardCore::ApplyGathered(uint64_t clock,
   }
 }
 
+void ShardCore::ReleaseHeld() {
+  std::deque<HeldPush> held;
+  held.swap(held_);
+  for (HeldPush& entry : held) {
+    if (HoldsBack(entry.clock)) {
+      held_.push_back(std::move(entry));
+      continue;
+    }
+    held_bytes_ -= entry.message.PayloadBytes();
+    auto opened =
+        OpenParts(codecs_, entry.message.header.push(), entry.message.payloads, slices_, local_);
+    auto member = members_.find(entry.worker);
+    if (!opened.ok() || member == members_.end()) continue;
+    if (member->second.incarnation == entry.incarnation) {
+      ApplyNow(member->second, entry.message.header.push(), *opened);
+    } else {
+      // Acknowledged before its worker was replaced: it counts, but moves nobody's clock.
+      Member gone;
+      ApplyNow(gone, entry.message.header.push(), *opened);
+    }
+  }
+}
+
 void ShardCore::Settle(Outbox* out) {
   if (synchronous_) ApplyClocks();
   while (ProgressCut()) {
-    if (synchronous_) {
-      ApplyClocks();
-      continue;
-    }
-    std::deque<HeldPush> held;
-    held.swap(held_);
-    held_bytes_ = 0;
-    for (HeldPush& entry : held) {
-      auto opened = OpenParts(codecs_, entry.message.header.push(), entry.message.payloads, slices_,
-                              local_);
-      auto member = members_.find(entry.worker);
-      if (!opened.ok() || member == members_.end()) continue;
-      if (member->second.incarnation == entry.incarnation) {
-        ApplyNow(member->second, entry.message.header.push(), *opened);
-      } else {
-        // Acknowledged before its worker was replaced: it counts, but moves nobody's clock.
-        Member gone;
-        ApplyNow(gone, entry.message.header.push(), *opened);
-      }
-    }
+    ReleaseHeld();
+    if (synchronous_) ApplyClocks();
   }
   for (size_t i = 0; i < waiting_.size();) {
     if (!Allowed(waiting_[i].clock)) {

@@ -31,6 +31,8 @@ class Session {
   void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals);
   absl::StatusOr<std::map<uint32_t, Bytes>> LoadState();
 
+  uint64_t AcknowledgedClock() const { return core_.AcknowledgedClock(); }
+
   const SessionStats& stats() const { return core_.stats(); }
   EndpointStats traffic() const { return endpoint_->stats(); }
 

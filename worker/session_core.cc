@@ -135,6 +135,7 @@ void SessionCore::LoadState(Time now) {
     Message message = MakeMessage(s);
     message.header.mutable_load_state()->set_request(request);
     shards_[s].load = message;
+    shards_[s].loaded = 0;
     shards_[s].requests.push_back(std::move(message));
     shards_[s].owed_since = now;
   }
@@ -143,6 +144,12 @@ void SessionCore::LoadState(Time now) {
 bool SessionCore::AllAcknowledged() const {
   return std::all_of(shards_.begin(), shards_.end(),
                      [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
+}
+
+uint64_t SessionCore::AcknowledgedClock() const {
+  uint64_t clock = UINT64_MAX;
+  for (const Shard& shard : shards_) clock = std::min(clock, shard.acknowledged_clock);
+  return clock;
 }
 
 bool SessionCore::Owes(const Shard& shard) const {
@@ -168,13 +175,19 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
       const StateReply& reply = message.header.state_reply();
       if (!shard.load || reply.request() != shard.load->header.load_state().request()) break;
       const int count = std::min<int>(reply.slices_size(), message.payloads.size());
-      for (int i = 0; i < count; ++i) loaded_[reply.slices(i)] = message.payloads[i];
-      if (reply.last()) {
+      for (int i = 0; i < count; ++i) {
+        if (loaded_.try_emplace(reply.slices(i), message.payloads[i]).second) ++shard.loaded;
+      }
+      // Counted, because an earlier one of several replies may have been lost.
+      if (shard.loaded >= reply.total()) {
         shard.load.reset();
         --loads_left_;
       }
       break;
     }
+    case DataHeader::kWelcome:
+      OnAck(shard, message.header.welcome().next_seq());
+      break;
     case DataHeader::kRefusal:
       OnRefusal(from, shard, message.header.refusal(), now);
       break;
@@ -185,7 +198,11 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
 
 void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
   while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
-    if (shard.pushes.front().sent) shard.flying_bytes -= shard.pushes.front().bytes;
+    const Unacknowledged& push = shard.pushes.front();
+    if (push.sent) shard.flying_bytes -= push.bytes;
+    if (push.message.header.push().end_of_clock()) {
+      shard.acknowledged_clock = push.message.header.push().clock();
+    }
     shard.pushes.pop_front();
   }
 }
@@ -219,8 +236,12 @@ void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, T
   switch (refusal.reason()) {
     case Refusal::OUT_OF_ORDER:
       OnAck(shard, refusal.next_seq());
+      if (shard.pushes.empty() || shard.pushes.front().seq != refusal.next_seq()) return;
       // Every push behind a lost one is refused too: one resend answers them all.
-      if (now - shard.last_sent > options_.resend / 8) ResendAll(shard);
+      if (shard.gap == refusal.next_seq() && now - shard.last_gap <= options_.resend / 8) return;
+      shard.gap = refusal.next_seq();
+      shard.last_gap = now;
+      ResendAll(shard);
       return;
     case Refusal::OVERLOADED:
     case Refusal::NOT_READY:
@@ -267,10 +288,14 @@ absl::Status SessionCore::Tick(Time now) {
     }
     if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
     ResendAll(shard);
-    if (shard.pull && shard.requests.empty()) shard.requests.push_back(*shard.pull);
-    if (shard.load && shard.requests.empty()) {
-      // Replies of the first asking may have been lost in part: start over.
-      shard.requests.push_back(*shard.load);
+    if (shard.requests.empty() && (shard.pull || shard.load)) {
+      // A pull may rightly wait at the shard, without a word, for as long as another worker takes:
+      // the answer to the greeting tells that from a dead shard.
+      Message hello = MakeMessage(s);
+      hello.header.mutable_hello();
+      shard.requests.push_back(std::move(hello));
+      if (shard.pull) shard.requests.push_back(*shard.pull);
+      if (shard.load) shard.requests.push_back(*shard.load);
     }
     ++stats_.resent;
     shard.last_sent = now;

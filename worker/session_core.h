@@ -80,6 +80,8 @@ class SessionCore {
 
   // Every push and saved state is acknowledged.
   bool AllAcknowledged() const;
+  // Steps whose every push is acknowledged; 0 before the first.
+  uint64_t AcknowledgedClock() const;
 
   void OnMessage(PeerId from, const Message& message, Time now);
   // Resends what is overdue. DEADLINE_EXCEEDED when a shard that owes something has been silent for
@@ -110,6 +112,7 @@ class SessionCore {
   };
   struct Shard {
     uint64_t next_seq = 1;               // of the next message made
+    uint64_t acknowledged_clock = 0;
     std::deque<Unacknowledged> pushes;   // oldest first
     size_t flying_bytes = 0;             // sent and not acknowledged
     std::map<uint32_t, Part> parts;      // of this step, by slice: front layers first
@@ -117,6 +120,9 @@ class SessionCore {
     std::deque<Message> requests;        // pulls and loads to send
     std::optional<Message> pull;         // the one under way, for repeating
     std::optional<Message> load;
+    size_t loaded = 0;                   // slices of the load under way that have come
+    uint64_t gap = 0;                    // the lost push that the last resend was for
+    Time last_gap{};                     // and when that was
     Time last_sent{};
     Time last_heard{};
     Time owed_since{};                   // since when the shard owes an answer

@@ -1,5 +1,6 @@
 #include "worker/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -238,9 +239,13 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
   const EndpointStats traffic = session_->traffic();
   const SessionStats& stats = session_->stats();
   heartbeat_->Record([&](WorkerReport* report) {
-    report->set_clock(clock);
-    report->set_epoch(segment.epoch_at_start() + static_cast<double>(clock - segment.first_clock()) *
-                                                     segment.epochs_per_clock());
+    // Not this step's: what is not acknowledged may have to be done again by another worker.
+    report->set_clock(session_->AcknowledgedClock());
+    // The last step of an epoch may find fewer batches than workers.
+    report->set_epoch(std::min(segment.epoch() + 1.0,
+                               segment.epoch_at_start() +
+                                   static_cast<double>(clock - segment.first_clock()) *
+                                       segment.epochs_per_clock()));
     report->set_steps(report->steps() + 1);
     report->set_samples(report->samples() + result.counted);
     report->set_loss_sum(report->loss_sum() + result.loss_sum);

@@ -92,9 +92,9 @@ class GrpcConnector : public GrpcEndpointBase {
     }
     for (const Address& address : parsed) {
       Link link;
-      link.channel = grpc::CreateCustomChannel(address.HostPort(),
-                                               grpc::InsecureChannelCredentials(),
-                                               GrpcChannelArguments(shared_->options));
+      link.channel =
+          grpc::CreateCustomChannel(address.HostPort(), grpc::InsecureChannelCredentials(),
+                                    GrpcChannelArguments(shared_->options));
       link.stub = std::make_unique<grpc::GenericStub>(link.channel);
       link.outbox = std::make_shared<GrpcOutbox>();
       links_.push_back(std::move(link));

@@ -51,8 +51,7 @@ GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
 
 std::optional<Message> GrpcEndpointBase::Decode(const grpc::ByteBuffer& buffer) {
   const Bytes whole = Contiguous(buffer, &pool_);
-  absl::StatusOr<Message> message =
-      DecodeMessage({&whole, 1}, shared_->options.max_message_bytes);
+  absl::StatusOr<Message> message = DecodeMessage({&whole, 1}, shared_->options.max_message_bytes);
   if (!message.ok()) {
     ++stats_.malformed;
     stats_.last_malformed = std::string(message.status().message());

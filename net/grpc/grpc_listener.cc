@@ -78,8 +78,8 @@ class GrpcListener : public GrpcEndpointBase {
   ~GrpcListener() override {
     if (server_ == nullptr) return;
     Close();
-    const auto linger = std::chrono::duration_cast<std::chrono::system_clock::duration>(
-        shared_->options.linger);
+    const auto linger =
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(shared_->options.linger);
     server_->Shutdown(std::chrono::system_clock::now() + linger);
     DestroyEnded();
   }
@@ -127,8 +127,8 @@ absl::StatusOr<std::unique_ptr<Endpoint>> ListenGrpc(const std::string& address,
                                                      const TransportOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   if (parsed.scheme != Address::Scheme::kTcp) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the gRPC transport listens at tcp://HOST:PORT, not at ", address));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the gRPC transport listens at tcp://HOST:PORT, not at ", address));
   }
   auto endpoint = std::make_unique<GrpcListener>(options);
   PSGD_RETURN_IF_ERROR(endpoint->Listen(parsed));

@@ -41,7 +41,7 @@ struct GrpcShared {
   // cannot destroy a channel, since that may wait for them.
   std::vector<std::shared_ptr<GrpcStream>> ended;
   bool woken = false;
-  bool closing = false;       // what comes in is discarded; what is queued is still sent
+  bool closing = false;  // what comes in is discarded; what is queued is still sent
 };
 
 // Messages for one peer; those of a connecting endpoint outlive a broken stream.

@@ -64,9 +64,8 @@ class ZmqListener : public ZmqEndpoint {
     zmq::message_t routing_id;
     if (zmq_msg_recv(routing_id.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return {};
     const bool body = routing_id.more();
-    const ReceiveResult result =
-        body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_)
-             : ReceiveResult::kRefused;
+    const ReceiveResult result = body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_)
+                                      : ReceiveResult::kRefused;
     if (result != ReceiveResult::kMessage) {
       CountMalformed("a message of too many bytes or frames");
       return {.refused = true, .received = {}};

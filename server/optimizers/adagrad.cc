@@ -2,6 +2,7 @@
 
 #include "server/optimizers/kernels.h"
 #include "server/optimizers/optimizers.h"
+#include "server/optimizers/prefetch.h"
 
 namespace psgd {
 namespace {
@@ -21,6 +22,7 @@ class Adagrad : public Optimizer {
   void ApplySparse(const OptimizerStep& step, const SparseUpdate& update) const override {
     const float rate = static_cast<float>(step.learning_rate);
     for (size_t i = 0; i < update.indices.size(); ++i) {
+      PrefetchEntry(update, i, 1);
       const uint32_t at = update.indices[i];
       const float gradient = update.scale * update.values[i];
       const float sum = update.states[0][at] + gradient * gradient;

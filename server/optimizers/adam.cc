@@ -26,8 +26,7 @@ class Adam : public Optimizer {
     c.one_minus_beta2 = static_cast<float>(1 - beta2_);
     c.epsilon = static_cast<float>(epsilon_);
     c.step_size = static_cast<float>(step.learning_rate / (1 - Power(beta1_, step.step)));
-    c.inverse_root_correction =
-        static_cast<float>(1 / std::sqrt(1 - Power(beta2_, step.step)));
+    c.inverse_root_correction = static_cast<float>(1 / std::sqrt(1 - Power(beta2_, step.step)));
     c.keep = decoupled_ ? static_cast<float>(1 - step.learning_rate * step.weight_decay) : 1.0f;
     AdamLoop(c, block);
   }

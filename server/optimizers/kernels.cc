@@ -81,8 +81,8 @@ void Adam(const AdamConstants& c, const OptimizerBlock& b) {
                            hn::Mul(hn::Set(d, c.one_minus_beta1), g));
     const auto v = hn::Add(hn::Mul(hn::Set(d, c.beta2), hn::LoadU(d, v_in + i)),
                            hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
-    const auto root = hn::Add(hn::Mul(hn::Sqrt(v), hn::Set(d, c.inverse_root_correction)),
-                              hn::Set(d, c.epsilon));
+    const auto root =
+        hn::Add(hn::Mul(hn::Sqrt(v), hn::Set(d, c.inverse_root_correction)), hn::Set(d, c.epsilon));
     hn::StoreU(m, d, m_out + i);
     hn::StoreU(v, d, v_out + i);
     hn::StoreU(hn::Sub(w, hn::Div(hn::Mul(hn::Set(d, c.step_size), m), root)), d,

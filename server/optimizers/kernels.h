@@ -1,5 +1,5 @@
-// The optimizers' inner loops, vectorised for the CPU they run on. optimizer.h has the formulas; the
-// instruction sets differ in width only, never in the order or the rounding of operations.
+// The optimizers' inner loops, vectorised for the CPU they run on. optimizer.h has the formulas;
+// the instruction sets differ in width only, never in the order or the rounding of operations.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ struct AdamConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float epsilon;
-  float step_size;               // lr / (1 - beta1^t)
-  float inverse_root_correction; // 1 / sqrt(1 - beta2^t)
-  float keep;                    // what decoupled decay leaves of a weight
+  float step_size;                // lr / (1 - beta1^t)
+  float inverse_root_correction;  // 1 / sqrt(1 - beta2^t)
+  float keep;                     // what decoupled decay leaves of a weight
 };
 
 void SgdLoop(float rate, const OptimizerBlock& block);

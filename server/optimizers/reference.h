@@ -29,8 +29,7 @@ inline void ReferenceUpdate(const OptimizerConfig& config, const OptimizerStep& 
   switch (config.kind_case()) {
     case OptimizerConfig::kAdagrad:
       e->state[0] += g * g;
-      e->weight -=
-          step.learning_rate * g / (std::sqrt(e->state[0]) + config.adagrad().epsilon());
+      e->weight -= step.learning_rate * g / (std::sqrt(e->state[0]) + config.adagrad().epsilon());
       return;
     case OptimizerConfig::kAdam:
       ReferenceAdam(config.adam(), step, g, e);
@@ -42,8 +41,8 @@ inline void ReferenceUpdate(const OptimizerConfig& config, const OptimizerStep& 
     default: {
       const double momentum = config.sgd().momentum();
       e->state[0] = momentum * e->state[0] + g;
-      e->weight -= step.learning_rate *
-                   (config.sgd().nesterov() ? g + momentum * e->state[0] : e->state[0]);
+      e->weight -=
+          step.learning_rate * (config.sgd().nesterov() ? g + momentum * e->state[0] : e->state[0]);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "server/optimizers/kernels.h"
 #include "server/optimizers/optimizers.h"
+#include "server/optimizers/prefetch.h"
 
 namespace psgd {
 namespace {
@@ -18,6 +19,7 @@ class Sgd : public Optimizer {
   void ApplySparse(const OptimizerStep& step, const SparseUpdate& update) const override {
     const float rate = static_cast<float>(step.learning_rate);
     for (size_t i = 0; i < update.indices.size(); ++i) {
+      PrefetchEntry(update, i, 0);
       const float gradient = update.scale * update.values[i];
       update.weights[update.indices[i]] -= rate * gradient;
     }

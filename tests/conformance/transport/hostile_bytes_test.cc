@@ -1,5 +1,5 @@
-// Bytes that are not of the transport's own protocol, on its port: a listener takes no harm and goes
-// on serving others.
+// Bytes that are not of the transport's own protocol, on its port: a listener takes no harm and
+// goes on serving others.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -55,8 +55,8 @@ std::string RandomBytes(size_t size, uint32_t seed) {
 }
 
 std::vector<std::string> Garbage() {
-  const std::string zmtp_greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-                                  30);
+  const std::string zmtp_greeting(
+      "\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 30);
   const std::string zmtp(zmtp_greeting + std::string(34, '\0'));
   std::vector<std::string> garbage = {
       "",
@@ -64,12 +64,13 @@ std::vector<std::string> Garbage() {
       "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
       "\xff",
       std::string("\xff\0\0\0\0\0\0\0\x01", 9),
-      zmtp,                                                     // a handshake that stops
-      zmtp + std::string("\x04\x05READY", 7),                   // a ready command without properties
+      zmtp,                                    // a handshake that stops
+      zmtp + std::string("\x04\x05READY", 7),  // a ready command without properties
       zmtp + std::string("\x06\xff\xff\xff\xff\xff\xff\xff\xff", 9),  // a command of 2^64 - 1 bytes
       zmtp + std::string("\x02\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // a frame of 2^63 - 1 bytes
-      std::string("\x01\x00", 2) + std::string("\xff\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // ZMTP 1
-      std::string("\x01\x00\x05\x00PSGD", 8),                  // ZMTP 1: a message that is none
+      std::string("\x01\x00", 2) +
+          std::string("\xff\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // ZMTP 1
+      std::string("\x01\x00\x05\x00PSGD", 8),                      // ZMTP 1: a message that is none
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\xff\xff\xff\x01\x04\0\0\0\x01", 9),
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + RandomBytes(1000, 1),

@@ -18,8 +18,8 @@ class HostileZmq : public testing::Test {
 
   void SendFrames(const std::vector<std::string>& frames) {
     for (size_t i = 0; i < frames.size(); ++i) {
-      dealer_.send(zmq::buffer(frames[i]), i + 1 < frames.size() ? zmq::send_flags::sndmore
-                                                                 : zmq::send_flags::none);
+      dealer_.send(zmq::buffer(frames[i]),
+                   i + 1 < frames.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
     }
   }
   static std::vector<std::string> Frames(const Message& message) {
@@ -45,8 +45,8 @@ class HostileZmq : public testing::Test {
     EXPECT_TRUE(IsPush(received->message, 9, {10, 30'000}));
   }
 
-  std::unique_ptr<Transport> transport_ = *MakeTransport(
-      ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20});
+  std::unique_ptr<Transport> transport_ =
+      *MakeTransport(ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20});
   std::unique_ptr<Endpoint> listener_;
   zmq::context_t context_;
   zmq::socket_t dealer_;

@@ -23,10 +23,16 @@ TEST_P(TransportTest, Echo) {
 TEST_P(TransportTest, PayloadBoundariesArePreserved) {
   auto transport = NewTransport();
   auto [listener, connector] = Connected(*transport, AnyAddress());
-  const std::vector<std::vector<size_t>> shapes = {
-      {},        {0},           {0, 0, 0},          {1},
-      {1, 2, 3}, {0, 5, 0, 70}, {16383, 16384, 16385}, {20000, 3, 0, 20000, 1, 1, 100000},
-      {3, 4, 0}, {33, 7, 8193, 9}};
+  const std::vector<std::vector<size_t>> shapes = {{},
+                                                   {0},
+                                                   {0, 0, 0},
+                                                   {1},
+                                                   {1, 2, 3},
+                                                   {0, 5, 0, 70},
+                                                   {16383, 16384, 16385},
+                                                   {20000, 3, 0, 20000, 1, 1, 100000},
+                                                   {3, 4, 0},
+                                                   {33, 7, 8193, 9}};
   for (size_t i = 0; i < shapes.size(); ++i) {
     SCOPED_TRACE(i);
     ASSERT_TRUE(connector->Send(0, MakePush(i, shapes[i])).ok());

@@ -153,8 +153,7 @@ TEST_P(TransportTest, BadAddressesAreExplained) {
             absl::StatusCode::kInvalidArgument);
   if (GetParam() != Kind::kZmqIpc) {
     const auto elsewhere = transport->Listen("tcp://203.0.113.7:0");
-    EXPECT_EQ(elsewhere.status().code(), absl::StatusCode::kInvalidArgument)
-        << elsewhere.status();
+    EXPECT_EQ(elsewhere.status().code(), absl::StatusCode::kInvalidArgument) << elsewhere.status();
   }
 }
 

@@ -12,20 +12,28 @@ namespace psgd {
 
 std::string KindName(const testing::TestParamInfo<Kind>& info) {
   switch (info.param) {
-    case Kind::kZmqTcp: return "ZmqTcp";
-    case Kind::kZmqIpc: return "ZmqIpc";
-    case Kind::kGrpc: return "Grpc";
-    case Kind::kInProcess: return "InProcess";
+    case Kind::kZmqTcp:
+      return "ZmqTcp";
+    case Kind::kZmqIpc:
+      return "ZmqIpc";
+    case Kind::kGrpc:
+      return "Grpc";
+    case Kind::kInProcess:
+      return "InProcess";
   }
   return "Unknown";
 }
 
 std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& options) const {
   switch (GetParam()) {
-    case Kind::kZmqTcp: return *MakeTransport(ClusterConfig::ZMQ, options);
-    case Kind::kZmqIpc: return *MakeTransport(ClusterConfig::IPC, options);
-    case Kind::kGrpc: return *MakeTransport(ClusterConfig::GRPC, options);
-    case Kind::kInProcess: return MakeInProcessTransport(options);
+    case Kind::kZmqTcp:
+      return *MakeTransport(ClusterConfig::ZMQ, options);
+    case Kind::kZmqIpc:
+      return *MakeTransport(ClusterConfig::IPC, options);
+    case Kind::kGrpc:
+      return *MakeTransport(ClusterConfig::GRPC, options);
+    case Kind::kInProcess:
+      return MakeInProcessTransport(options);
   }
   return nullptr;
 }
@@ -34,9 +42,12 @@ std::string TransportTest::AnyAddress() {
   const std::string name = absl::StrCat("psgd-", ::getpid(), "-", next_name_++);
   switch (GetParam()) {
     case Kind::kZmqTcp:
-    case Kind::kGrpc: return "tcp://127.0.0.1:0";
-    case Kind::kZmqIpc: return absl::StrCat("ipc://", testing::TempDir(), name);
-    case Kind::kInProcess: return name;
+    case Kind::kGrpc:
+      return "tcp://127.0.0.1:0";
+    case Kind::kZmqIpc:
+      return absl::StrCat("ipc://", testing::TempDir(), name);
+    case Kind::kInProcess:
+      return name;
   }
   return "";
 }

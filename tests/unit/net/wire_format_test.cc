@@ -44,9 +44,15 @@ void ExpectEqual(const Message& got, const Message& want) {
   }
 }
 
-const std::vector<std::vector<size_t>> kShapes = {
-    {}, {0}, {1}, {0, 0, 3, 0}, {5, 6, 7}, {kCoalesceBelow - 1, kCoalesceBelow}, {100'000},
-    {100'000, 1, 2, 100'001, 3, 0}, {1, 70'000, 1, 70'000, 1}};
+const std::vector<std::vector<size_t>> kShapes = {{},
+                                                  {0},
+                                                  {1},
+                                                  {0, 0, 3, 0},
+                                                  {5, 6, 7},
+                                                  {kCoalesceBelow - 1, kCoalesceBelow},
+                                                  {100'000},
+                                                  {100'000, 1, 2, 100'001, 3, 0},
+                                                  {1, 70'000, 1, 70'000, 1}};
 
 TEST(WireFormatTest, RoundTripInFrames) {
   for (const auto& shape : kShapes) {
@@ -100,8 +106,8 @@ TEST(WireFormatTest, TheBytesAreTheDocumentedOnes) {
   message.header.set_worker(3);
   message.payloads = {Filled(2, 0xaa)};
   const std::vector<std::byte> bytes = Joined(*EncodeMessage(message, kLimit));
-  const uint8_t expected[] = {'P', 'S', 'G', 'D', 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,
-                              2, 0, 0, 0, 0, 0, 0, 0};
+  const uint8_t expected[] = {'P', 'S', 'G', 'D', 1, 0, 0, 0, 5, 0, 0, 0,
+                              0,   0,   0,   0,   2, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(bytes.size(), kPreludeBytes + 5 + 2);
   EXPECT_EQ(std::memcmp(bytes.data(), expected, sizeof(expected)), 0);
   const uint8_t rest[] = {0x08, 3, 0x22, 1, 2, 0xaa, 0xaa};  // worker: 3, payload_sizes: [2]

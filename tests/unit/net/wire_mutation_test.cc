@@ -34,12 +34,24 @@ void Mutate(std::vector<std::byte>* bytes, std::mt19937* random) {
   for (size_t i = 0; i < changes && !bytes->empty(); ++i) {
     const size_t at = (*random)() % bytes->size();
     switch ((*random)() % 6) {
-      case 0: (*bytes)[at] ^= std::byte(1u << ((*random)() % 8)); break;
-      case 1: (*bytes)[at] = std::byte((*random)()); break;
-      case 2: bytes->resize(at); break;
-      case 3: bytes->insert(bytes->begin() + at, std::byte((*random)())); break;
-      case 4: bytes->erase(bytes->begin() + at); break;
-      case 5: (*bytes)[at] = std::byte{0xff}; break;
+      case 0:
+        (*bytes)[at] ^= std::byte(1u << ((*random)() % 8));
+        break;
+      case 1:
+        (*bytes)[at] = std::byte((*random)());
+        break;
+      case 2:
+        bytes->resize(at);
+        break;
+      case 3:
+        bytes->insert(bytes->begin() + at, std::byte((*random)()));
+        break;
+      case 4:
+        bytes->erase(bytes->begin() + at);
+        break;
+      case 5:
+        (*bytes)[at] = std::byte{0xff};
+        break;
     }
   }
 }

@@ -32,14 +32,12 @@ TEST(CheckpointAssembleTest, RefusesMissingDoubleAndForeignSlices) {
   EXPECT_THAT(MessageAfter([](auto*, auto* s) { (*s)[0].slices.pop_back(); }),
               HasSubstr("is missing"));
   EXPECT_THAT(MessageAfter([](auto*, auto* s) { s->pop_back(); }), HasSubstr("lacks a shard"));
-  EXPECT_THAT(
-      MessageAfter([](auto*, auto* s) { (*s)[0].slices.push_back((*s)[0].slices[0]); }),
-      HasSubstr("twice"));
+  EXPECT_THAT(MessageAfter([](auto*, auto* s) { (*s)[0].slices.push_back((*s)[0].slices[0]); }),
+              HasSubstr("twice"));
   EXPECT_THAT(MessageAfter([](auto*, auto* s) { (*s)[0].slices[0].id = 9999; }),
               HasSubstr("slice 9999 is not in the placement"));
-  EXPECT_THAT(
-      MessageAfter([](auto*, auto* s) { std::swap((*s)[0].slices[0], (*s)[1].slices[0]); }),
-      HasSubstr("not where the placement says"));
+  EXPECT_THAT(MessageAfter([](auto*, auto* s) { std::swap((*s)[0].slices[0], (*s)[1].slices[0]); }),
+              HasSubstr("not where the placement says"));
 }
 
 TEST(CheckpointAssembleTest, RefusesArraysOfTheWrongLength) {

@@ -1,5 +1,5 @@
-// Whatever happens to the files of the newest checkpoint, what is loaded is exactly that checkpoint or
-// exactly the one before it.
+// Whatever happens to the files of the newest checkpoint, what is loaded is exactly that checkpoint
+// or exactly the one before it.
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -30,7 +30,8 @@ TEST(CowArrayTest, StartsAsAlignedZeros) {
   CowArray array(&pool, 1000);
   EXPECT_EQ(array.size(), 1000u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(array.read().data()) % 64, 0u);
-  EXPECT_TRUE(std::all_of(array.read().begin(), array.read().end(), [](float v) { return v == 0; }));
+  EXPECT_TRUE(
+      std::all_of(array.read().begin(), array.read().end(), [](float v) { return v == 0; }));
   EXPECT_FALSE(array.shared());
 }
 
@@ -114,8 +115,8 @@ TEST(CowArrayTest, EmptyArraysShareNothing) {
   array.BeginUpdate().Commit();
 }
 
-// The shard updates while other threads read and drop references: every reference shows the values of
-// one version throughout. Run under TSan, this is what proves the ordering in shared().
+// The shard updates while other threads read and drop references: every reference shows the values
+// of one version throughout. Run under TSan, this is what proves the ordering in shared().
 TEST(CowArrayTest, ReadersOnOtherThreadsNeverSeeAWrite) {
   constexpr size_t kSize = 512;
   constexpr int kVersions = 4000;

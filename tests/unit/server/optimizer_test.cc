@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <hwy/highway.h>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -66,8 +66,8 @@ Arrays Train(const Optimizer& optimizer, size_t size, int steps, bool out_of_pla
       block.state_in[i] = arrays.states[i].data();
       block.state_out[i] = out.states[i].data();
     }
-    OptimizerStep step{.learning_rate = 0.05, .weight_decay = 0.1,
-                       .step = static_cast<uint64_t>(t)};
+    OptimizerStep step{
+        .learning_rate = 0.05, .weight_decay = 0.1, .step = static_cast<uint64_t>(t)};
     optimizer.ApplyBlock(step, block);
     if (apart) arrays = std::move(fresh);
   }
@@ -149,8 +149,8 @@ TEST(OptimizerTest, NamesItsStatesAsPersisted) {
     }
   }
   const std::vector<std::vector<std::string>> expected = {
-      {}, {"momentum_buffer"}, {"momentum_buffer"}, {"sum"}, {"exp_avg", "exp_avg_sq"},
-      {"exp_avg", "exp_avg_sq"}};
+      {},      {"momentum_buffer"},       {"momentum_buffer"},
+      {"sum"}, {"exp_avg", "exp_avg_sq"}, {"exp_avg", "exp_avg_sq"}};
   EXPECT_EQ(names, expected);
 }
 
@@ -158,10 +158,10 @@ TEST(OptimizerTest, NamesItsStatesAsPersisted) {
 // PyTorch's definitions.
 TEST(OptimizerTest, MatchesWorkedExamples) {
   const std::vector<double> expected = {
-      0.975,                                   // 1 - 0.05 + 0.025
-      0.93,                                    // v: 0.5, 0.2
-      0.912,                                   // 1 - 0.095 + 0.007
-      0.9 + 0.025 / std::sqrt(0.3125),         // sums: 0.25, 0.3125
+      0.975,                            // 1 - 0.05 + 0.025
+      0.93,                             // v: 0.5, 0.2
+      0.912,                            // 1 - 0.095 + 0.007
+      0.9 + 0.025 / std::sqrt(0.3125),  // sums: 0.25, 0.3125
       0.9 - 0.1 * (0.02 / 0.19) / std::sqrt(0.0031 / 0.0199),
       0.89 * 0.99 - 0.1 * (0.02 / 0.19) / std::sqrt(0.0031 / 0.0199),
   };

@@ -24,8 +24,7 @@ ModelSpec ModelOf(const std::vector<std::vector<int64_t>>& shapes) {
 }
 
 ModelSpec Lenet5() {
-  return ModelOf(
-      {{20, 1, 5, 5}, {20}, {50, 20, 5, 5}, {50}, {500, 800}, {500}, {10, 500}, {10}});
+  return ModelOf({{20, 1, 5, 5}, {20}, {50, 20, 5, 5}, {50}, {500, 800}, {500}, {10, 500}, {10}});
 }
 
 std::vector<uint64_t> Loads(const Placement& placement, int shards) {

@@ -62,8 +62,9 @@ TEST(ScheduleTest, StepBoundariesSurviveRounding) {
   double epoch = 0;
   for (uint64_t step = 0; step < 469 * 5; ++step) {
     const double expected = std::ldexp(1.0, -static_cast<int>(step / 469));
-    ASSERT_EQ(ScheduleFactor(config, {.epoch = epoch, .step = step, .epochs_per_step = 1 / 469.0,
-                                      .total_epochs = 5}),
+    ASSERT_EQ(ScheduleFactor(
+                  config,
+                  {.epoch = epoch, .step = step, .epochs_per_step = 1 / 469.0, .total_epochs = 5}),
               expected)
         << step;
     epoch += 1 / 469.0;

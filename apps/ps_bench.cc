@@ -1,0 +1,196 @@
+// ps-bench: measures each hot path against what the machine can do at best.
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "apps/command_line.h"
+#include "bench/apply_bench.h"
+#include "bench/codec_bench.h"
+#include "bench/push_pull_bench.h"
+#include "bench/shard_bench.h"
+#include "bench/step_bench.h"
+#include "common/units.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-bench push-pull --transport ipc --slice 4MiB
+  ps-bench push-pull --transport grpc --slice 64KiB --count 64 --workers 2 --codec onebit --json
+  ps-bench transport --transport zmq --size 1MiB
+  ps-bench apply --optimizer momentum --json
+  ps-bench codec --codec topk --elements 25000000
+  ps-bench step --model lenet5 --batch 64
+)";
+
+struct Arguments {
+  bool json = false;
+  std::string transport = "ipc";
+  std::string size = "4MiB";
+  int count = 8;
+  int workers = 1;
+  int rounds = 20;
+  std::string codec = "none";
+  std::vector<std::string> codecs;
+  std::vector<std::string> optimizers;
+  size_t elements = 25'000'000;
+  std::string model = "lenet5";
+  int batch = 64;
+  int threads = 1;
+  std::string engine = "onednn";
+};
+
+absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
+  ClusterConfig::Transport transport;
+  if (!ClusterConfig::Transport_Parse(absl::AsciiStrToUpper(name), &transport)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown transport \"", name, "\"; use zmq, ipc or grpc"));
+  }
+  return transport;
+}
+
+absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
+  CodecConfig config;
+  const auto* field = CodecConfig::descriptor()->FindFieldByName(name);
+  if (field == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown codec \"", name, "\"; use none, fp16, topk, onebit or ternary"));
+  }
+  config.GetReflection()->MutableMessage(&config, field);
+  return config;
+}
+
+absl::StatusOr<std::vector<BenchRow>> PushPull(const Arguments& arguments) {
+  ShardBenchOptions options;
+  PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
+  PSGD_ASSIGN_OR_RETURN(options.codec, CodecNamed(arguments.codec));
+  PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
+  if (bytes < 4 || bytes > (4 << 20)) {
+    return absl::InvalidArgumentError("--slice must be 4 to 4MiB: a slice has at most 1 Mi values");
+  }
+  options.slice_bytes = static_cast<uint32_t>(bytes / 4 * 4);
+  options.slices = arguments.count;
+  options.workers = arguments.workers;
+  options.rounds = arguments.rounds;
+  return RunShardBench(options);
+}
+
+absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
+  TransportBenchOptions options;
+  PSGD_ASSIGN_OR_RETURN(options.transport, TransportNamed(arguments.transport));
+  PSGD_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(arguments.size));
+  if (bytes < 1 || bytes > (64 << 20)) {
+    return absl::InvalidArgumentError("--size must be 1 to 64MiB");
+  }
+  options.message_bytes = static_cast<size_t>(bytes);
+  return RunTransportBench(options);
+}
+
+absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
+  StepBenchOptions options;
+  options.model.set_zoo(arguments.model);
+  if (arguments.model == "mlp") options.model.add_hidden(512);
+  options.batch = arguments.batch;
+  options.threads = arguments.threads;
+  options.backend = arguments.engine;
+  PSGD_ASSIGN_OR_RETURN(BenchRow row, RunStepBench(options));
+  return std::vector<BenchRow>{std::move(row)};
+}
+
+void Print(const std::vector<BenchRow>& rows, bool json) {
+  if (json) {
+    for (const BenchRow& row : rows) std::cout << ToJsonLine(row) << "\n";
+    return;
+  }
+  std::printf("%-32s %10s %10s %8s  %s\n", "case", "GB/s", "limit", "ratio", "verified");
+  for (const BenchRow& row : rows) {
+    std::printf("%-32s %10.2f %10.2f %8.2f  %s", row.name.c_str(), row.gbps, row.limit_gbps,
+                row.ratio, row.verified ? "yes" : "NO");
+    for (const auto& [name, value] : row.extra) std::printf("  %s=%.6g", name.c_str(), value);
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+}  // namespace psgd
+
+int main(int argc, char** argv) {
+  using namespace psgd;
+  Arguments arguments;
+  CLI::App app(std::string(kExamples) +
+                   "\nMeasures each hot path, checked first, against the machine's own limit in the same "
+                   "run (memcpy or stream triad of one core).",
+               "ps-bench");
+  app.require_subcommand(1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->add_flag("--json", arguments.json, "One JSON object a row");
+    return sub;
+  };
+  const auto add_transport = [&](CLI::App* sub) {
+    sub->add_option("--transport", arguments.transport, "zmq, ipc or grpc")->capture_default_str();
+  };
+
+  CLI::App* push_pull = add("push-pull", "Session, transport, shard and optimizer, two processes");
+  add_transport(push_pull);
+  push_pull->add_option("--slice", arguments.size, "Bytes of a slice's weights")
+      ->capture_default_str();
+  push_pull->add_option("--count", arguments.count, "Slices")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  push_pull->add_option("--workers", arguments.workers, "Sessions")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  push_pull->add_option("--rounds", arguments.rounds, "Rounds counted")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  push_pull->add_option("--codec", arguments.codec, "Of the pushes")->capture_default_str();
+
+  CLI::App* transport = add("transport", "Messages alone, two processes");
+  add_transport(transport);
+  transport->add_option("--size", arguments.size, "Bytes of a message")->capture_default_str();
+
+  CLI::App* apply = add("apply", "Payload to weights on a shard, one core");
+  apply->add_option("--optimizer", arguments.optimizers, "sgd, momentum, ... (repeatable; all)");
+
+  CLI::App* codec = add("codec", "Encode and decode, every implementation, one core");
+  codec->add_option("--codec", arguments.codecs, "none, fp16, topk, ... (repeatable; all)");
+  codec->add_option("--elements", arguments.elements, "Values of the gradient")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 30));
+
+  CLI::App* step = add("step", "Forward and backward of a network");
+  step->add_option("--model", arguments.model, "mlp, lenet5 or cnn")->capture_default_str();
+  step->add_option("--batch", arguments.batch, "Samples")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  step->add_option("--threads", arguments.threads, "Processor threads")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  step->add_option("--engine", arguments.engine, "onednn or reference")->capture_default_str();
+
+  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  absl::StatusOr<std::vector<BenchRow>> rows;
+  if (push_pull->parsed()) {
+    rows = PushPull(arguments);
+  } else if (transport->parsed()) {
+    rows = Transport(arguments);
+  } else if (apply->parsed()) {
+    ApplyBenchOptions options;
+    options.optimizers = arguments.optimizers;
+    rows = RunApplyBench(options);
+  } else if (codec->parsed()) {
+    CodecBenchOptions options;
+    options.codecs = arguments.codecs;
+    options.elements = arguments.elements;
+    rows = RunCodecBench(options);
+  } else {
+    rows = Step(arguments);
+  }
+  if (!rows.ok()) return Fail("ps-bench", rows.status());
+  Print(*rows, arguments.json);
+  for (const BenchRow& row : *rows) {
+    if (!row.verified) return kExitFailed;
+  }
+  return kExitOk;
+}
