@@ -32,7 +32,7 @@ absl::Status LocalRun::Run() {
   PSGD_RETURN_IF_ERROR(cluster.status());
   cluster_ = *std::move(cluster);
   run_dir_ = cluster_->addresses().run_dir;
-  last_heard_ = SteadyNow();
+  last_heard_ = last_going_on_ = SteadyNow();
   client_ = std::make_unique<ControlClient>(ControlClientOptions{
       .server = cluster_->addresses().control, .deadline = kAnswer, .interrupted = [this] {
         const bool go_on = cluster_->server().Running() && stops() < 2;
@@ -81,13 +81,28 @@ absl::Status LocalRun::Look() {
   BuryWorkers();
   Poll();
   if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
-  const Duration silent = SteadyNow() - last_heard_;
-  if (silent > Milliseconds(options_.config.cluster().deadline()) &&
-      cluster_->server().Running()) {
+  return CheckDeadlines();
+}
+
+absl::Status LocalRun::CheckDeadlines() {
+  if (!cluster_->server().Running()) return absl::OkStatus();
+  const Duration deadline = Milliseconds(options_.config.cluster().deadline());
+  const Time now = SteadyNow();
+  if (now - last_heard_ > deadline) {
     return Failed(absl::StrCat("ps-server has not answered for ",
-                               static_cast<int64_t>(Seconds(silent)), " s (cluster.deadline)"));
+                               static_cast<int64_t>(Seconds(now - last_heard_)),
+                               " s (cluster.deadline)"));
+  }
+  if (AnyoneLives() && now - last_going_on_ > deadline) {
+    return Failed(absl::StrCat("the run is over, but not all workers have left it within ",
+                               static_cast<int64_t>(Seconds(deadline)), " s (cluster.deadline)"));
   }
   return absl::OkStatus();
+}
+
+bool LocalRun::AnyoneLives() const {
+  return std::any_of(status_.workers().begin(), status_.workers().end(),
+                     [](const WorkerStatus& worker) { return worker.live(); });
 }
 
 void LocalRun::Poll() {
@@ -95,14 +110,15 @@ void LocalRun::Poll() {
   if (!status.ok()) return;
   status_ = *std::move(status);
   last_heard_ = SteadyNow();
+  const bool over =
+      status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
+  if (!over) last_going_on_ = last_heard_;
   ShowNewcomers();
   display_.Update(status_);
-  // Workers that were started by hand count as well.
-  const bool anyone = std::any_of(status_.workers().begin(), status_.workers().end(),
-                                  [](const WorkerStatus& worker) { return worker.live(); });
   const bool ours_ended = !cluster_->workers().empty() &&
                           buried_.size() == cluster_->workers().size();
-  if (ours_ended && !anyone && drain_reason_.empty() && status_.state() == StatusReply::TRAINING) {
+  // Workers that were started by hand count as well.
+  if (ours_ended && !AnyoneLives() && drain_reason_.empty() && status_.state() == StatusReply::TRAINING) {
     drain_reason_ = "no worker is left";
     drain_failed_ = true;
   }

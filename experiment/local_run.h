@@ -41,6 +41,8 @@ class LocalRun {
   // Looks once at everything; a failure ends the run at once.
   absl::Status Look();
   void Poll();
+  // Failures of those who still run but do not do what they should.
+  absl::Status CheckDeadlines();
   void BuryWorkers();
   void BuryWorker(const ChildProcess& worker);
   void ShowNewcomers();
@@ -48,6 +50,7 @@ class LocalRun {
   absl::Status ServerEnded();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
+  bool AnyoneLives() const;
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
 
   const LocalRunOptions options_;
@@ -59,6 +62,7 @@ class LocalRun {
 
   StatusReply status_;          // as last heard
   Time last_heard_{};
+  Time last_going_on_{};        // when the run was last not over
   std::set<std::string> buried_;    // names of workers that ended
   std::set<std::string> known_;     // workers that people were told of
   int workers_lost_ = 0;

@@ -63,8 +63,11 @@ struct Part {
 };
 
 std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
-  std::vector<Part> parts{{Epoch(status), 0}, {absl::StrFormat("loss %.3f", status.train_loss()), 1}};
-  parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
+  std::vector<Part> parts{{Epoch(status), 0}};
+  if (status.train_loss() != 0 || status.train_accuracy() != 0) {  // else nobody reported yet
+    parts.push_back({absl::StrFormat("loss %.3f", status.train_loss()), 1});
+    parts.push_back({absl::StrFormat("train %.1f %%", status.train_accuracy() * 100), 4});
+  }
   if (!status.evaluations().empty()) {
     parts.push_back(
         {absl::StrFormat("test %.1f %%", status.evaluations().rbegin()->accuracy() * 100), 3});
@@ -158,12 +161,10 @@ void ProgressDisplay::Update(const StatusReply& status) {
   if (options_.quiet) return;
   if (options_.terminal.interactive) {
     Draw(status);
-  } else if (status.state() == StatusReply::WAITING) {
-    if (status.detail() != waiting_for_) Note(absl::StrCat("waiting: ", status.detail()));
-    waiting_for_ = status.detail();
   } else if (now - last_plain_ >= options_.plain_period) {
     last_plain_ = now;
-    Note(ProgressText(status, rate_));
+    const bool waiting = status.state() == StatusReply::WAITING;
+    Note(waiting ? absl::StrCat("waiting: ", status.detail()) : ProgressText(status, rate_));
   }
 }
 

@@ -64,7 +64,6 @@ class ProgressDisplay {
   ProgressRate rate_;
   bool started_ = false;
   int evaluations_ = 0;  // shown
-  std::string waiting_for_;
   Time last_plain_{};
   bool drawn_ = false;
 };

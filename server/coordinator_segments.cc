@@ -142,7 +142,8 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
   }
 
   const size_t wanted = static_cast<size_t>(options_.config.cluster().workers());
-  if (ledger_->latest() == 0 && members_.Ready().size() < wanted && !draining_) {
+  const bool begun = ledger_->latest() != 0 || all_dealt_ || draining_;
+  if (!begun && members_.Ready().size() < wanted) {
     return Wait(absl::StrCat("waiting for workers: ", members_.Ready().size(), " of ", wanted,
                              " are here"));
   }

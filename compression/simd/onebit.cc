@@ -26,12 +26,12 @@ struct SignLanes {
   }
 };
 
-// Sixteen elements; returns their sign bits.
+// Sixteen elements from `at` on; returns their sign bits.
 template <bool kKeep>
-HWY_INLINE uint16_t SplitStep(const float* gradient, float* residual, SignLanes* sums) {
+HWY_INLINE uint16_t SplitStep(const float* gradient, float* residual, size_t at, SignLanes* sums) {
   uint32_t bits = 0;
   for (size_t v = 0; v < kVectors; ++v) {
-    const FloatVector c = Correct<kKeep>(gradient + v * kWidth, residual + v * kWidth);
+    const FloatVector c = Correct<kKeep>(gradient, residual, at + v * kWidth);
     const auto mask = hn::Ge(c, hn::Zero(Float()));
     sums->positive[v] = hn::Add(sums->positive[v], hn::IfThenElseZero(mask, c));
     sums->negative[v] = hn::Add(sums->negative[v], hn::IfThenZeroElse(mask, c));
@@ -50,7 +50,7 @@ SignSums Split(std::span<const float> gradient, float* residual, std::byte* bits
   SignSums sums;
   size_t i = 0;
   for (; i + kLanes <= gradient.size(); i += kLanes) {
-    const uint16_t word = SplitStep<kKeep>(&gradient[i], residual + (kKeep ? i : 0), &lanes);
+    const uint16_t word = SplitStep<kKeep>(gradient.data(), residual, i, &lanes);
     std::memcpy(bits + i / 8, &word, sizeof(word));
     sums.positive_count += static_cast<uint32_t>(std::popcount(word));
   }

@@ -30,8 +30,7 @@ Moments MeasureAs(std::span<const float> gradient, float* residual) {
   size_t i = 0;
   for (; i + kLanes <= gradient.size(); i += kLanes) {
     for (size_t v = 0; v < kVectors; ++v) {
-      const size_t at = i + v * kWidth;
-      const FloatVector c = Correct<kKeep>(&gradient[at], residual + (kKeep ? at : 0));
+      const FloatVector c = Correct<kKeep>(gradient.data(), residual, i + v * kWidth);
       largest[v] = hn::Max(largest[v], hn::Abs(c));
       squares.AddSquaresTo(v, c);
     }

@@ -20,7 +20,7 @@ size_t GatherAs(std::span<const float> gradient, float* residual, uint32_t least
   size_t found = 0;
   size_t i = 0;
   for (; i + kWidth <= gradient.size(); i += kWidth) {
-    const FloatVector c = Correct<kKeep>(&gradient[i], residual + (kKeep ? i : 0));
+    const FloatVector c = Correct<kKeep>(gradient.data(), residual, i);
     const auto large = hn::Gt(hn::BitCast(Signed(), hn::Abs(c)), below);
     if (hn::AllFalse(Signed(), large)) continue;
     const auto index = hn::Iota(Unsigned(), first + static_cast<uint32_t>(i));

@@ -34,13 +34,14 @@ HWY_INLINE FloatVector LoadFloats(const std::byte* from) {
   return hn::LoadU(Float(), reinterpret_cast<const float*>(from));
 }
 
-// gradient + residual, left in the residual; just the gradient where there is no residual.
+// gradient + residual of the elements from `at` on, left in the residual; just the gradient where
+// there is no residual.
 template <bool kKeep>
-HWY_INLINE FloatVector Correct(const float* gradient, float* residual) {
-  FloatVector corrected = LoadFloats(gradient);
+HWY_INLINE FloatVector Correct(const float* gradient, float* residual, size_t at) {
+  FloatVector corrected = LoadFloats(gradient + at);
   if constexpr (kKeep) {
-    corrected = hn::Add(corrected, LoadFloats(residual));
-    hn::StoreU(corrected, Float(), residual);
+    corrected = hn::Add(corrected, LoadFloats(residual + at));
+    hn::StoreU(corrected, Float(), residual + at);
   }
   return corrected;
 }

@@ -5,18 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "net/handoff.h"
 #include "net/wire_format.h"
 
 namespace psgd {
 namespace {
 
-void ReleaseOwner(void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); }
-
 grpc::Slice Share(const Bytes& bytes) {
   // gRPC never writes to what it sends.
   auto* data = const_cast<std::byte*>(bytes.data());
-  return grpc::Slice(data, bytes.size(), ReleaseOwner,
-                     new std::shared_ptr<const void>(bytes.owner()));
+  return grpc::Slice(data, bytes.size(), Handoff::Release, Handoff::Take(bytes));
 }
 
 Bytes Own(grpc::Slice slice) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "net/handoff.h"
 #include "net/wire_format.h"
 
 namespace psgd {
@@ -18,15 +19,12 @@ constexpr size_t kMaxReceiveQueue = 1024;
 // Two large payloads can have one frame of small ones between them.
 constexpr size_t MaxFrames(size_t max_bytes) { return 2 * (max_bytes / kCoalesceBelow) + 2; }
 
-void ReleaseOwner(void* /*data*/, void* hint) {
-  delete static_cast<std::shared_ptr<const void>*>(hint);
-}
+void ReleaseHandoff(void* /*data*/, void* handoff) { Handoff::Release(handoff); }
 
 zmq::message_t Share(const Bytes& bytes) {
   // ZeroMQ never writes to a message it sends.
   auto* data = const_cast<std::byte*>(bytes.data());
-  return zmq::message_t(data, bytes.size(), ReleaseOwner,
-                        new std::shared_ptr<const void>(bytes.owner()));
+  return zmq::message_t(data, bytes.size(), ReleaseHandoff, Handoff::Take(bytes));
 }
 
 Bytes Own(zmq::message_t message) {

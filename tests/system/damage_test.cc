@@ -116,7 +116,8 @@ TEST_P(Strangers, GarbageOnEveryPortDoesNotStopTheRun) {
   ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
   const std::string control = ServerOf(run);
   std::vector<std::string> addresses{control};
-  for (const Json& shard : StatusOf(control)["shards"]) {
+  const Json status = StatusOf(control);
+  for (const Json& shard : status["shards"]) {
     const std::string endpoint = shard["endpoint"];
     addresses.push_back(endpoint.substr(endpoint.find("//") + 2));
   }
