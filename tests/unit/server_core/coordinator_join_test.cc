@@ -1,0 +1,188 @@
+// Who is in: joining, registering, leases, leaving.
+#include "tests/unit/server_core/coordinator_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(CoordinatorJoin, TellsTheWorkerWhatItNeeds) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  JoinRequest request;
+  request.set_name("host-17");
+  Effects effects;
+  const auto reply = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->run_name(), "test-run");
+  EXPECT_EQ(reply->lease_ms(), 10000);
+  EXPECT_EQ(reply->config().cluster().segment(), 4);
+  ASSERT_EQ(effects.commands.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<AdmitWorker>(effects.commands[0]));
+}
+
+TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey first = run.JoinAndRegister(), second = run.Join();
+  ASSERT_EQ(run.Commands<InstallModel>().size(), 1u);
+  EXPECT_THAT(run.core().placement()->endpoints(), ElementsAre("a", "b"));
+  Effects effects;
+  RegisterRequest other = run.Registration(second);
+  other.mutable_model()->mutable_parameters(0)->set_shape(0, 99);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("differs from the run's"));
+  other = run.Registration(second);
+  other.set_batches_per_epoch(7);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("sees 7 batches an epoch where the run has 8"));
+  // Again, as after a lost answer: the same answer, nothing new to do.
+  EXPECT_TRUE(run.core().Register(run.Registration(first), {}, run.now(), &effects).ok());
+  EXPECT_TRUE(effects.commands.empty());
+}
+
+TEST(CoordinatorJoin, RefusesModelsAndDataThatCannotBe) {
+  for (const uint64_t batches : {uint64_t{0}, uint64_t{1} << 33}) {
+    CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+    RegisterRequest request = run.Registration(run.Join());
+    request.set_batches_per_epoch(batches);
+    Effects effects;
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        run.core().Register(request, {}, run.now(), &effects).status()));
+    EXPECT_EQ(run.core().model(), nullptr);
+  }
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  RegisterRequest request = run.Registration(run.Join());
+  request.mutable_model()->mutable_parameters(0)->add_shape(INT64_MAX);
+  Effects effects;
+  EXPECT_FALSE(run.core().Register(request, {}, run.now(), &effects).ok());
+  EXPECT_EQ(run.core().model(), nullptr);
+}
+
+TEST(CoordinatorJoin, WaitsForTheWorkersThatAreWanted) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  const NextSegmentReply alone = run.Next(a);
+  EXPECT_EQ(alone.kind(), NextSegmentReply::WAIT);
+  EXPECT_THAT(alone.reason(), HasSubstr("1 of 2"));
+  EXPECT_GT(alone.wait_ms(), 0);
+  EXPECT_EQ(run.core().state(), StatusReply::WAITING);
+  const WorkerKey b = run.Join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(run.NextStatus(b, 0)));  // not registered
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::WAIT);
+  Effects effects;
+  ASSERT_TRUE(run.core().Register(run.Registration(b), {}, run.now(), &effects).ok());
+  const NextSegmentReply both = run.Next(a);
+  ASSERT_EQ(both.kind(), NextSegmentReply::RUN);
+  EXPECT_THAT(both.segment().workers(), ElementsAre(0, 1));
+  EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
+  EXPECT_EQ(run.Commands<BeginSegment>().size(), 1u);
+}
+
+TEST(CoordinatorJoin, AskingAgainGetsTheSameSegment) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  EXPECT_EQ(run.Next(a, 1).segment().id(), 2u);
+  EXPECT_EQ(run.Next(a, 1).segment().id(), 2u);
+  EXPECT_EQ(run.Commands<BeginSegment>().size(), 2u);
+  EXPECT_TRUE(absl::IsInvalidArgument(run.NextStatus(a, 77)));
+}
+
+TEST(CoordinatorJoin, ALateJoinerTakesPartInTheNextSegment) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 2));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  const WorkerKey b = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::WAIT);
+  const NextSegmentReply second = run.Next(a, 1);
+  EXPECT_THAT(second.segment().workers(), ElementsAre(0, 1));
+  EXPECT_EQ(run.Next(b).segment().id(), 2u);
+}
+
+TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 2));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  run.Pass(std::chrono::seconds(9));
+  run.Beat(a, 1);
+  run.Pass(std::chrono::seconds(2));
+  run.Tick();
+  const auto removed = run.Commands<RemoveWorker>();
+  ASSERT_EQ(removed.size(), 1u);
+  EXPECT_EQ(removed[0].key.worker(), 1u);
+  EXPECT_THAT(run.News(), HasSubstr("worker 1 (host) is out: not heard of for 11 s"));
+  // The paused process comes back: it is told, and may join anew.
+  HeartbeatRequest beat;
+  *beat.mutable_key() = b;
+  EXPECT_TRUE(absl::IsPermissionDenied(run.core().Heartbeat(beat, run.now()).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(run.NextStatus(b, 1)));
+  const WorkerKey again = run.JoinAndRegister();
+  EXPECT_EQ(again.worker(), 1u);
+  EXPECT_EQ(again.incarnation(), 2u);
+  EXPECT_EQ(run.Next(again).kind(), NextSegmentReply::WAIT);
+  // What it had not done is dealt to the next segment: 8 batches, 4 dealt, 2 came back.
+  EXPECT_EQ(run.Next(a, 1).segment().batches_size(), 4);
+  EXPECT_EQ(run.Next(a, 2).segment().batches_size(), 2);
+}
+
+TEST(CoordinatorJoin, WhenAllDieTheRunWaitsForANewOne) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 2));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Leave(a);
+  EXPECT_THAT(run.News(), HasSubstr("no worker is left"));
+  EXPECT_FALSE(run.core().over());
+  const WorkerKey b = run.JoinAndRegister();
+  const NextSegmentReply next = run.Next(b);
+  ASSERT_EQ(next.kind(), NextSegmentReply::RUN);
+  EXPECT_EQ(next.segment().id(), 2u);
+  EXPECT_EQ(next.segment().first_clock(), 2u);
+}
+
+TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
+  CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Pass(std::chrono::seconds(2));
+  HeartbeatRequest beat;
+  *beat.mutable_key() = a;
+  WorkerReport* report = beat.mutable_report();
+  report->set_samples(100);
+  report->set_loss_sum(50);
+  report->set_correct(80);
+  report->set_bytes_pushed(10);
+  report->set_clock(3);
+  report->set_epoch(0.375);
+  report->add_pull_staleness(4);
+  report->add_pull_staleness(2);
+  (*report->mutable_refused())["non_finite"] = 1;
+  ASSERT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_EQ(status.state(), StatusReply::TRAINING);
+  EXPECT_DOUBLE_EQ(status.samples_per_second(), 50);
+  EXPECT_DOUBLE_EQ(status.train_loss(), 0.5);
+  EXPECT_DOUBLE_EQ(status.train_accuracy(), 0.8);
+  EXPECT_EQ(status.total().bytes_pushed(), 10u);
+  EXPECT_EQ(status.total().refused().at("non_finite"), 1u);
+  EXPECT_THAT(status.total().pull_staleness(), ElementsAre(4, 2));
+  EXPECT_EQ(status.clock(), 3u);
+  ASSERT_EQ(status.workers_size(), 1);
+  EXPECT_EQ(status.workers(0).name(), "host");
+  EXPECT_DOUBLE_EQ(status.seconds(), 2);
+}
+
+TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  HeartbeatRequest beat;
+  *beat.mutable_key() = run.JoinAndRegister();
+  for (int i = 0; i < 100000; ++i) beat.mutable_report()->add_pull_staleness(1);
+  ASSERT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
+  EXPECT_LE(run.core().staleness().counts().size(), CountHistogram::kLargest + 1);
+}
+
+}  // namespace
+}  // namespace psgd

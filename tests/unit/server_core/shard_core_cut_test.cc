@@ -1,0 +1,211 @@
+// Checkpoints: cuts that hold exactly what they should, and the workers' own state in them.
+#include "tests/unit/server_core/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+class ShardCutTest : public testing::TestWithParam<int64_t> {
+ protected:
+  TakeCheckpoint Take(uint64_t id, uint64_t clock, const std::vector<uint32_t>& savers) {
+    TakeCheckpoint take{id, clock, {}};
+    for (uint32_t worker : savers) take.savers.push_back(ShardFixture::Key(worker));
+    return take;
+  }
+  Values Saved(const ShardCut& cut, uint32_t slice) {
+    const auto values = Floats(cut.snapshot.slices[slice].weights);
+    return {values.begin(), values.end()};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Staleness, ShardCutTest, testing::Values(0, 2, -1));
+
+TEST_P(ShardCutTest, HoldsLaterPushesBackUntilItIsComplete) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(2);
+  ASSERT_TRUE(shard.Execute(Take(7, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 7, {{0, {9, 9, 9, 9}}}));
+  // The fast one goes on: acknowledged, but not in the weights.
+  EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {4, 4, 4, 4}}})), 4u);
+  EXPECT_EQ(shard.Weights(0)[0], GetParam() == 0 ? 0 : -1);
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {2, 2, 2, 2}}}));
+  EXPECT_EQ(shard.Weights(0)[0], -3);
+  EXPECT_FALSE(shard.core().TakeFinishedCut().has_value());  // the state is still to come
+  shard.Acknowledged(ShardFixture::SaveOf(1, 2, 7, {}));
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_FALSE(shard.core().TakeFinishedCut().has_value());
+  EXPECT_EQ(cut->checkpoint, 7u);
+  EXPECT_EQ(Saved(*cut, 0), (Values{-3, -3, -3, -3}));
+  EXPECT_EQ(cut->snapshot.slices[0].version, 2u);
+  EXPECT_EQ(cut->snapshot.slices[0].parameter, "p0");
+  ASSERT_EQ(cut->snapshot.residuals.at(0).size(), 1u);
+  EXPECT_EQ(Floats(cut->snapshot.residuals.at(0)[0].second)[0], 9);
+  EXPECT_EQ(cut->snapshot.workers.at(1).clock(), 1u);
+  // Now it is in (at staleness 0 with the other's, which is still to come).
+  if (GetParam() == 0) shard.Acknowledged(ShardFixture::PushOf(1, 3, 2, {}));
+  EXPECT_EQ(shard.Weights(0)[0], -7);
+  // What the cut holds stayed as it was.
+  EXPECT_EQ(Saved(*cut, 0), (Values{-3, -3, -3, -3}));
+}
+
+TEST_P(ShardCutTest, IsTakenAtOnceWhenNobodyIsIn) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(1);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Remove(0);
+  ASSERT_TRUE(shard.Execute(Take(1, 1, {})).ok());
+  EXPECT_TRUE(shard.core().TakeFinishedCut().has_value());
+}
+
+TEST_P(ShardCutTest, DoesNotWaitForADeadWorker) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(2);
+  ASSERT_TRUE(shard.Execute(Take(1, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
+  shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {1, 1, 1, 1}}}));
+  EXPECT_FALSE(shard.core().TakeFinishedCut().has_value());
+  shard.Remove(1);
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(Saved(*cut, 0)[0], -1);
+  EXPECT_EQ(shard.Weights(0)[0], -2);
+}
+
+TEST_P(ShardCutTest, HeldPushesOfADeadWorkerStillCount) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(2);
+  ASSERT_TRUE(shard.Execute(Take(1, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
+  shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {5, 5, 5, 5}}}));
+  shard.Remove(0);
+  shard.Admit(0, 2);  // another holds the identity before the cut is complete
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
+  shard.Acknowledged(ShardFixture::SaveOf(1, 2, 1, {}));
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(Saved(*cut, 0)[0], -1);
+  if (GetParam() == 0) shard.Acknowledged(ShardFixture::PushOf(1, 3, 2, {}));
+  EXPECT_EQ(shard.Weights(0)[0], -6);
+}
+
+TEST_P(ShardCutTest, ANewOneReleasesWhatAnAbandonedOneHeld) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(2);
+  // The first cut fails on another shard while this one still waits for worker 1.
+  ASSERT_TRUE(shard.Execute(Take(1, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
+  shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {1, 1, 1, 1}}}));
+  ASSERT_TRUE(shard.Execute(Take(2, 2, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::SaveOf(0, 4, 2, {}));
+  shard.Acknowledged(ShardFixture::PushOf(0, 5, 3, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
+  shard.Acknowledged(ShardFixture::PushOf(1, 2, 2, {}));
+  shard.Acknowledged(ShardFixture::SaveOf(1, 3, 2, {}));
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(cut->checkpoint, 2u);
+  EXPECT_EQ(Saved(*cut, 0)[0], -2);
+}
+
+TEST_P(ShardCutTest, RefusesStateThatDoesNotFit) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(1);
+  ASSERT_TRUE(shard.Execute(Take(1, 0, {0})).ok());
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 2, 1, {})).reason(), Refusal::OUT_OF_ORDER);
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 1, 1, {{0, {1, 2}}}, false)).reason(),
+            Refusal::MALFORMED);
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 2, 1, {{9, {1, 2, 3, 4}}}, false)).reason(),
+            Refusal::MALFORMED);
+  Message uneven = ShardFixture::SaveOf(0, 3, 1, {{0, {1, 2, 3, 4}}}, false);
+  uneven.payloads.clear();
+  EXPECT_EQ(shard.Refused(uneven).reason(), Refusal::MALFORMED);
+  const Message last = ShardFixture::SaveOf(0, 4, 1, {{1, {1, 2, 3, 4}}});
+  EXPECT_EQ(shard.Acknowledged(last), 5u);
+  EXPECT_EQ(shard.Acknowledged(last), 5u);
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  ASSERT_EQ(cut->snapshot.residuals.at(0).size(), 1u);
+  EXPECT_EQ(cut->snapshot.residuals.at(0)[0].first, 1u);
+}
+
+TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {
+  ShardFixture shard({.staleness = GetParam(), .held_bytes = 20});
+  shard.Start(2);
+  ASSERT_TRUE(shard.Execute(Take(1, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {}));
+  Message later = ShardFixture::PushOf(0, 3, 2, {{0, {1, 1, 1, 1}}});
+  if (GetParam() != 0) {
+    EXPECT_EQ(shard.Acknowledged(later), 4u);  // the first is always held
+    later = ShardFixture::PushOf(0, 4, 3, {{0, {1, 1, 1, 1}}});
+  }
+  EXPECT_EQ(shard.Refused(later).reason(), Refusal::OVERLOADED);
+  EXPECT_EQ(shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}})), 2u);
+  shard.Acknowledged(ShardFixture::SaveOf(1, 2, 1, {}));
+  EXPECT_TRUE(shard.core().TakeFinishedCut().has_value());
+  shard.Acknowledged(later);
+}
+
+// A checkpoint with residuals of workers 0 and 1 in both slices.
+std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard) {
+  ShardSnapshot snapshot;
+  CheckpointManifest manifest;
+  *manifest.mutable_model() = *shard.install().model;
+  *manifest.mutable_placement() = *shard.install().placement;
+  manifest.mutable_placement()->add_endpoints("tcp://x");
+  manifest.add_shards();
+  for (uint32_t id = 0; id < 2; ++id) {
+    SliceSnapshot& slice = snapshot.slices.emplace_back();
+    slice.id = id;
+    slice.spec = shard.install().placement->slices(static_cast<int>(id));
+    slice.parameter = shard.install().model->parameters(static_cast<int>(id)).name();
+    slice.version = 5;
+    slice.weights = BytesOf({1, 2, 3, 4});
+    for (uint32_t worker = 0; worker < 2; ++worker) {
+      snapshot.residuals[worker].emplace_back(id, BytesOf(Values(4, worker + 0.5f)));
+    }
+  }
+  auto loaded = LoadedCheckpoint::Assemble(manifest, {snapshot});
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  return std::make_shared<LoadedCheckpoint>(*std::move(loaded));
+}
+
+TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {
+  ShardFixture shard({.staleness = 4, .reply_bytes = 1});
+  shard.install().checkpoint = CheckpointOf(shard);
+  shard.Start(3);
+  EXPECT_EQ(shard.Weights(1), (Values{1, 2, 3, 4}));
+  Message load = ShardFixture::Header(1);
+  load.header.mutable_load_state()->set_request(3);
+  for (int times = 0; times < 2; ++times) {
+    const auto out = shard.Send(load);
+    ASSERT_EQ(out.size(), 2u);
+    EXPECT_EQ(out[0].message.header.state_reply().total(), 2u);
+    EXPECT_FALSE(out[0].message.header.state_reply().last());
+    EXPECT_TRUE(out[1].message.header.state_reply().last());
+    EXPECT_EQ(out[1].message.header.state_reply().slices(0), 1u);
+    EXPECT_EQ(Floats(out[1].message.payloads[0])[0], 1.5f);
+  }
+  Message none = ShardFixture::Header(2);
+  none.header.mutable_load_state()->set_request(4);
+  const auto empty = shard.Send(none);
+  ASSERT_EQ(empty.size(), 1u);
+  EXPECT_EQ(empty[0].message.header.state_reply().total(), 0u);
+  EXPECT_TRUE(empty[0].message.header.state_reply().last());
+  // The first push carries it: whoever takes the identity later must not send it again.
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {}));
+  shard.Remove(1);
+  shard.Admit(1, 2);
+  load.header.set_incarnation(2);
+  ASSERT_EQ(shard.Send(load).size(), 1u);
+  // Others keep theirs.
+  Message other = ShardFixture::Header(0);
+  other.header.mutable_load_state()->set_request(1);
+  EXPECT_EQ(shard.Send(other).size(), 2u);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,230 @@
+// Order, window, acknowledgement and refusals.
+#include "tests/unit/worker/session_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST_F(SessionTest, SmallPartsShareAMessageFrontLayersFirst) {
+  PushAll(1);
+  const auto sent = Drain();
+  ASSERT_EQ(sent.size(), 2u);
+  for (const auto& [shard, message] : sent) {
+    EXPECT_EQ(Slices(message), shard == 0 ? (std::vector<uint32_t>{0, 2, 4})
+                                          : (std::vector<uint32_t>{1, 3}));
+    EXPECT_EQ(message.header.worker(), 3u);
+    EXPECT_EQ(message.header.incarnation(), 2u);
+    EXPECT_EQ(message.header.shard(), shard);
+    EXPECT_EQ(message.header.push().seq(), 1u);
+    EXPECT_EQ(message.header.push().clock(), 1u);
+    EXPECT_TRUE(message.header.push().end_of_clock());
+    EXPECT_EQ(message.payloads.size(), Slices(message).size());
+  }
+}
+
+TEST_F(SessionTest, LargePartsTravelAlone) {
+  Make(1 << 20, 100);
+  PushAll(1, 80);
+  const auto sent = DrainTo(0);
+  // Two of 80 reach the fuse and are cut into one message each; the third ends the clock.
+  ASSERT_EQ(sent.size(), 3u);
+  for (size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i].header.push().seq(), i + 1);
+    EXPECT_EQ(sent[i].payloads.size(), 1u);
+    EXPECT_EQ(sent[i].header.push().end_of_clock(), i == 2);
+  }
+}
+
+TEST_F(SessionTest, TheWindowHoldsBackAndWhatWaitsIsSorted) {
+  Make(150, 1);
+  core_->Push(1, 4, CODEC_NONE, Payload(100), now_);
+  EXPECT_EQ(DrainTo(0).size(), 1u);
+  // One message may always fly; the next does not fit until the first is acknowledged.
+  core_->Push(1, 2, CODEC_NONE, Payload(100), now_);
+  EXPECT_EQ(DrainTo(0).size(), 0u);
+  core_->Push(1, 0, CODEC_NONE, Payload(100), now_);
+  core_->EndClock(1, now_);
+  EXPECT_EQ(DrainTo(0).size(), 0u);
+  EXPECT_FALSE(core_->AllAcknowledged());
+  std::vector<uint32_t> order;
+  for (uint64_t next = 2; !core_->AllAcknowledged() && next < 9; ++next) {
+    Ack(0, next);
+    Ack(1, next);
+    for (const Message& message : DrainTo(0)) {
+      for (uint32_t slice : Slices(message)) order.push_back(slice);
+    }
+  }
+  EXPECT_TRUE(core_->AllAcknowledged());
+  EXPECT_THAT(order, testing::UnorderedElementsAre(0, 2));
+}
+
+TEST_F(SessionTest, PartsThatGatherBehindAFullWindowLeaveFrontLayersFirst) {
+  Make(64, 1);
+  core_->Push(1, 4, CODEC_NONE, Payload(100), now_);
+  EXPECT_EQ(DrainTo(0).size(), 1u);
+  core_->Push(1, 2, CODEC_NONE, Payload(16), now_);
+  core_->Push(1, 0, CODEC_NONE, Payload(16), now_);
+  core_->EndClock(1, now_);
+  Ack(0, 2);
+  std::vector<uint32_t> order;
+  for (uint64_t next = 3; next < 6; ++next) {
+    for (const Message& message : DrainTo(0)) {
+      for (uint32_t slice : Slices(message)) order.push_back(slice);
+    }
+    Ack(0, next);
+  }
+  EXPECT_THAT(order, ElementsAre(0, 2));
+}
+
+TEST_F(SessionTest, PushesGoBeforeThePullThatFollowsThem) {
+  PushAll(1);
+  core_->Pull(1, now_);
+  const auto sent = DrainTo(0);
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(sent[0].header.has_push());
+  ASSERT_TRUE(sent[1].header.has_pull());
+  EXPECT_EQ(sent[1].header.pull().clock(), 1u);
+  EXPECT_EQ(sent[1].header.pull().slices_size(), 0);
+}
+
+TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
+  core_->Pull(4, now_);
+  Drain();
+  EXPECT_TRUE(core_->pulling());
+  Weights(0, 1, {0, 2}, 3, 7);
+  Weights(0, 1, {0, 2}, 3, 8);      // repeated: the first stands
+  Weights(1, 1, {3}, 3);
+  Weights(1, 1, {1, 0, 99}, 3);     // not shard 1's, no slice at all
+  EXPECT_TRUE(core_->pulling());
+  Weights(0, 99, {4}, 3);           // of another request
+  Message stranger = From(0);
+  stranger.header.set_incarnation(1);
+  stranger.header.mutable_pull_reply()->set_request(1);
+  stranger.header.mutable_pull_reply()->add_parts()->set_slice(4);
+  stranger.payloads.push_back(Payload(16));
+  core_->OnMessage(0, stranger, now_);
+  core_->OnMessage(17, stranger, now_);
+  EXPECT_TRUE(core_->pulling());
+  Weights(0, 1, {4}, 3);
+  EXPECT_FALSE(core_->pulling());
+  EXPECT_EQ(core_->pulled()[0].version, 7u);
+  EXPECT_EQ(core_->pulled()[3].payload.size(), 16u);
+  EXPECT_EQ(core_->stats().pull_staleness.max(), 1u);
+  EXPECT_EQ(core_->stats().reordered_replies, 1u);
+  // Pushes say what they were computed from.
+  PushAll(5);
+  EXPECT_EQ(DrainTo(0)[0].header.push().parts(0).base_version(), 7u);
+}
+
+TEST_F(SessionTest, KeepsTheVeryBytesUntilTheyAreAcknowledged) {
+  PushAll(1);
+  const auto first = DrainTo(0);
+  EXPECT_TRUE(core_->Tick(now_ + kResend).ok());
+  EXPECT_TRUE(Drain().empty());
+  now_ += kResend + Milliseconds(1);
+  EXPECT_TRUE(core_->Tick(now_).ok());
+  const auto again = DrainTo(0);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].header.SerializeAsString(), first[0].header.SerializeAsString());
+  EXPECT_EQ(again[0].payloads[0].data(), first[0].payloads[0].data());
+  EXPECT_GT(core_->stats().resent, 0u);
+  Ack(0, 2);
+  Ack(1, 2);
+  EXPECT_TRUE(core_->AllAcknowledged());
+  EXPECT_EQ(core_->AcknowledgedClock(), 1u);
+  now_ += 10 * kResend;
+  EXPECT_TRUE(core_->Tick(now_).ok());
+  EXPECT_TRUE(Drain().empty());
+}
+
+TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
+  for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(1, 2, 3, 4, 5));
+  // Number 2 was lost: 3, 4 and 5 are refused one after the other, in no time.
+  Refuse(0, Refusal::OUT_OF_ORDER, 2);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(2, 3, 4, 5));
+  Refuse(0, Refusal::OUT_OF_ORDER, 2);
+  Refuse(0, Refusal::OUT_OF_ORDER, 2);
+  EXPECT_THAT(SentSeqs(0), ElementsAre());
+  // Another loss is another gap.
+  Refuse(0, Refusal::OUT_OF_ORDER, 4);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
+  // News of a gap that is long filled changes nothing.
+  Refuse(0, Refusal::OUT_OF_ORDER, 3);
+  EXPECT_THAT(SentSeqs(0), ElementsAre());
+  // The same gap again after a while: the resend was lost too.
+  now_ += kResend / 4;
+  Refuse(0, Refusal::OUT_OF_ORDER, 4);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
+}
+
+TEST_F(SessionTest, AWorkerThatKeepsSendingStillFillsAGap) {
+  PushAll(1);
+  Drain();
+  for (uint64_t clock = 2; clock <= 4; ++clock) {
+    now_ += kResend / 50;  // much less than what a timer would wait for
+    PushAll(clock);
+    Drain();
+  }
+  Refuse(0, Refusal::OUT_OF_ORDER, 1);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(SessionTest, AnOverloadedShardIsLeftAloneForAWhile) {
+  PushAll(1);
+  Drain();
+  Refuse(0, Refusal::OVERLOADED, 1);
+  EXPECT_TRUE(DrainTo(0).empty());
+  EXPECT_LT(core_->NextTick(), now_ + kResend);
+  now_ = core_->NextTick();
+  EXPECT_TRUE(core_->Tick(now_).ok());
+  EXPECT_THAT(SentSeqs(0), ElementsAre(1));
+}
+
+TEST_F(SessionTest, ATransportThatIsFullIsTriedAgain) {
+  PushAll(1);
+  auto next = core_->Next();
+  ASSERT_TRUE(next.has_value());
+  const PeerId full = next->to;
+  core_->Retry(now_, Milliseconds(2));
+  for (const auto& [to, message] : Drain()) EXPECT_NE(to, full);
+  now_ = core_->NextTick();
+  EXPECT_EQ(core_->Tick(now_).code(), absl::StatusCode::kOk);
+  EXPECT_EQ(DrainTo(full).size(), 1u);
+}
+
+TEST_F(SessionTest, ARefusedPushIsCountedAndDone) {
+  PushAll(1);
+  Drain();
+  Refuse(0, Refusal::NON_FINITE, 2);
+  Ack(1, 2);
+  EXPECT_TRUE(core_->AllAcknowledged());
+  EXPECT_EQ(core_->stats().refused.at("non_finite"), 1u);
+  EXPECT_THAT(core_->stats().last_refusal, HasSubstr("shard 0: why"));
+  EXPECT_TRUE(core_->Tick(now_).ok());
+}
+
+TEST_F(SessionTest, BeingOutIsFinal) {
+  for (const auto reason : {Refusal::FENCED, Refusal::UNKNOWN_WORKER}) {
+    Make();
+    PushAll(1);
+    Drain();
+    Refuse(1, reason, 0);
+    const absl::Status status = core_->Tick(now_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("shard 1 refuses this worker: why"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("start the worker again"));
+  }
+}
+
+TEST_F(SessionTest, ARefusedPullIsAnError) {
+  core_->Pull(0, now_);
+  Drain();
+  Refuse(1, Refusal::MALFORMED, 0, 1);
+  EXPECT_THAT(std::string(core_->Tick(now_).message()), HasSubstr("shard 1 refused a pull: why"));
+}
+
+}  // namespace
+}  // namespace psgd
