@@ -28,7 +28,8 @@ RiceShape ChooseRice(std::span<const uint32_t> indices) {
   const uint64_t scaled = gaps * 69 / (indices.size() * 100);
   const uint32_t middle = scaled == 0 ? 0 : static_cast<uint32_t>(std::bit_width(scaled)) - 1;
   RiceShape best;
-  for (uint32_t low = middle == 0 ? 0 : middle - 1; low <= middle + 1; ++low) {
+  const uint32_t last = std::min(middle + 1, kMostRiceLowBits);
+  for (uint32_t low = middle == 0 ? 0 : middle - 1; low <= last; ++low) {
     const uint64_t total = TotalBits(indices, low);
     if (best.total_bits == 0 || total < best.total_bits) best = {low, total};
   }
@@ -59,7 +60,7 @@ void WriteRice(std::span<const uint32_t> indices, const RiceShape& shape, std::b
     put(gap & mask, shape.low_bits);
     base = index + 1;
   }
-  std::memcpy(out, &pending, (filled + 7) / 8);
+  if (filled > 0) std::memcpy(out, &pending, (filled + 7) / 8);
 }
 
 uint64_t RiceReader::Peek() const {
