@@ -4,10 +4,22 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>
+#include <string>
 
 #include "apps/exit_code.h"
 
 namespace psgd {
+
+// Shows an app's footer, its examples, before everything else.
+class ExamplesFirst : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    const std::string help = CLI::Formatter::make_help(app, name, mode);
+    return app->get_footer().empty() ? help : app->get_footer() + "\n" + help;
+  }
+  std::string make_footer(const CLI::App*) const override { return ""; }
+};
 
 // Nothing: go on. Otherwise the help was shown, or the error, and main ends with this code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {

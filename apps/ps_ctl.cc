@@ -22,14 +22,20 @@
 namespace psgd {
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
-  ps-ctl status --server 127.0.0.1:7070
+constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
   ps-ctl status runs/fashion-mnist-20260101-120000 --json
-  ps-ctl checkpoint --server 127.0.0.1:7070
-  ps-ctl export --run-dir runs/wide --out weights.safetensors
-  ps-ctl eval --server 127.0.0.1:7070
-  ps-ctl set --server 127.0.0.1:7070 learning_rate=0.01
-  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
+)";
+constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
+)";
+constexpr char kExportExamples[] = R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
+)";
+constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
+  ps-ctl eval --run-dir runs/wide --checkpoint 3 --json
+)";
+constexpr char kSetExamples[] = R"(  ps-ctl set --server 127.0.0.1:7070 learning_rate=0.01
+)";
+constexpr char kDrainExamples[] =
+    R"(  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
 )";
 
 constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
@@ -65,8 +71,8 @@ absl::StatusOr<StatusReply> Reach(const Arguments& arguments) {
 
 absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(Reach(arguments).status());
-  return std::make_unique<ControlClient>(ControlClientOptions{
-      .server = arguments.server, .deadline = kLongAnswer, .interrupted = {}});
+  return std::make_unique<ControlClient>(
+      ControlClientOptions{.server = arguments.server, .deadline = kLongAnswer, .interrupted = {}});
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
@@ -222,8 +228,9 @@ using Action = absl::Status (*)(const Arguments&);
 
 // The subcommands and their options; the one that is given puts itself into *chosen.
 void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
-  const auto add = [&](const char* name, const char* text, Action action) {
+  const auto add = [&](const char* name, const char* text, const char* examples, Action action) {
     CLI::App* command = app.add_subcommand(name, text);
+    command->footer(std::string("Examples:\n") + examples);
     command->callback([chosen, action] { *chosen = action; });
     command->add_flag("--json", arguments.json, "For machines");
     return command;
@@ -241,25 +248,29 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
         ->excludes(excluded)
         ->check(CLI::PositiveNumber);
   };
-  CLI::App* status = add("status", "Progress, shards, workers, checkpoints, evaluations", Status);
+  CLI::App* status =
+      add("status", "Progress, shards, workers, checkpoints, evaluations", kStatusExamples, Status);
   status->add_option("run_dir", arguments.run_dir, "Of a run, over or not")
       ->type_name("RUN_DIR")
       ->excludes(server(status));
-  server(add("checkpoint", "Take a checkpoint now and wait until it is written", Checkpoint))
+  server(add("checkpoint", "Take a checkpoint now and wait until it is written",
+             kCheckpointExamples, Checkpoint))
       ->required();
-  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads", Export);
+  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads",
+                       kExportExamples, Export);
   run_dir(save, server(save));
   save->add_option("--out", arguments.out, "File to write")->type_name("FILE")->required();
-  CLI::App* eval = add("eval", "Test accuracy and loss of the weights", Eval);
+  CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
   run_dir(eval, server(eval));
   eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
-  eval->add_option("--threads", arguments.threads, "Default: all cores")->check(CLI::Range(1, 1024));
-  CLI::App* drain = add("drain", "End the run in order, with a checkpoint", Drain);
+  eval->add_option("--threads", arguments.threads, "Default: all cores")
+      ->check(CLI::Range(1, 1024));
+  CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
   server(drain)->required();
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
-  CLI::App* set = add("set", "Change hyper-parameters while training goes on", Set);
+  CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set)->required();
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
       ->type_name("KEY=VALUE")
@@ -272,9 +283,13 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
 int main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
-  CLI::App app(std::string(kExamples) + "\nLooks at a run and steers it: a running ps-server's, or "
-               "one that left a run directory.",
-               "ps-ctl");
+  CLI::App app(
+      "Looks at a run and steers it: a running ps-server's, or one that left a run "
+      "directory.",
+      "ps-ctl");
+  app.formatter(std::make_shared<ExamplesFirst>());
+  app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kExportExamples,
+                          kEvalExamples, kSetExamples, kDrainExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

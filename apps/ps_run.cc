@@ -64,8 +64,9 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
     return;
   }
   const auto summary = ReadSummary(dir.SummaryFile());
-  if (!summary.ok()) return;
-  std::cout << "\n" << SummaryText(*summary, run_dir) << "\n"
+  if (!summary.ok() || summary->steps == 0) return;  // nothing to tell but what went wrong
+  std::cout << "\n"
+            << SummaryText(*summary, run_dir) << "\n"
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
@@ -96,10 +97,11 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
 int main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
-  CLI::App app(std::string(kExamples) +
-                   "\nRuns a training job on this machine: starts a ps-server and its workers, shows "
-                   "progress, ends with a summary. Ctrl-C once stops with a checkpoint, twice at once.",
-               "ps-run");
+  CLI::App app(
+      std::string(kExamples) +
+          "\nRuns a training job on this machine: starts a ps-server and its workers, shows "
+          "progress, ends with a summary. Ctrl-C once stops with a checkpoint, twice at once.",
+      "ps-run");
   auto* config = app.add_option("config", arguments.run.config, "YAML file that describes the run")
                      ->type_name("CONFIG");
   auto* resume = app.add_option("--resume", arguments.run.resume, "Run directory to go on from")
@@ -118,7 +120,8 @@ int main(int argc, char** argv) {
                  "Where the run leaves its files; default: runs/NAME-TIME")
       ->type_name("DIR")
       ->excludes(resume);
-  app.add_option("--http", arguments.http, "Port of a /metrics page for Prometheus; 0: any free one")
+  app.add_option("--http", arguments.http,
+                 "Port of a /metrics page for Prometheus; 0: any free one")
       ->check(CLI::Range(0, 65535));
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");

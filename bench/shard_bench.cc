@@ -148,7 +148,7 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
   rates.payload_bytes = static_cast<double>(payload.size());
   rates.verified = true;
   const float updates = static_cast<float>(clock) * static_cast<float>(options.workers);
-  for (const PulledSlice& slice : sessions[0]->pulled()) {
+  for (const PulledSlice& slice : sessions[0]->TakePulled()) {
     const auto* weights = reinterpret_cast<const float*>(slice.payload.data());
     for (uint32_t i = 0; i < elements && rates.verified; ++i) {
       rates.verified = weights[i] == -updates * decoded[i];

@@ -1,7 +1,8 @@
 // Reconstruction values are rounded to 8 significant bits before they are used or sent. A
 // difference "element - value" then stays on a grid that fp32 holds exactly for gradients of modest
 // range, so error feedback conserves sums of integer-valued gradients to the bit, step after step.
-// What the rounding moves (a part in 256) goes to the residual.
+// What the rounding moves (a part in 256) goes to the residual. Such a value is the upper half of a
+// float, and travels as that.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +25,14 @@ inline float RoundCoarse(float value) {
 inline float CeilCoarse(float value) {
   const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
   return std::bit_cast<float>(std::min(magnitude, kLargestCoarse));
+}
+
+// The upper half of a float that was rounded, or is not finite, and back.
+inline uint16_t CoarseBits(float value) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+}
+inline float FromCoarseBits(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
 }  // namespace psgd

@@ -17,10 +17,21 @@ struct Pair {
   float low = 0;
 };
 
+constexpr size_t kPairBytes = 4;
+
+void StorePair(const Pair& pair, std::byte* at) {
+  StoreField(CoarseBits(pair.high), at);
+  StoreField(CoarseBits(pair.low), at + 2);
+}
+
+Pair LoadPair(const std::byte* at) {
+  return {FromCoarseBits(LoadField<uint16_t>(at)), FromCoarseBits(LoadField<uint16_t>(at + 2))};
+}
+
 size_t BlockCount(size_t elements, size_t block) { return (elements + block - 1) / block; }
 
 size_t PayloadBytes(size_t elements, size_t block) {
-  return kHeaderBytes + BlockCount(elements, block) * sizeof(Pair) + (elements + 7) / 8;
+  return kHeaderBytes + BlockCount(elements, block) * kPairBytes + (elements + 7) / 8;
 }
 
 bool ValidBlock(int64_t block) {
@@ -57,15 +68,15 @@ class OnebitEncoder final : public Encoder {
     std::byte* payload = Grow(PayloadBytes(elements, block_), out);
     StoreField(block_, payload);
     std::byte* pair = payload + kHeaderBytes;
-    std::byte* bits = pair + BlockCount(elements, block_) * sizeof(Pair);
+    std::byte* bits = pair + BlockCount(elements, block_) * kPairBytes;
     for (size_t begin = 0; begin < elements; begin += block_) {
       const size_t count = std::min<size_t>(block_, elements - begin);
-      StoreField(EncodeBlock(input.gradient.subspan(begin, count),
-                             input.residual.empty() ? std::span<float>()
-                                                    : input.residual.subspan(begin, count),
-                             bits + begin / 8),
-                 pair);
-      pair += sizeof(Pair);
+      StorePair(EncodeBlock(input.gradient.subspan(begin, count),
+                            input.residual.empty() ? std::span<float>()
+                                                   : input.residual.subspan(begin, count),
+                            bits + begin / 8),
+                pair);
+      pair += kPairBytes;
     }
   }
 
@@ -92,12 +103,12 @@ class OnebitReader final : public PayloadReader {
         kernels_(kernels),
         block_(LoadField<uint32_t>(payload.data())),
         pairs_(payload.data() + kHeaderBytes),
-        bits_(pairs_ + BlockCount(elements, block_) * sizeof(Pair)) {}
+        bits_(pairs_ + BlockCount(elements, block_) * kPairBytes) {}
 
   void AddBlock(float scale, std::span<float> block) override {
     while (!block.empty()) {
       const size_t count = std::min<size_t>(block.size(), block_ - position_ % block_);
-      const Pair pair = LoadField<Pair>(pairs_ + position_ / block_ * sizeof(Pair));
+      const Pair pair = LoadPair(pairs_ + position_ / block_ * kPairBytes);
       kernels_.onebit.add(bits_, position_, scale * pair.high, scale * pair.low,
                           block.first(count));
       position_ += count;
@@ -115,7 +126,7 @@ class OnebitReader final : public PayloadReader {
 
 absl::Status CheckPairs(const std::byte* pairs, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    const Pair pair = LoadField<Pair>(pairs + i * sizeof(Pair));
+    const Pair pair = LoadPair(pairs + i * kPairBytes);
     if (!std::isfinite(pair.high) || !std::isfinite(pair.low)) {
       return absl::OutOfRangeError(
           absl::StrCat("onebit block ", i, " has a value that is not finite"));
@@ -177,8 +188,8 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeOnebit(const OnebitCodec& config,
                                                   const CodecKernels& kernels) {
   if (!ValidBlock(config.block())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("compression onebit.block is ", config.block(),
-                     "; it must be a multiple of 64 between 64 and 1048576, such as 4096"));
+        absl::StrCat("onebit.block is ", config.block(),
+                     "; it must be a multiple of 64 between 64 and 1048576, such as 1024"));
   }
   return std::make_unique<Onebit>(static_cast<uint32_t>(config.block()), kernels);
 }

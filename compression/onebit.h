@@ -9,11 +9,11 @@
 //   3. decoded[i] = bit i ? high : low;  residual[i] = c[i] - decoded[i]
 // The means are the least-squares values for the signs, so a residual is never longer than c.
 //
-// Wire, 4 + 8 * B + ceil(n / 8) bytes for B = ceil(n / block) blocks:
+// Wire, 4 + 4 * B + ceil(n / 8) bytes for B = ceil(n / block) blocks:
 //   0        u32     block: elements that share two values, a multiple of 64 in [64, 1 Mi]
-//   4        B x {fp32 high, fp32 low}    high >= 0 >= low
-//   4 + 8B   bits    element i is bit i % 8 of byte i / 8; bits beyond n are 0
-// With the default block of 4096: 1.016 bits an element. No state beside the residual. Biased:
+//   4        B x {u16 high, u16 low}    upper halves of fp32 values, high >= 0 >= low
+//   4 + 4B   bits    element i is bit i % 8 of byte i / 8; bits beyond n are 0
+// With the default block of 1024: 1.031 bits an element. No state beside the residual. Biased:
 // without a residual it does not converge to the optimum.
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/codec.h"
 #include "experiment/config_yaml.h"
 #include "experiment/format_value.h"
 #include "experiment/parse_value.h"
@@ -122,6 +123,20 @@ void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) 
   }
 }
 
+void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
+  if (!consistency.pull_ahead()) return;
+  if (consistency.staleness() == 0) {
+    problems->push_back(
+        "consistency.pull_ahead fetches weights that lack the step under way: set "
+        "consistency.staleness above 0, or consistency.pull_ahead to false");
+  }
+  if (consistency.compensation() == ConsistencyConfig::DELAY) {
+    problems->push_back(
+        "consistency.compensation delay needs the weights that a push was computed from, and "
+        "consistency.pull_ahead replaces them before: keep one of the two");
+  }
+}
+
 void CheckCompression(const CompressionConfig& compression, Problems* problems) {
   for (int i = 0; i < compression.rules_size(); ++i) {
     const std::string path = absl::StrCat("compression.rules[", i, "]");
@@ -132,6 +147,20 @@ void CheckCompression(const CompressionConfig& compression, Problems* problems) 
     if (!compression.rules(i).has_push()) {
       problems->push_back(absl::StrCat(path, ".push is missing: say which codec, as none"));
     }
+  }
+}
+
+// What a codec asks of its options beyond their ranges.
+void CheckCodec(const CodecConfig& codec, const std::string& path, Problems* problems) {
+  const absl::Status status = MakeCodec(codec).status();
+  if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+}
+
+void CheckCodecs(const CompressionConfig& compression, Problems* problems) {
+  CheckCodec(compression.push(), "compression.push", problems);
+  for (int i = 0; i < compression.rules_size(); ++i) {
+    CheckCodec(compression.rules(i).push(), absl::StrCat("compression.rules[", i, "].push"),
+               problems);
   }
 }
 
@@ -164,9 +193,11 @@ absl::Status ValidateConfig(const Config& config) {
   CheckOptimizer(config.optimizer(), &problems);
   CheckSchedule(config.schedule(), &problems);
   CheckConsistency(config.consistency(), &problems);
+  CheckPullAhead(config.consistency(), &problems);
   CheckCompression(config.compression(), &problems);
   CheckCluster(config.cluster(), &problems);
   CheckDurability(config.durability(), &problems);
+  if (problems.empty()) CheckCodecs(config.compression(), &problems);
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("config: ", absl::StrJoin(problems, "\nconfig: ")));

@@ -1,5 +1,9 @@
 #include "experiment/run_dir.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -70,6 +74,18 @@ absl::Status CheckResumed(const std::string& path) {
       absl::StrCat("no run to resume: ", path, " has no config.yaml; is it a run directory?"));
 }
 
+// Until the result and all its copies are gone, or this process is.
+absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return FileError("open the run directory", path, errno);
+  std::shared_ptr<const void> hold(nullptr, [descriptor](const void*) { close(descriptor); });
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return hold;
+  if (errno != EWOULDBLOCK) return FileError("lock the run directory", path, errno);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run in ", path, " still goes on in another ps-server; look at it with  "
+                   "ps-ctl status ", path, "  or wait until it has ended"));
+}
+
 }  // namespace
 
 absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
@@ -83,6 +99,7 @@ absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
     PSGD_ASSIGN_OR_RETURN(path, MakeDefault(options));
   }
   RunDir run(path);
+  PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
   PSGD_RETURN_IF_ERROR(WriteFileAtomically(run.ConfigFile(), options.config_yaml));
   return run;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -24,7 +25,8 @@ class RunDir {
   explicit RunDir(std::string path) : path_(std::move(path)) {}
 
   // Makes the directory, or takes up an empty one, and writes config.yaml. One that holds files is
-  // refused unless resuming, when it must hold a config.yaml.
+  // refused unless resuming, when it must hold a config.yaml. The directory is this process's while
+  // a copy of the result lives: another that asks for it meanwhile is refused.
   static absl::StatusOr<RunDir> Create(const RunDirOptions& options);
 
   const std::string& path() const { return path_; }
@@ -40,6 +42,7 @@ class RunDir {
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
   std::string path_;
+  std::shared_ptr<const void> hold_;
 };
 
 }  // namespace psgd

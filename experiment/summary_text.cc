@@ -13,17 +13,21 @@ namespace {
 
 const char* StatusWord(Summary::Status status) {
   switch (status) {
-    case Summary::Status::kFinished: return "finished";
-    case Summary::Status::kInterrupted: return "interrupted";
-    case Summary::Status::kFailed: return "failed";
+    case Summary::Status::kFinished:
+      return "finished";
+    case Summary::Status::kInterrupted:
+      return "interrupted";
+    case Summary::Status::kFailed:
+      return "failed";
   }
   return "";
 }
 
 std::string Traffic(uint64_t sent, uint64_t dense) {
   const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
-  return absl::StrCat(HumanBytes(static_cast<double>(sent)), " (fp32: ",
-                      HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ", ratio, ")");
+  return absl::StrCat(HumanBytes(static_cast<double>(sent)),
+                      " (fp32: ", HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ",
+                      ratio, ")");
 }
 
 }  // namespace
@@ -38,7 +42,8 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
   }
-  if (summary.test_loss) rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  if (summary.test_loss)
+    rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
   rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
   rows.emplace_back("steps", absl::StrCat(summary.steps));
   rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
@@ -64,12 +69,12 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
 std::string NextCommands(const Summary& summary, const std::string& run_dir) {
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
-    return absl::StrCat(text, "  ps-run --resume ", run_dir, "\n  ps-ctl status ", run_dir, "\n");
+    return absl::StrCat(text, "  ps-ctl status ", run_dir, "\n");
   }
-  absl::StrAppend(&text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ",
-                  run_dir, " --out weights.safetensors\n", "  ps-run ", run_dir,
-                  "/config.yaml --set compression.push=",
-                  summary.codec == "onebit" ? "topk" : "onebit", "\n");
+  absl::StrAppend(
+      &text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ", run_dir,
+      " --out weights.safetensors\n", "  ps-run ", run_dir,
+      "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit", "\n");
   return text;
 }
 

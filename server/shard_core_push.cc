@@ -194,7 +194,9 @@ void ShardCore::ApplyClocks() {
     }
     auto gathered = gathered_.find(clock);
     if (gathered == gathered_.end()) {
-      // Nobody will fill this clock: go on where the workers that are here began.
+      // Nobody will fill this clock: go on where the workers that are here began. When there are
+      // none, the cut that is asked for must not wait either.
+      if (next_start == UINT64_MAX && cut_) next_start = cut_->clock;
       if (!expected && next_start != UINT64_MAX && next_start > completed_) {
         const auto later = gathered_.upper_bound(clock);
         completed_ = later == gathered_.end() ? next_start : std::min(next_start, later->first - 1);

@@ -21,7 +21,7 @@ class Session {
   void Pull(uint64_t clock);
   // Until the last Pull is complete.
   absl::Status WaitPulled();
-  const std::vector<PulledSlice>& pulled() const { return core_.pulled(); }
+  std::vector<PulledSlice> TakePulled() { return core_.TakePulled(); }
 
   void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload);
   void EndClock(uint64_t clock);

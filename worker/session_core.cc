@@ -1,6 +1,7 @@
 #include "worker/session_core.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ SessionCore::SessionCore(const SessionOptions& options, const Placement& placeme
       placement_(placement),
       shards_(placement.endpoints_size()),
       pulled_(placement.slices_size()),
+      base_versions_(placement.slices_size()),
       parts_left_(placement.endpoints_size()),
       slice_seen_(placement.slices_size()),
       now_(now) {
@@ -46,6 +48,11 @@ void SessionCore::Pull(uint64_t clock, Time now) {
   }
 }
 
+std::vector<PulledSlice> SessionCore::TakePulled() {
+  for (size_t id = 0; id < pulled_.size(); ++id) base_versions_[id] = pulled_[id].version;
+  return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
+}
+
 void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now) {
   now_ = now;
   const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
@@ -78,7 +85,7 @@ void SessionCore::Flush(uint32_t s, uint64_t clock, bool end_of_clock) {
       PushPart* out = push->add_parts();
       out->set_slice(part.slice);
       out->set_codec(part.codec);
-      out->set_base_version(pulled_[part.slice].version);
+      out->set_base_version(base_versions_[part.slice]);
       message.payloads.push_back(std::move(part.payload));
       shard.parts.erase(shard.parts.begin());
     }
@@ -275,14 +282,18 @@ void SessionCore::ResendAll(Shard& shard) {
 absl::Status SessionCore::Tick(Time now) {
   now_ = now;
   if (!fatal_.ok()) return fatal_;
+  // While this side did not listen (a long step, a stopped process), silence says nothing.
+  if (now - last_tick_ > options_.resend) listening_since_ = now;
+  last_tick_ = now;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
     Shard& shard = shards_[s];
     if (!Owes(shard)) continue;
     const Time since = std::max(shard.last_heard, shard.owed_since);
-    if (now - since > options_.deadline) {
+    const Time silent_since = std::max(since, listening_since_);
+    if (now - silent_since > options_.deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
           "shard ", s, " at ", placement_.endpoints(static_cast<int>(s)),
-          " has not answered for ", static_cast<int64_t>(Seconds(now - since)),
+          " has not answered for ", static_cast<int64_t>(Seconds(now - silent_since)),
           " s (cluster.deadline); is ps-server still running there and the network up? Training "
           "can go on from the last checkpoint with ps-run --resume"));
     }

@@ -61,8 +61,9 @@ class SessionCore {
   // REQUIRES: no pull is under way.
   void Pull(uint64_t clock, Time now);
   bool pulling() const { return pulls_left_ > 0; }
-  // The slices of the last finished pull, by slice id.
-  const std::vector<PulledSlice>& pulled() const { return pulled_; }
+  // The slices of the last finished pull, by slice id; pushes from now on are computed from these.
+  // REQUIRES: no pull is under way.
+  std::vector<PulledSlice> TakePulled();
 
   // One slice's update of the step that leads to `clock`; sent when enough small ones are together
   // or the step ends. `dense_bytes`: what it would have been as fp32.
@@ -142,6 +143,7 @@ class SessionCore {
   const Placement placement_;
   std::vector<Shard> shards_;
   std::vector<PulledSlice> pulled_;
+  std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
   uint64_t next_request_ = 1;
   uint64_t pull_clock_ = 0;
   size_t pulls_left_ = 0;
@@ -155,6 +157,8 @@ class SessionCore {
   bool offered_request_ = false;
   uint32_t turn_ = 0;
   Time now_{};
+  Time last_tick_{};
+  Time listening_since_{};           // without a longer break
   SessionStats stats_;
 };
 

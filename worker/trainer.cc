@@ -140,19 +140,27 @@ absl::Status Trainer::TrainSegments() {
   }
 }
 
-absl::Status Trainer::RunSegment(const Segment& segment) {
+int Trainer::Rank(const Segment& segment) const {
   const auto& workers = segment.workers();
-  const int rank = static_cast<int>(
-      std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
-  for (int index = rank; index < segment.batches_size(); index += workers.size()) {
+  return static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) -
+                          workers.begin());
+}
+
+bool Trainer::HasBatch(const Segment& segment, uint64_t clock) const {
+  const uint64_t step = clock - segment.first_clock() - 1;
+  return step < segment.clocks() &&
+         static_cast<int64_t>(step) * segment.workers_size() + Rank(segment) <
+             segment.batches_size();
+}
+
+absl::Status Trainer::RunSegment(const Segment& segment) {
+  for (int index = Rank(segment); index < segment.batches_size(); index += segment.workers_size()) {
     loader_->Enqueue(segment.epoch(), segment.batches(index));
   }
   for (uint32_t step = 0; step < segment.clocks(); ++step) {
     PSGD_RETURN_IF_ERROR(Interrupted());
     const uint64_t clock = segment.first_clock() + step + 1;
-    const bool has_batch =
-        static_cast<int64_t>(step) * workers.size() + rank < segment.batches_size();
-    if (has_batch) {
+    if (HasBatch(segment, clock)) {
       PSGD_RETURN_IF_ERROR(Step(segment, clock));
     } else {
       // The others have one batch more than this worker: an empty step keeps the clocks together.
@@ -166,15 +174,23 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
 absl::Status Trainer::PullWeights(uint64_t clock) {
   {
     StepClock waiting(&seconds_wait_);
-    session_->Pull(clock);
+    if (pulled_ahead_ != clock) session_->Pull(clock);
+    pulled_ahead_.reset();
     PSGD_RETURN_IF_ERROR(session_->WaitPulled());
   }
   StepClock decoding(&seconds_encode_);
   return InstallWeights();
 }
 
+void Trainer::PullAhead(const Segment& segment, uint64_t clock) {
+  // Never beyond a segment: between two of them the members may change.
+  if (!config_.consistency().pull_ahead() || !HasBatch(segment, clock + 1)) return;
+  session_->Pull(clock);
+  pulled_ahead_ = clock;
+}
+
 absl::Status Trainer::InstallWeights() {
-  const auto& pulled = session_->pulled();
+  const std::vector<PulledSlice> pulled = session_->TakePulled();
   for (int id = 0; id < placement_.slices_size(); ++id) {
     const SliceSpec& spec = placement_.slices(id);
     const std::span<float> target =
@@ -201,6 +217,7 @@ absl::Status Trainer::InstallWeights() {
 
 absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   PSGD_RETURN_IF_ERROR(PullWeights(clock - 1));
+  PullAhead(segment, clock);
   Batch batch;
   {
     StepClock loading(&seconds_data_);

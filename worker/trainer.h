@@ -52,7 +52,13 @@ class Trainer {
   absl::Status EvaluateNow(uint32_t epoch, uint64_t clock);
   absl::Status SaveState(uint64_t checkpoint);
   absl::Status LoadState();
+  // Weights fit for `clock` finished steps, into the network.
   absl::Status PullWeights(uint64_t clock);
+  // Asks for them while a step computes (consistency.pull_ahead).
+  void PullAhead(const Segment& segment, uint64_t clock);
+  // Of this worker in the segment's deal.
+  int Rank(const Segment& segment) const;
+  bool HasBatch(const Segment& segment, uint64_t clock) const;
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
@@ -74,6 +80,7 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
+  std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
   EndpointStats reported_traffic_;

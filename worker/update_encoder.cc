@@ -60,7 +60,6 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
   }
   for (Slice& slice : slices_[parameter]) {
     std::vector<std::byte> payload;
-    payload.reserve(slice.codec->MaxPayload(slice.spec.count()));
     slice.encoder->Encode(gradient.subspan(slice.spec.offset(), slice.spec.count()), slice.key,
                           step, &payload);
     out->push_back({slice.id, slice.codec->id(), Bytes::Adopt(std::move(payload))});

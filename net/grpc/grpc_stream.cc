@@ -97,8 +97,9 @@ void GrpcStream::Cancelled() {
 }
 
 void GrpcStream::Done() {
-  const std::shared_ptr<GrpcShared> shared = shared_;  // the owner may destroy us once unlocked
-  std::lock_guard lock(shared->mutex);
+  std::shared_ptr<GrpcShared> shared;  // outlives the lock: once unlocked the owner may destroy us
+  std::lock_guard lock(shared_->mutex);
+  shared = shared_;
   ended_ = true;
   auto it = shared->live.find(peer_);
   shared->ended.push_back(std::move(it->second));

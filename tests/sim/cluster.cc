@@ -94,6 +94,15 @@ void Cluster::PlanMisfortunes() {
     if (tracing_) Note(absl::StrCat("process ", link.first, " cut off from node ", link.second));
     network_.Cut(link, queue_.now() + length);
   });
+  if (scenario_.drain_after.count() > 0) {
+    queue_.After(scenario_.drain_after, [this] {
+      DrainRequest request;
+      request.set_reason("asked to");
+      Effects effects;
+      coordinator_->Drain(request, &effects);
+      Apply(std::move(effects));
+    });
+  }
   if (scenario_.slow_step.count() > 0) {
     plan(1, [this] {
       if (Worker* worker = AnyWorker()) worker->SlowDown(scenario_.slow_step);
@@ -205,7 +214,9 @@ bool Cluster::Over() const {
 void Cluster::CheckEnd() {
   const StatusReply status = coordinator_->Status(queue_.now());
   outcome_.evaluations = status.evaluations_size();
-  if (outcome_.evaluations == 0) oracle_.Breach("the run ended without an evaluation");
+  if (outcome_.evaluations == 0 && !coordinator_->drained()) {
+    oracle_.Breach("the run ended without an evaluation");
+  }
   for (uint32_t s = 0; s < shards_.size(); ++s) {
     for (const auto& [slice, bytes] : shards_[s]->ShareWeights()) {
       const auto values = AsFloats(bytes);

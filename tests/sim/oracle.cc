@@ -30,7 +30,12 @@ std::optional<uint32_t> Oracle::Member(const WorkerKey& key) const {
 }
 
 void Oracle::Removed(const WorkerKey& key) {
-  if (auto member = Member(key)) members_[*member].in = false;
+  const auto member = Member(key);
+  if (!member) return;
+  members_[*member].in = false;
+  for (const auto& [clock, batch] : members_[*member].steps) {
+    if (batch.first < epoch_) late_.insert(batch);
+  }
 }
 
 std::string Oracle::Name(uint32_t member) const {
@@ -40,6 +45,8 @@ std::string Oracle::Name(uint32_t member) const {
 
 void Oracle::Dealt(const Segment& segment) {
   const int n = segment.workers_size();
+  epoch_ = std::max(epoch_, segment.epoch());
+  last_clock_ = segment.first_clock() + segment.clocks();
   for (int rank = 0; rank < n; ++rank) {
     // The newest incarnation that is in holds the identity.
     MemberBooks* books = nullptr;
@@ -53,9 +60,11 @@ void Oracle::Dealt(const Segment& segment) {
     }
     if (books->first_clock == 0 && books->steps.empty()) books->first_clock = segment.first_clock();
     for (uint32_t i = 0; i < segment.clocks(); ++i) {
-      if (static_cast<int>(i) * n + rank < segment.batches_size()) {
-        books->steps.insert(segment.first_clock() + i + 1);
-      }
+      const int index = static_cast<int>(i) * n + rank;
+      if (index >= segment.batches_size()) break;
+      const Batch batch(segment.epoch(), segment.batches(index));
+      books->steps[segment.first_clock() + i + 1] = batch;
+      dealt_.insert(batch);
     }
   }
 }
@@ -143,7 +152,7 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
     const std::span<const float> weights = AsFloats(message.payloads[p]);
     for (uint32_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].in) continue;
-      for (uint64_t step : members_[m].steps) {
+      for (const auto& [step, batch] : members_[m].steps) {
         if (static_cast<int64_t>(step) > required) break;
         bool acknowledged = false;
         const MadePush* push = Find(m, step, slice, &acknowledged);

@@ -58,6 +58,7 @@ class Oracle {
   const Counts& counts() const { return counts_; }
 
  private:
+  using Batch = std::pair<uint32_t, uint32_t>;  // epoch, index
   struct MadePush {
     uint64_t clock = 0;
     std::vector<uint32_t> slices;
@@ -67,7 +68,7 @@ class Oracle {
     WorkerKey key;
     bool in = true;
     uint64_t first_clock = 0;                            // of its first segment
-    std::set<uint64_t> steps;                            // clocks that it has a batch for
+    std::map<uint64_t, Batch> steps;                     // clocks that it has a batch for
     std::map<uint64_t, uint64_t> pulls;                  // request -> clock
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;           // shard -> pushes below this
@@ -90,6 +91,8 @@ class Oracle {
                      std::span<const float> weights);
   void CheckCutStates(const std::string& where, const OrderedCut& cut, uint32_t shard,
                       const ShardSnapshot& snapshot);
+  // Every batch of every epoch that was dealt is in, but for those that came back too late.
+  void CheckBatches(const std::map<uint32_t, Applied>& applied);
   void CheckWholeMessages(const std::map<uint32_t, Applied>& applied);
   // initial - weights + residuals == all gradients of clocks up to `clock`.
   void CheckBooks(const std::string& where, uint64_t clock, uint32_t slice,
@@ -102,6 +105,10 @@ class Oracle {
   std::vector<MemberBooks> members_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // (worker, incarnation) -> member
   std::map<uint64_t, OrderedCut> cuts_;
+  std::set<Batch> dealt_;
+  std::set<Batch> late_;  // left undone when the next epoch had begun
+  uint32_t epoch_ = 0;    // the latest
+  uint64_t last_clock_ = 0;
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;

@@ -164,6 +164,29 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
   }
 }
 
+void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
+  // Stopped by the step limit or on request.
+  if (last_clock_ >= kClocks || scenario_.drain_after.count() > 0) return;
+  std::set<Batch> seen = late_;
+  for (uint32_t m = 0; m < members_.size(); ++m) {
+    for (const auto& [clock, batch] : members_[m].steps) {
+      const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
+        bool acknowledged = false;
+        const MadePush* push = Find(m, clock, slice.first, &acknowledged);
+        return slice.second[RegisterAt(m, clock)] != 0 || (push != nullptr && push->poisoned);
+      });
+      if (in) seen.insert(batch);
+    }
+  }
+  for (uint32_t epoch = 0; epoch <= epoch_; ++epoch) {
+    for (uint32_t index = 0; index < scenario_.batches_per_epoch; ++index) {
+      if (seen.count({epoch, index})) continue;
+      Breach(absl::StrCat("batch ", index, " of epoch ", epoch, " was ",
+                          dealt_.count({epoch, index}) ? "dealt and not done" : "never dealt"));
+    }
+  }
+}
+
 void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
   if (scenario_.smooth) return;
   std::map<uint32_t, Applied> applied;
@@ -177,7 +200,9 @@ void Oracle::Ended(const std::map<uint32_t, std::vector<float>>& weights) {
       applied[slice] = ReadRegister(values);
     }
   }
-  if (!lossy()) CheckWholeMessages(applied);
+  if (lossy()) return;
+  CheckWholeMessages(applied);
+  CheckBatches(applied);
 }
 
 }  // namespace psgd::sim

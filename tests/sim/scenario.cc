@@ -51,6 +51,8 @@ Scenario RandomScenario(uint64_t seed) {
   s.config.mutable_cluster()->set_segment(static_cast<int>(chance.Between(1, 6)));
   s.config.mutable_train()->set_epochs(static_cast<int>(chance.Between(1, 3)));
   s.config.mutable_consistency()->set_staleness(chance.Choice({0, 0, 1, 2, 4, -1}));
+  s.config.mutable_consistency()->set_pull_ahead(s.config.consistency().staleness() != 0 &&
+                                                 chance.Happens(0.4));
   switch (chance.Between(0, 3)) {
     case 0: s.config.mutable_durability()->mutable_checkpoint()->set_epochs(1); break;
     case 1: s.config.mutable_durability()->mutable_checkpoint()->set_steps(5); break;
@@ -75,6 +77,9 @@ Scenario RandomScenario(uint64_t seed) {
   s.held_bytes = chance.Choice<size_t>({1, 20u << 10, 1u << 30, 1u << 30});
   s.window_bytes = chance.Choice<size_t>({1, 12u << 10, 64u << 20});
   s.fuse_bytes = chance.Choice<size_t>({0, 8u << 10, 64u << 10});
+  if (chance.Happens(0.1)) {
+    s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
+  }
   return s;
 }
 
@@ -104,8 +109,9 @@ std::string Describe(const Scenario& s) {
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
       s.poison, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
-      Seconds(s.slow_step), " s, reply ", s.reply_bytes, ", held ", s.held_bytes, ", window ",
-      s.window_bytes, ", fuse ", s.fuse_bytes);
+      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
+      s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
+      ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
 }
 
 }  // namespace psgd::sim

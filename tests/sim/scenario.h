@@ -22,6 +22,7 @@ enum class Sabotage {
   kEarlyCut,      // one shard cuts a clock earlier
   kKeepDead,      // one shard is not told that a worker is out
   kRefuseSound,   // a push is damaged on its way
+  kClaimSteps,    // workers report steps that they have not done
 };
 
 struct Scenario {
@@ -38,6 +39,7 @@ struct Scenario {
   int partitions = 0;
   double poison = 0;             // share of steps with a NaN in them
   double failed_checkpoints = 0;
+  Duration drain_after{};        // not 0: the run is drained then
   Duration slow_step{};          // one worker once computes for so long
   size_t reply_bytes = 4u << 20;
   size_t held_bytes = 1u << 30;

@@ -18,7 +18,7 @@ namespace {
 
 struct Range {
   uint64_t first = 1;
-  uint64_t seeds = 300;
+  uint64_t seeds = 2000;
 };
 
 // The command line of this test; set once, by main, before any test runs.
@@ -78,7 +78,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
 }
 
 TEST(Simulation, TheSameSeedIsTheSameRun) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     const Outcome one = Cluster(RandomScenario(seed), false).Run();
     const Outcome two = Cluster(RandomScenario(seed), true).Run();
     EXPECT_EQ(one.hash, two.hash) << seed;
@@ -142,11 +142,12 @@ TEST_P(CheckersCanFail, AndSayWhy) {
   const auto [sabotage, found] = GetParam();
   // One breach shows in several ways, and the first one found ends a run: which, the seed decides.
   std::vector<std::string> breaches;
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     Scenario scenario = CalmScenario(seed, 3, 1);
     scenario.sabotage = sabotage;
     if (sabotage == Sabotage::kIgnoreGate) scenario.slow_step = std::chrono::seconds(2);
     if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
+    if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
     scenario.patience = std::chrono::seconds(30);
     const Outcome broken = Cluster(scenario, false).Run();
     breaches.insert(breaches.end(), broken.breaches.begin(), broken.breaches.end());
@@ -165,7 +166,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kLateCut, "beyond its clock"},
                     Breakage{Sabotage::kEarlyCut, "lacks clock"},
                     Breakage{Sabotage::kKeepDead, "the run did not end"},
-                    Breakage{Sabotage::kRefuseSound, "refused a sound push"}));
+                    Breakage{Sabotage::kRefuseSound, "refused a sound push"},
+                    Breakage{Sabotage::kClaimSteps, "dealt and not done"}));
+
+TEST(Simulation, TheBooksOfALossyCodecCanFail) {
+  Scenario scenario = CalmScenario(1, 2, 1);
+  scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
+  scenario.sabotage = Sabotage::kLosePush;
+  EXPECT_THAT(Cluster(scenario, false).Run().breaches,
+              testing::Contains(testing::HasSubstr("applied and kept to")));
+}
 
 }  // namespace
 

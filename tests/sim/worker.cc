@@ -179,6 +179,9 @@ void Worker::SendReport() {
   HeartbeatRequest request;
   *request.mutable_key() = key_;
   *request.mutable_report() = report_;
+  if (cluster_->scenario().sabotage == Sabotage::kClaimSteps) {
+    request.mutable_report()->set_clock(kClocks);
+  }
   report_.clear_steps();
   cluster_->Call<HeartbeatReply>(
       this,

@@ -46,6 +46,7 @@ class Worker {
   void SendReport();
   void Ask();
   void Follow(const NextSegmentReply& reply);
+  bool HasBatch(const Segment& segment, uint32_t step) const;
   void Run(const Segment& segment, uint32_t step);
   void Step(const Segment& segment, uint32_t step, uint64_t clock);
   void PushAll(uint64_t clock);
@@ -82,6 +83,8 @@ class Worker {
   uint64_t clock_ = 0;
   uint64_t saved_checkpoint_ = 0;
   WorkerReport report_;
+  std::vector<PulledSlice> weights_;                         // that the step computes from
+  bool pulled_ahead_ = false;
   std::map<uint32_t, std::vector<float>> residuals_;         // by slice; lossy codecs
   std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;    // likewise
   std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;   // (slice, clock) that hold a NaN

@@ -83,35 +83,43 @@ void Worker::Evaluate(uint32_t epoch, Then then) {
   });
 }
 
+bool Worker::HasBatch(const Segment& segment, uint32_t step) const {
+  const auto& workers = segment.workers();
+  const int rank =
+      static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
+  return step < segment.clocks() &&
+         static_cast<int>(step) * workers.size() + rank < segment.batches_size();
+}
+
 void Worker::Run(const Segment& segment, uint32_t step) {
   if (step == segment.clocks()) {
     WaitUntil([this] { return core_->AllAcknowledged(); }, [=, this] {
       first_ = false;
       finished_segment_ = segment.id();
       clock_ = segment.first_clock() + segment.clocks();
+      report_.set_clock(clock_);
       SendReport();
       Ask();
     });
     return;
   }
-  const auto& workers = segment.workers();
-  const int rank =
-      static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
   const uint64_t clock = segment.first_clock() + step + 1;
-  if (static_cast<int>(step) * workers.size() + rank < segment.batches_size()) {
-    return Step(segment, step, clock);
-  }
+  if (HasBatch(segment, step)) return Step(segment, step, clock);
   core_->EndClock(clock, cluster_->queue().now());
   Run(segment, step + 1);
 }
 
 void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
-  core_->Pull(clock - 1, cluster_->queue().now());
+  if (!pulled_ahead_) core_->Pull(clock - 1, cluster_->queue().now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
+    weights_ = core_->TakePulled();
+    pulled_ahead_ = cluster_->scenario().config.consistency().pull_ahead() &&
+                    HasBatch(segment, step + 1);
+    if (pulled_ahead_) core_->Pull(clock, cluster_->queue().now());
     Compute(chance_.Between(kFastest, kSlowest), [=, this] {
       PushAll(clock);
       core_->EndClock(clock, cluster_->queue().now());
-      report_.set_clock(clock);
+      report_.set_clock(core_->AcknowledgedClock());
       report_.set_steps(report_.steps() + 1);
       Run(segment, step + 1);
     });
@@ -139,7 +147,7 @@ void Worker::PushAll(uint64_t clock) {
     } else {
       gradient = scenario.smooth
                      ? SmoothGradient(scenario.seed, key_.worker(), clock, id,
-                                      AsFloats(core_->pulled()[id].payload))
+                                      AsFloats(weights_[id].payload))
                      : WholeGradient(scenario.seed, member, clock, id, elements);
       if (poison && id == 0) {
         gradient.back() = std::numeric_limits<float>::quiet_NaN();

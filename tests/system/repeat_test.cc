@@ -64,6 +64,17 @@ TEST_F(Repeat, ResumesOntoAnotherNumberOfShards) {
   EXPECT_TRUE(Weights("run") == Weights("whole"));
 }
 
+TEST_F(Repeat, ARunThatGoesOnIsNotResumed) {
+  Process run(PsRun("run", Sets({"train.epochs=100000"})));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  const Ended again = RunProgram({"ps-run", "--resume", Path("run")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("still goes on in another ps-server"));
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait().code, 3);
+  EXPECT_EQ(Summary("run")["status"], "interrupted");
+}
+
 TEST_F(Repeat, AFinishedRunIsNotResumed) {
   ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
   const Ended again = RunProgram({"ps-run", "--resume", Path("run")});

@@ -46,6 +46,12 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.train_samples=10"},
        "data.train_samples is 10, less than one data.batch of 64: take more samples or smaller "
        "batches"},
+      {{"compression.push={onebit: {block: 100}}"},
+       "compression.push: onebit.block is 100; it must be a multiple of 64 between 64 "
+       "and 1048576, such as 1024"},
+      {{"compression.rules=[{match: fc*, push: {onebit: {block: 65}}}]"},
+       "compression.rules[0].push: onebit.block is 65; it must be a multiple of 64 "
+       "between 64 and 1048576, such as 1024"},
       {{"optimizer.sgd.nesterov=true"},
        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9"},
       {{"schedule=step"},
@@ -63,6 +69,12 @@ TEST(ConfigValidate, CrossChecks) {
       {{"consistency.compensation=scale"},
        "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
        "consistency.staleness above 0, or consistency.compensation to none"},
+      {{"consistency.pull_ahead=true"},
+       "consistency.pull_ahead fetches weights that lack the step under way: set "
+       "consistency.staleness above 0, or consistency.pull_ahead to false"},
+      {{"consistency.pull_ahead=true", "consistency.staleness=2", "consistency.compensation=delay"},
+       "consistency.compensation delay needs the weights that a push was computed from, and "
+       "consistency.pull_ahead replaces them before: keep one of the two"},
       {{"compression.rules=[{push: topk}]"},
        "compression.rules[0].match is missing: say which parameters, as fc*.weight"},
       {{"compression.rules=[{match: a}]"},

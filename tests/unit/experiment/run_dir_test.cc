@@ -109,6 +109,20 @@ TEST_F(RunDirTest, ResumeNeedsARun) {
             "no run to resume: " + root_ + " has no config.yaml; is it a run directory?");
 }
 
+TEST_F(RunDirTest, HasOneOwnerAtATime) {
+  absl::StatusOr<RunDir> first = RunDir::Create(At(root_ + "/a"));
+  ASSERT_TRUE(first.ok());
+  RunDirOptions options = At(root_ + "/a");
+  options.resume = true;
+  options.config_yaml = "name: again\n";
+  EXPECT_EQ(ErrorOf(options), "the run in " + root_ + "/a still goes on in another ps-server; look "
+                                  "at it with  ps-ctl status " + root_ +
+                                  "/a  or wait until it has ended");
+  EXPECT_EQ(Read(first->ConfigFile()), "name: mnist\n");
+  first = absl::UnknownError("gone");
+  EXPECT_TRUE(RunDir::Create(options).ok());
+}
+
 // Root may write nearly everywhere: these places refuse it too.
 TEST_F(RunDirTest, PlacesThatCannotBeWritten) {
   std::ofstream(root_ + "/file") << "x";

@@ -28,7 +28,7 @@ class CoordinatorFixture {
   explicit CoordinatorFixture(CoordinatorOptions options, uint64_t batches_per_epoch = 8)
       : core_(std::move(options)), batches_(batches_per_epoch) {}
   CoordinatorFixture(const Config& config, uint64_t batches_per_epoch = 8)
-      : CoordinatorFixture(CoordinatorOptions{.config = config}, batches_per_epoch) {}
+      : CoordinatorFixture(CoordinatorOptions{.config = config, .resume = {}, .checkpoint = {}}, batches_per_epoch) {}
 
   CoordinatorCore& core() { return core_; }
   Time now() const { return now_; }

@@ -57,6 +57,17 @@ TEST_P(ShardCutTest, IsTakenAtOnceWhenNobodyIsIn) {
   EXPECT_TRUE(shard.core().TakeFinishedCut().has_value());
 }
 
+TEST_P(ShardCutTest, IsTakenThoughNobodyIsLeftToFillItsClock) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(1);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Remove(0);  // its push for clock 2 went to other shards only
+  ASSERT_TRUE(shard.Execute(Take(1, 2, {})).ok());
+  const auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(Saved(*cut, 0)[0], -1);
+}
+
 TEST_P(ShardCutTest, DoesNotWaitForADeadWorker) {
   ShardFixture shard({.staleness = GetParam()});
   shard.Start(2);

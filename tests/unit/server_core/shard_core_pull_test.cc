@@ -75,7 +75,9 @@ TEST(ShardPull, ALargeReplyComesInPiecesThatAddUp) {
       for (const PullPart& part : reply.parts()) slices.push_back(part.slice());
       EXPECT_EQ(reply.last(), i + 1 == out.size());
       EXPECT_EQ(reply.remaining(), 5 - slices.size());
-      if (reply.parts_size() > 1) EXPECT_LE(out[i].message.PayloadBytes(), reply_bytes);
+      if (reply.parts_size() > 1) {
+        EXPECT_LE(out[i].message.PayloadBytes(), reply_bytes);
+      }
     }
     EXPECT_EQ(slices, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
     EXPECT_EQ(out.size(), reply_bytes == 1 ? 5u : reply_bytes == 40 ? 3u : 1u);

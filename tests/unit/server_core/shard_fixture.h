@@ -1,6 +1,7 @@
 // A shard with a small model and workers that speak by hand.
 #pragma once
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ class ShardFixture {
     auto placement = std::make_shared<Placement>();
     for (size_t i = 0; i < options.elements.size(); ++i) {
       ParameterSpec* parameter = model->add_parameters();
-      parameter->set_name("p" + std::to_string(i));
+      parameter->set_name(absl::StrCat("p", i));
       parameter->add_shape(options.elements[i]);
       SliceSpec* slice = placement->add_slices();
       slice->set_parameter(static_cast<uint32_t>(i));

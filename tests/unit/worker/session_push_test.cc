@@ -109,11 +109,17 @@ TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
   EXPECT_TRUE(core_->pulling());
   Weights(0, 1, {4}, 3);
   EXPECT_FALSE(core_->pulling());
-  EXPECT_EQ(core_->pulled()[0].version, 7u);
-  EXPECT_EQ(core_->pulled()[3].payload.size(), 16u);
+  const std::vector<PulledSlice> pulled = core_->TakePulled();
+  EXPECT_EQ(pulled[0].version, 7u);
+  EXPECT_EQ(pulled[3].payload.size(), 16u);
   EXPECT_EQ(core_->stats().pull_staleness.max(), 1u);
   EXPECT_EQ(core_->stats().reordered_replies, 1u);
-  // Pushes say what they were computed from.
+  // Pushes say what they were computed from, though newer weights have come meanwhile.
+  core_->Pull(5, now_);
+  Weights(0, 2, {0, 2, 4}, 3, 8);
+  Weights(1, 2, {1, 3}, 3, 8);
+  EXPECT_FALSE(core_->pulling());
+  Drain();
   PushAll(5);
   EXPECT_EQ(DrainTo(0)[0].header.push().parts(0).base_version(), 7u);
 }
