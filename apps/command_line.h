@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ class ExamplesFirst : public CLI::Formatter {
 
 // Nothing: go on. Otherwise the help was shown, or the error, and main ends with this code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  // What gRPC has to say comes back as a status; its own lines on stderr say it twice.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help

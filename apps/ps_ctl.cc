@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
@@ -65,6 +66,7 @@ void PrintJson(const google::protobuf::Message& message) {
 
 // Makes sure that the server is there, so that one that is not is found out soon.
 absl::StatusOr<StatusReply> Reach(const Arguments& arguments) {
+  PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
   ControlClient client({.server = arguments.server, .deadline = kFirstAnswer, .interrupted = {}});
   return client.Status(StatusRequest());
 }
@@ -79,14 +81,15 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
 }
 
-absl::Status NeedsTarget(const Arguments& arguments) {
+// `run_dir`: how this command is told a run directory.
+absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) {
   if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "which run? say --server HOST:PORT for a running one, or --run-dir RUN_DIR");
+      absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
 }
 
 absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
-  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments));
+  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "--run-dir RUN_DIR"));
   if (!arguments.server.empty()) {
     PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
     return WeightsOfServer(*client);
@@ -100,7 +103,7 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
 }
 
 absl::Status Status(const Arguments& arguments) {
-  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments));
+  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.server.empty()) {
     PSGD_ASSIGN_OR_RETURN(const StatusReply status, Reach(arguments));
     if (arguments.json) {
@@ -226,6 +229,17 @@ absl::Status Set(const Arguments& arguments) {
 
 using Action = absl::Status (*)(const Arguments&);
 
+// CLI11 would only ask for a subcommand.
+absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
+                                                 Suggest(argv[1], names), " (there are: ",
+                                                 absl::StrJoin(names, ", "), ")"));
+}
+
 // The subcommands and their options; the one that is given puts itself into *chosen.
 void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   const auto add = [&](const char* name, const char* text, const char* examples, Action action) {
@@ -293,6 +307,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);
+  if (const absl::Status known = CheckCommand(app, argc, argv); !known.ok()) {
+    return Fail("ps-ctl", known);
+  }
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   const absl::Status status = chosen(arguments);
   return status.ok() ? kExitOk : Fail("ps-ctl", status);

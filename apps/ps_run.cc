@@ -12,6 +12,8 @@
 #include "apps/stop_signals.h"
 #include "common/files.h"
 #include "experiment/local_run.h"
+#include "experiment/preflight.h"
+#include "experiment/resume_check.h"
 #include "experiment/run_config.h"
 #include "experiment/run_dir.h"
 #include "experiment/summary_text.h"
@@ -38,19 +40,6 @@ struct Arguments {
   bool quiet = false;
 };
 
-// A finished run has nothing left to do, which is not what resuming is asked for.
-absl::Status CheckUnfinished(const Arguments& arguments, const Config& config) {
-  if (arguments.run.resume.empty()) return absl::OkStatus();
-  const auto summary = ReadSummary(RunDir(arguments.run.resume).SummaryFile());
-  if (!summary.ok() || summary->status != Summary::Status::kFinished) return absl::OkStatus();
-  if (config.train().max_steps() > 0 || summary->epochs < config.train().epochs() - 1e-6) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      arguments.run.resume, " has finished its ", config.train().epochs(),
-      " epochs; to train on, raise them: --set train.epochs=", 2 * config.train().epochs()));
-}
-
 int DefaultThreads(const Config& config) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cores / config.cluster().workers());
@@ -73,7 +62,10 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   LocalRunOptions options;
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
-  PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments, options.config));
+  if (!arguments.run.resume.empty()) {
+    PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
+  }
+  PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
   options.launch.run = ServerArguments(arguments.run);
   if (arguments.http >= 0) options.launch.run.push_back(absl::StrCat("--http=", arguments.http));
   options.launch.threads =
@@ -88,6 +80,10 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   LocalRun run(std::move(options));
   const absl::Status status = run.Run();
   if (!run.run_dir().empty()) PrintResult(arguments, run.run_dir());
+  if (status.ok() && !std::cout) {
+    return absl::DataLossError(absl::StrCat(
+        "the result could not be written to standard output; it is in ", run.run_dir()));
+  }
   return status;
 }
 

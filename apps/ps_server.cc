@@ -3,13 +3,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "experiment/config_yaml.h"
+#include "experiment/resume_check.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
+#include "net/address.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
@@ -65,11 +68,8 @@ absl::Status CheckBind(const Arguments& arguments) {
 
 absl::StatusOr<int> HttpPort(const std::string& text) {
   if (text == "off") return -1;
-  try {
-    const int port = std::stoi(text.substr(text.rfind(':') + 1));
-    if (port >= 0 && port < 65536) return port;
-  } catch (const std::exception&) {
-  }
+  int port = 0;
+  if (absl::SimpleAtoi(text, &port) && port >= 0 && port < 65536) return port;
   return absl::InvalidArgumentError(
       absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
 }
@@ -119,6 +119,10 @@ Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const Stop
 absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
   PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+  if (!arguments.advertise.empty()) {
+    PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
+                                  "--advertise takes a host without a port"));
+  }
   PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
 
   RunDirOptions dir_options;
@@ -127,7 +131,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   dir_options.name = config.name();
   dir_options.now = std::time(nullptr);
   dir_options.config_yaml = FormatConfig(config);
-  PSGD_ASSIGN_OR_RETURN(const RunDir dir, RunDir::Create(dir_options));
+  if (dir_options.resume) PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
+  PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(dir_options));
   std::error_code made;
   std::filesystem::create_directories(dir.ServerDir(), made);
   if (made) {
@@ -150,7 +155,6 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.http_port = http;
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
-  options.ipc_dir = dir.ServerDir();
   options.log = log;
   options.on_news = [&](const std::string& text) { recorder->News(text); };
   options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };
@@ -160,7 +164,12 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     for (const std::string& note : loaded.notes()) log->warn("{}", note);
     options.resume = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   }
-  PSGD_ASSIGN_OR_RETURN(const auto server, ParameterServer::Start(std::move(options)));
+  const auto started = ParameterServer::Start(std::move(options));
+  if (!started.ok()) {
+    dir.Abandon();  // or it would be in the way of the next attempt
+    return started.status();
+  }
+  const std::unique_ptr<ParameterServer>& server = *started;
   Announce(arguments, *server, dir);
 
   const Summary::Status outcome = Serve(*server, *recorder, stops, log);

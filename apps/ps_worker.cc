@@ -1,6 +1,8 @@
 // ps-worker: computes gradients for a run.
 #include <unistd.h>
 
+#include <map>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +20,8 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --server 127.0.0.1:7070
   ps-worker --cpu --threads 2 --server head-node:7070
-  ps-worker --gpu 0-7 --server head-node:7070
+  ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
+  ps-worker --gpu 0 --precision bf16 --server head-node:7070
 )";
 
 struct Arguments {
@@ -27,6 +30,7 @@ struct Arguments {
   std::string gpu;
   int threads = 1;
   std::string engine = "onednn";
+  std::string precision = "fp32";
   std::string name;
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
@@ -44,26 +48,53 @@ std::string DefaultName() {
   for (char& c : name) {
     if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') c = '-';
   }
-  return name.substr(name.size() > 64 ? name.size() - 64 : 0);
+  constexpr size_t kMost = 60;  // of 64: a replica's number may follow
+  return name.substr(name.size() > kMost ? name.size() - kMost : 0);
 }
 
-absl::Status CheckGpus(const std::string& list) {
+const std::map<std::string, Precision> kPrecisions = {
+    {"fp32", Precision::kFp32}, {"tf32", Precision::kTf32}, {"bf16", Precision::kBf16}};
+
+// A replica for each device of the list.
+absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
+                                                        const TrainerOptions& common) {
+  const std::string& list = arguments.gpu;
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ParseDeviceList(list));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
+  std::vector<TrainerOptions> replicas;
   for (int device : wanted) {
     if (device >= static_cast<int>(found.size())) {
       return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
                                               ", but this host has ", found.size(),
                                               "; nvidia-smi lists them"));
     }
+    TrainerOptions& replica = replicas.emplace_back(common);
+    replica.backend = "cudnn";
+    replica.gpu = device;
+    replica.precision = kPrecisions.at(arguments.precision);
+    replica.device = absl::StrCat("gpu ", device, ", ", found[device].name);
+    if (wanted.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
   }
-  return absl::UnimplementedError(absl::StrCat(
-      "this version of psgd has no CUDA engine to train on ", found.front().name,
-      " with; run on the processor with --cpu"));
+  return replicas;
+}
+
+// Trains each on a thread of its own; the first error is told.
+absl::Status TrainAll(const std::vector<TrainerOptions>& replicas) {
+  std::vector<absl::Status> results(replicas.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = Trainer(replicas[i]).Run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  absl::Status first;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    first.Update(Annotate(results[i], replicas[i].device));
+  }
+  return first;
 }
 
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
-  if (!arguments.gpu.empty()) return CheckGpus(arguments.gpu);
+  PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
   TrainerOptions options;
   options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
@@ -73,6 +104,10 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   options.threads = arguments.threads;
   options.stops = &stops.count();
   PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
+  if (delay < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--step-delay ", arguments.step_delay, " is negative"));
+  }
   options.step_delay = Milliseconds(delay);
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);
@@ -82,8 +117,9 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.to_stderr = !arguments.quiet;
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
-  Trainer trainer(std::move(options));
-  return trainer.Run();
+  if (arguments.gpu.empty()) return Trainer(std::move(options)).Run();
+  PSGD_ASSIGN_OR_RETURN(const auto replicas, GpuReplicas(arguments, options));
+  return TrainAll(replicas);
 }
 
 }  // namespace
@@ -98,13 +134,19 @@ int main(int argc, char** argv) {
                "ps-worker");
   app.add_option("--server", arguments.server, "HOST:PORT of the ps-server")->required();
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
-  app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")->excludes(cpu);
+  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
+                  ->excludes(cpu);
   app.add_option("--threads", arguments.threads, "Processor threads of a step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
+  app.add_option("--precision", arguments.precision,
+                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->needs(gpu);
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")

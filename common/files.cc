@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 
 namespace psgd {
 namespace {
@@ -16,18 +17,15 @@ namespace {
 class File {
  public:
   explicit File(int fd) : fd_(fd) {}
-  ~File() { Close(); }
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int fd() const { return fd_; }
-  bool Close() {
-    const bool closed = fd_ < 0 || close(fd_) == 0;
-    fd_ = -1;
-    return closed;
-  }
 
  private:
-  int fd_;
+  const int fd_;
 };
 
 absl::string_view NextStep(int error) {
@@ -47,24 +45,6 @@ absl::string_view NextStep(int error) {
     default:
       return "";
   }
-}
-
-bool WriteAll(int fd, absl::string_view data) {
-  while (!data.empty()) {
-    const ssize_t n = write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    data.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
-// Makes a rename in this folder durable. Some file systems cannot sync a folder; they need not.
-void SyncFolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const File file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (file.fd() >= 0) fsync(file.fd());
 }
 
 }  // namespace
@@ -94,21 +74,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t limit)
 }
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.fd() < 0) return FileError("create", temporary, errno);
-  if (!WriteAll(file.fd(), contents) || fsync(file.fd()) != 0 || !file.Close()) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    return FileError("write", temporary, error);
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    return FileError("replace", path, error);
-  }
-  SyncFolderOf(path);
-  return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  PSGD_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(contents.data(), contents.size()))));
+  return file->Commit();
 }
 
 }  // namespace psgd

@@ -1,6 +1,9 @@
 #include "compression/policy.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "absl/strings/str_cat.h"
 
 namespace psgd {
 namespace {
@@ -54,6 +57,21 @@ bool GlobMatches(absl::string_view glob, absl::string_view name) {
   }
   while (g < glob.size() && glob[g] == '*') ++g;
   return g == glob.size();
+}
+
+absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model) {
+  for (int i = 0; i < config.rules_size(); ++i) {
+    const std::string& glob = config.rules(i).match();
+    const bool fits = std::any_of(
+        model.parameters().begin(), model.parameters().end(),
+        [&](const ParameterSpec& parameter) { return GlobMatches(glob, parameter.name()); });
+    if (fits) continue;
+    const std::string first = model.parameters_size() > 0 ? model.parameters(0).name() : "";
+    return absl::InvalidArgumentError(
+        absl::StrCat("compression.rules[", i, "].match \"", glob, "\" fits no parameter of ",
+                     model.name(), ", whose first is ", first));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/atomic_file.h"
 #include "common/bytes.h"
 #include "common/files.h"
-#include "data/atomic_file.h"
 #include "data/safetensors_header.h"
 
 namespace psgd {

@@ -35,9 +35,25 @@ class DeviceMemory {
   virtual void* data() const = 0;
 };
 
+// A transfer that runs beside the kernels.
+class Copy {
+ public:
+  virtual ~Copy() = default;
+  virtual absl::Status Wait() = 0;
+};
+
+// What a device computes in. Parameters, their gradients and sums are fp32 in any case.
+enum class Precision {
+  kFp32,
+  kTf32,  // factors of products are rounded to 11 significant bits
+  kBf16,  // so are activations, and to 8
+};
+
 struct BackendOptions {
   int threads = 1;
   DropoutSource dropout;
+  int device = 0;
+  Precision precision = Precision::kFp32;
 };
 
 // Not thread-safe; outlives its kernels and memory.
@@ -47,9 +63,18 @@ class Backend {
 
   // Zeroed memory.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
-  // Between host memory and the device's.
+  // Whether its memory is the host's, and a kernel is done when Run returns. If not, kernels run in
+  // the order of their launches, and the host goes on meanwhile.
+  virtual bool computes_on_host() const = 0;
+  // Zeroed memory of the host that is good to copy from and to.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) = 0;
+  // Between host memory and the device's, after all that was launched before. What is uploaded may
+  // be written again once the kernels that were launched next are done.
   virtual absl::Status Upload(const void* host, void* device, size_t bytes) = 0;
   virtual absl::Status Download(const void* device, void* host, size_t bytes) = 0;
+  // As Download, but returns at once.
+  virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
+                                                              size_t bytes) = 0;
 
   // A kernel for every node, in order; null where a node needs none (an alias, or fused into its
   // neighbour). Asks `plan` for every buffer; external tensors are plain row-major memory.

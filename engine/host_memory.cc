@@ -18,6 +18,11 @@ class AlignedMemory : public DeviceMemory {
   void* const data_;
 };
 
+class DoneCopy : public Copy {
+ public:
+  absl::Status Wait() override { return absl::OkStatus(); }
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> HostBackend::Allocate(size_t bytes) {
@@ -41,6 +46,12 @@ absl::Status HostBackend::Upload(const void* host, void* device, size_t bytes) {
 absl::Status HostBackend::Download(const void* device, void* host, size_t bytes) {
   if (bytes > 0) std::memcpy(host, device, bytes);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Copy>> HostBackend::StartDownload(const void* device, void* host,
+                                                                 size_t bytes) {
+  PSGD_RETURN_IF_ERROR(Download(device, host, bytes));
+  return std::make_unique<DoneCopy>();
 }
 
 }  // namespace psgd

@@ -9,9 +9,15 @@ namespace psgd {
 
 class HostBackend : public Backend {
  public:
+  bool computes_on_host() const override { return true; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) override {
+    return Allocate(bytes);
+  }
   absl::Status Upload(const void* host, void* device, size_t bytes) override;
   absl::Status Download(const void* device, void* host, size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
+                                                      size_t bytes) override;
 };
 
 }  // namespace psgd

@@ -10,6 +10,7 @@
 #include "engine/differentiate.h"
 #include "engine/executor.h"
 #include "engine/model_spec.h"
+#include "engine/parameter_memory.h"
 #include "engine/plugin.h"
 #include "engine/zoo/zoo.h"
 
@@ -64,7 +65,7 @@ struct Network::Impl {
   Region memory;
   void *image = nullptr, *labels = nullptr, *result = nullptr;
   size_t image_elements = 0;
-  std::vector<std::span<float>> parameters, gradients;
+  std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of `train`
   std::unique_ptr<Executor> train_executor, evaluate_executor;
   uint64_t parameter_version = 1;
@@ -73,7 +74,7 @@ struct Network::Impl {
   absl::Status CheckBatch(std::span<const float> input, std::span<const int32_t> given) const;
   absl::StatusOr<Result> Run(Executor* executor, std::span<const float> input,
                              std::span<const int32_t> given, uint64_t step,
-                             const std::function<void(int)>& after);
+                             const std::function<void(int)>& on_gradient);
 };
 
 // Makes both executors, then one region for all they touch: the executors never run together, so
@@ -87,15 +88,10 @@ absl::Status Network::Impl::Prepare() {
   const size_t image_at = memory.Add(image_elements * sizeof(float));
   const size_t labels_at = memory.Add(batch * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
-  std::vector<size_t> parameter_at, gradient_at;
-  for (const Parameter& parameter : train.graph.parameters) {
-    const size_t bytes = ElementCount(train.graph.shape(parameter.value)) * sizeof(float);
-    parameter_at.push_back(memory.Add(bytes));
-    gradient_at.push_back(memory.Add(bytes));
-  }
   const size_t temporary_at =
       memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
+  PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend.get()));
 
   image = memory.at(image_at);
   labels = memory.at(labels_at);
@@ -107,13 +103,9 @@ absl::Status Network::Impl::Prepare() {
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
     const Parameter& parameter = train.graph.parameters[i];
-    const size_t count = static_cast<size_t>(ElementCount(train.graph.shape(parameter.value)));
-    void* value = memory.at(parameter_at[i]);
-    void* gradient = memory.at(gradient_at[i]);
-    parameters.emplace_back(static_cast<float*>(value), count);
-    gradients.emplace_back(static_cast<float*>(gradient), count);
+    void* const value = parameters->device_value(static_cast<int>(i));
     of_train.push_back({parameter.value, value});
-    of_train.push_back({parameter.gradient, gradient});
+    of_train.push_back({parameter.gradient, parameters->device_gradient(static_cast<int>(i))});
     of_evaluate.push_back({evaluate.graph.parameters[i].value, value});
   }
   PSGD_RETURN_IF_ERROR(train_executor->Bind(memory.at(temporary_at), of_train));
@@ -137,11 +129,21 @@ absl::Status Network::Impl::CheckBatch(std::span<const float> input,
 
 absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, std::span<const float> input,
                                                    std::span<const int32_t> given, uint64_t step,
-                                                   const std::function<void(int)>& after) {
+                                                   const std::function<void(int)>& on_gradient) {
   PSGD_RETURN_IF_ERROR(CheckBatch(input, given));
+  backend->EnterThread();
+  PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
   PSGD_RETURN_IF_ERROR(backend->Upload(input.data(), image, input.size_bytes()));
   PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
-  PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version}, after));
+  absl::Status copied;
+  const auto after = [&](int node) {
+    if (executor != train_executor.get()) return;
+    for (int i : finished_after[node]) copied.Update(parameters->Launched(i, on_gradient));
+  };
+  const absl::Status ran = executor->Run({step, parameter_version}, after);
+  copied.Update(parameters->Finish(on_gradient));  // also after a failure: copies are under way
+  PSGD_RETURN_IF_ERROR(ran);
+  PSGD_RETURN_IF_ERROR(copied);
   std::array<double, 3> values;
   PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
   return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2])};
@@ -157,7 +159,10 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   PSGD_ASSIGN_OR_RETURN(impl->train, BuildModel(model, shape, batch, Mode::kTrain));
   PSGD_ASSIGN_OR_RETURN(impl->evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
   PSGD_RETURN_IF_ERROR(Differentiate(&impl->train.graph).status());
-  const BackendOptions backend = {std::max(1, options.threads), {options.seed, options.worker}};
+  const BackendOptions backend = {.threads = std::max(1, options.threads),
+                                  .dropout = {options.seed, options.worker},
+                                  .device = options.device,
+                                  .precision = options.precision};
   PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
   impl->spec = MakeModelSpec(model.zoo(), impl->train.graph);
   impl->batch = batch;
@@ -168,20 +173,16 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
 
 const ModelSpec& Network::spec() const { return impl_->spec; }
 int Network::batch() const { return impl_->batch; }
-std::span<float> Network::parameter(int index) { return impl_->parameters[index]; }
-std::span<const float> Network::gradient(int index) const { return impl_->gradients[index]; }
+std::span<float> Network::parameter(int index) { return impl_->parameters->value(index); }
+std::span<const float> Network::gradient(int index) const {
+  return impl_->parameters->gradient(index);
+}
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
 absl::StatusOr<Network::Result> Network::TrainStep(std::span<const float> input,
                                                    std::span<const int32_t> labels, uint64_t step,
                                                    const std::function<void(int)>& on_gradient) {
-  std::function<void(int)> after;
-  if (on_gradient) {
-    after = [&](int node) {
-      for (int parameter : impl_->finished_after[node]) on_gradient(parameter);
-    };
-  }
-  return impl_->Run(impl_->train_executor.get(), input, labels, step, after);
+  return impl_->Run(impl_->train_executor.get(), input, labels, step, on_gradient);
 }
 
 absl::StatusOr<Network::Result> Network::Evaluate(std::span<const float> input,

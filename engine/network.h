@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/status.h"
+#include "engine/backend.h"
 #include "engine/input_shape.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
@@ -15,7 +16,9 @@
 namespace psgd {
 
 struct NetworkOptions {
-  std::string backend = "onednn";  // or "reference"
+  std::string backend = "onednn";  // or "cudnn", "reference"
+  int device = 0;                  // of cudnn
+  Precision precision = Precision::kFp32;
   int threads = 1;                 // that one step may use
   uint64_t seed = 1;               // with `worker`, keys the dropout masks
   uint32_t worker = 0;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPlugins[] = {"onednn"};
+constexpr const char* kPlugins[] = {"cudnn", "onednn"};
 
 std::vector<fs::path> SearchPath(const std::string& plugin_dir) {
   if (!plugin_dir.empty()) return {plugin_dir};

@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/suggest.h"
 #include "compression/codec.h"
+#include "engine/zoo/zoo.h"
 #include "experiment/config_yaml.h"
 #include "experiment/format_value.h"
 #include "experiment/parse_value.h"
@@ -51,9 +54,14 @@ void CheckValues(const Message& message, const std::string& prefix, Problems* pr
 bool IsZero(const Progress& length) { return length.epochs() == 0 && length.steps() == 0; }
 
 void CheckModel(const ModelConfig& model, Problems* problems) {
+  const std::vector<std::string> names = ZooNames();
   if (model.zoo().empty()) {
     problems->push_back(
         "model.zoo is missing: say which network to train, as model: {zoo: lenet5}");
+  } else if (std::find(names.begin(), names.end(), model.zoo()) == names.end()) {
+    problems->push_back(absl::StrCat("model.zoo: no network is called \"", model.zoo(), "\"",
+                                     Suggest(model.zoo(), names),
+                                     " (there are: ", absl::StrJoin(names, ", "), ")"));
   }
 }
 
@@ -62,6 +70,11 @@ void CheckData(const DataConfig& data, Problems* problems) {
     problems->push_back(
         "data.path is missing: format idx needs the folder of the idx files; or say "
         "data.format: synthetic, which needs none");
+  }
+  if (data.format() == DataConfig::SYNTHETIC && !data.path().empty()) {
+    problems->push_back(
+        "data.path is given, but format synthetic reads no files: set data.format to that of the "
+        "files, or leave data.path out");
   }
   if (data.mean_size() != data.stddev_size()) {
     problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
@@ -93,7 +106,13 @@ void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
   }
 }
 
-void CheckSchedule(const ScheduleConfig& schedule, Problems* problems) {
+void CheckSchedule(const ScheduleConfig& schedule, const TrainConfig& train, Problems* problems) {
+  if (schedule.warmup().epochs() > train.epochs() ||
+      (train.max_steps() > 0 && schedule.warmup().steps() > train.max_steps())) {
+    problems->push_back(
+        "schedule.warmup is longer than the run, which would never reach its learning rate: "
+        "shorten it, or train longer");
+  }
   if (schedule.has_step() && IsZero(schedule.step().every())) {
     problems->push_back(
         "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs");
@@ -191,7 +210,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckModel(config.model(), &problems);
   CheckData(config.data(), &problems);
   CheckOptimizer(config.optimizer(), &problems);
-  CheckSchedule(config.schedule(), &problems);
+  CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);
   CheckCompression(config.compression(), &problems);

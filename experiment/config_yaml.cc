@@ -64,7 +64,11 @@ absl::Status SetValue(const YamlSource& source, const std::string& path, const P
 
 absl::StatusOr<Config> LoadConfig(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
-  if (!text.ok()) return Annotate(text.status(), "config");
+  if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
+  // Whatever else keeps the file from being read, the name that was given is what to look at.
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
+  }
   return ParseConfig(*std::move(text), path);
 }
 

@@ -99,9 +99,15 @@ absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
     PSGD_ASSIGN_OR_RETURN(path, MakeDefault(options));
   }
   RunDir run(path);
+  run.fresh_ = !options.resume;
   PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
   PSGD_RETURN_IF_ERROR(WriteFileAtomically(run.ConfigFile(), options.config_yaml));
   return run;
+}
+
+void RunDir::Abandon() {
+  std::error_code ignored;
+  if (fresh_) fs::remove_all(path_, ignored);
 }
 
 }  // namespace psgd

@@ -29,6 +29,9 @@ class RunDir {
   // a copy of the result lives: another that asks for it meanwhile is refused.
   static absl::StatusOr<RunDir> Create(const RunDirOptions& options);
 
+  // Removes what Create made, for a run that never began; not what was resumed.
+  void Abandon();
+
   const std::string& path() const { return path_; }
   std::string ConfigFile() const { return File("config.yaml"); }
   std::string MetricsFile() const { return File("metrics.jsonl"); }
@@ -42,6 +45,7 @@ class RunDir {
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
   std::string path_;
+  bool fresh_ = false;
   std::shared_ptr<const void> hold_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compression/policy.h"
 #include "server/placement.h"
 
 namespace psgd {
@@ -101,22 +102,23 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
   return reply;
 }
 
-absl::Status CoordinatorCore::FixModel(const RegisterRequest& request,
+absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
                                        const std::vector<std::string>& endpoints,
                                        Effects* effects) {
-  if (request.batches_per_epoch() == 0 || request.batches_per_epoch() > UINT32_MAX) {
+  if (batches_per_epoch == 0 || batches_per_epoch > UINT32_MAX) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the worker's data give ", request.batches_per_epoch(),
+        "the worker's data give ", batches_per_epoch,
         " batches an epoch; check data.batch against the number of training samples"));
   }
-  PSGD_RETURN_IF_ERROR(ValidateModel(request.model()));
+  PSGD_RETURN_IF_ERROR(ValidateModel(model));
+  PSGD_RETURN_IF_ERROR(CheckRules(options_.config.compression(), model));
   auto placement = std::make_shared<Placement>(
-      PlaceSlices(request.model(), options_.config.cluster().shards(),
+      PlaceSlices(model, options_.config.cluster().shards(),
                   options_.config.cluster().slice()));
   placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
-  model_ = std::make_shared<ModelSpec>(request.model());
+  model_ = std::make_shared<ModelSpec>(model);
   placement_ = std::move(placement);
-  batches_per_epoch_ = request.batches_per_epoch();
+  batches_per_epoch_ = batches_per_epoch;
   const LedgerOptions ledger = LedgerOptionsFor(options_.config, batches_per_epoch_);
   if (options_.resume) {
     ledger_.emplace(ledger, options_.resume->position);
@@ -130,17 +132,25 @@ absl::Status CoordinatorCore::FixModel(const RegisterRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status CoordinatorCore::Resume(const std::vector<std::string>& endpoints, Effects* effects) {
+  const CheckpointManifest& manifest = options_.checkpoint->manifest();
+  return FixModel(manifest.model(), manifest.batches_per_epoch(), endpoints, effects);
+}
+
 absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& request,
                                                         const std::vector<std::string>& endpoints,
                                                         Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
-  if (model_ == nullptr) PSGD_RETURN_IF_ERROR(FixModel(request, endpoints, effects));
+  if (model_ == nullptr) {
+    PSGD_RETURN_IF_ERROR(
+        FixModel(request.model(), request.batches_per_epoch(), endpoints, effects));
+  }
   if (request.model().SerializeAsString() != model_->SerializeAsString()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", member->key.worker(), " (", member->name, ") built the model ",
-        request.model().name(), " with ", request.model().parameters_size(),
-        " parameters, which differs from the run's ", model_->name(), " with ",
-        model_->parameters_size(), "; do all workers run the same version of psgd?"));
+        "worker ", member->key.worker(), " (", member->name, ") built another model than the run's: ",
+        FirstDifference(request.model(), *model_),
+        options_.resume ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
+                        : "; do all workers run the same version of psgd?"));
   }
   if (request.batches_per_epoch() != batches_per_epoch_) {
     return absl::FailedPreconditionError(absl::StrCat(

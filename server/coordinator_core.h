@@ -50,6 +50,9 @@ class CoordinatorCore {
 
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, Time now, Effects* effects);
   // The first registration fixes the model. `place` gives the slices; the endpoints are the caller's.
+  // Takes up the model of the checkpoint that the run goes on from, so that its weights can be read
+  // before a worker is there. REQUIRES: options.checkpoint, and nobody has registered.
+  absl::Status Resume(const std::vector<std::string>& endpoints, Effects* effects);
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request,
                                          const std::vector<std::string>& endpoints, Time now,
                                          Effects* effects);
@@ -89,8 +92,8 @@ class CoordinatorCore {
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
-  absl::Status FixModel(const RegisterRequest& request, const std::vector<std::string>& endpoints,
-                        Effects* effects);
+  absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
+                        const std::vector<std::string>& endpoints, Effects* effects);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
   void OpenBoundary(Effects* effects);
   void StartCheckpoint(uint64_t clock, Effects* effects);

@@ -112,6 +112,11 @@ absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(
     const std::string& host, int port, std::function<absl::StatusOr<StatusReply>()> status) {
   auto impl = std::make_unique<Impl>();
   impl->server.set_payload_max_length(1 << 16);
+  // Without the library's SO_REUSEPORT, by which two servers would share a port unnoticed.
+  impl->server.set_socket_options([](socket_t socket) {
+    const int on = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  });
   impl->server.Get("/metrics", [status](const httplib::Request&, httplib::Response& response) {
     const auto now = status();
     if (!now.ok()) {

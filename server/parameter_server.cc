@@ -16,14 +16,6 @@ constexpr size_t kCutsWaiting = 4096;  // one a shard a checkpoint; shards never
 
 }  // namespace
 
-// Receipts of the checkpoint that is being written.
-struct ParameterServer::WrittenShards {
-  uint64_t checkpoint = 0;
-  std::vector<ShardReceipt> receipts;
-  absl::Status failed;
-  size_t seen = 0;
-};
-
 ParameterServer::ParameterServer(ParameterServerOptions options)
     : options_(std::move(options)),
       core_([&] {
@@ -48,13 +40,13 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         return core;
       }()),
       store_(options_.checkpoint_dir),
-      cuts_(kCutsWaiting),
-      written_(std::make_unique<WrittenShards>()) {}
+      cuts_(kCutsWaiting) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options) {
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   PSGD_RETURN_IF_ERROR(server->StartShards());
+  if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
   server->writer_ = std::thread([s = server.get()] { s->WriteLoop(); });
   server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   const ParameterServerOptions& o = server->options_;
@@ -74,7 +66,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
 
 std::string ParameterServer::ShardAddress(uint32_t shard) const {
   if (options_.config.cluster().transport() == ClusterConfig::IPC) {
-    return absl::StrCat("ipc://", options_.ipc_dir, "/shard-", shard, ".sock");
+    return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
   }
   return absl::StrCat("tcp://", options_.host, ":0");
 }
@@ -85,6 +77,10 @@ absl::Status ParameterServer::StartShards() {
   transport_options.log = options_.log;
   PSGD_ASSIGN_OR_RETURN(transport_,
                         MakeTransport(options_.config.cluster().transport(), transport_options));
+  if (options_.config.cluster().transport() == ClusterConfig::IPC) {
+    PSGD_ASSIGN_OR_RETURN(SocketFolder folder, SocketFolder::Create());
+    sockets_.emplace(std::move(folder));
+  }
   for (int s = 0; s < options_.config.cluster().shards(); ++s) {
     PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ShardAddress(s)));
     ShardOptions shard;
@@ -97,6 +93,25 @@ absl::Status ParameterServer::StartShards() {
         options_.log));
   }
   return absl::OkStatus();
+}
+
+absl::Status ParameterServer::Resume() {
+  std::lock_guard lock(mutex_);
+  Effects effects;
+  PSGD_RETURN_IF_ERROR(core_.Resume(Endpoints(), &effects));
+  return Apply(std::move(effects));
+}
+
+std::vector<std::string> ParameterServer::Endpoints() const {
+  std::vector<std::string> endpoints;
+  for (const auto& shard : shards_) {
+    std::string address = shard->address();
+    if (!options_.advertise.empty() && address.rfind("tcp://", 0) == 0) {
+      address = absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
+    }
+    endpoints.push_back(std::move(address));
+  }
+  return endpoints;
 }
 
 ParameterServer::~ParameterServer() {
@@ -150,15 +165,7 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
 absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& request) {
   std::lock_guard lock(mutex_);
   Effects effects;
-  std::vector<std::string> endpoints;
-  for (const auto& shard : shards_) {
-    std::string address = shard->address();
-    if (!options_.advertise.empty() && address.rfind("tcp://", 0) == 0) {
-      address = absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
-    }
-    endpoints.push_back(std::move(address));
-  }
-  auto reply = core_.Register(request, endpoints, SteadyNow(), &effects);
+  auto reply = core_.Register(request, Endpoints(), SteadyNow(), &effects);
   const absl::Status installed = Apply(std::move(effects));
   if (!installed.ok()) {
     // Shards without a model cannot train anybody.
@@ -313,87 +320,6 @@ void ParameterServer::TickLoop() {
     if (!status.ok()) options_.log->error("{}", status.ToString());
     changed_.wait_for(lock, kTick, [&] { return stopping_; });
   }
-}
-
-void ParameterServer::WriteLoop() {
-  while (auto cut = cuts_.Pop()) {
-    const uint64_t id = cut->cut.checkpoint;
-    const absl::Status status = WriteCut(std::move(*cut));
-    if (status.ok() && written_->seen < shards_.size()) continue;  // shards are still to come
-    std::lock_guard lock(mutex_);
-    Effects effects;
-    core_.CheckpointDone(id, status, &effects);
-    if (!status.ok()) {
-      options_.log->error("checkpoint {}: {}", id, status.ToString());
-      failed_checkpoints_[id] = status;
-    }
-    (void)Apply(std::move(effects));  // news only
-  }
-}
-
-absl::Status ParameterServer::WriteCut(CutToWrite cut) {
-  const uint64_t id = cut.cut.checkpoint;
-  if (id < written_->checkpoint) return absl::OkStatus();  // of one that was given up
-  if (written_->checkpoint != id) {
-    *written_ = WrittenShards();
-    written_->checkpoint = id;
-  }
-  ++written_->seen;
-  if (!written_->failed.ok()) return written_->failed;
-  auto receipt = store_.WriteShard(id, cut.shard, cut.cut.snapshot);
-  cut.cut = {};  // lets the shard update in place again
-  if (!receipt.ok()) {
-    written_->failed = receipt.status();
-    return receipt.status();
-  }
-  written_->receipts.push_back(*std::move(receipt));
-  return written_->seen == shards_.size() ? Seal(id) : absl::OkStatus();
-}
-
-absl::Status ParameterServer::Seal(uint64_t id) {
-  CheckpointManifest manifest;
-  CheckpointInfo info;
-  {
-    std::lock_guard lock(mutex_);
-    const auto& snapshot = core_.checkpoint_under_way();
-    if (!snapshot || snapshot->checkpoint != id) {
-      return absl::InternalError(absl::StrCat("checkpoint ", id, " is not under way"));
-    }
-    manifest.set_id(id);
-    *manifest.mutable_config() = core_.config();
-    *manifest.mutable_model() = *core_.model();
-    *manifest.mutable_placement() = *core_.placement();
-    manifest.set_clock(snapshot->position.clock);
-    manifest.set_epoch(snapshot->position.epoch);
-    manifest.mutable_remaining()->Add(snapshot->position.remaining.begin(),
-                                      snapshot->position.remaining.end());
-    manifest.set_batches_per_epoch(core_.batches_per_epoch());
-    manifest.set_epoch_progress(
-        ProgressAt(snapshot->position, static_cast<uint32_t>(core_.batches_per_epoch())));
-    manifest.set_seconds_trained(core_.SecondsTrained(SteadyNow()));
-    *manifest.mutable_hyper() = snapshot->hyper;
-    *manifest.mutable_total() = snapshot->total;
-    manifest.mutable_evaluations()->Add(snapshot->evaluations.begin(),
-                                        snapshot->evaluations.end());
-  }
-  for (const ShardReceipt& receipt : written_->receipts) {
-    *manifest.add_shards() = receipt;
-    info.set_bytes(info.bytes() + receipt.bytes());
-  }
-  info.set_id(id);
-  info.set_epoch(manifest.epoch_progress());
-  info.set_clock(manifest.clock());
-  PSGD_RETURN_IF_ERROR(store_.Seal(std::move(manifest)));
-  const absl::Status pruned = store_.Prune(options_.config.durability().keep());
-  if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
-  {
-    std::lock_guard lock(mutex_);
-    checkpoints_.emplace_back(info, SteadyNow());
-    const auto keep = static_cast<size_t>(options_.config.durability().keep());
-    if (checkpoints_.size() > keep) checkpoints_.erase(checkpoints_.begin());
-  }
-  if (options_.on_checkpoint) options_.on_checkpoint(info);
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
 #include "server/shard_server.h"
+#include "server/socket_folder.h"
 
 namespace psgd {
 
@@ -30,7 +32,6 @@ struct ParameterServerOptions {
   int http_port = -1;                  // 0: any free one; -1: no metrics page
   std::string run_dir;                 // for people
   std::string checkpoint_dir;
-  std::string ipc_dir;                 // of the sockets, for transport ipc
   // To go on from: the run's newest sound checkpoint.
   std::shared_ptr<const LoadedCheckpoint> resume;
   Log log = NullLog();
@@ -69,7 +70,13 @@ class ParameterServer {
   bool WaitFinished(Duration timeout);
 
  private:
-  struct WrittenShards;
+  // Receipts of the checkpoint that is being written.
+  struct WrittenShards {
+    uint64_t checkpoint = 0;
+    std::vector<ShardReceipt> receipts;
+    absl::Status failed;
+    size_t seen = 0;
+  };
   struct CutToWrite {
     uint32_t shard = 0;
     ShardCut cut;
@@ -77,7 +84,11 @@ class ParameterServer {
 
   explicit ParameterServer(ParameterServerOptions options);
   absl::Status StartShards();
+  // Makes the checkpoint's weights available at once.
+  absl::Status Resume();
   std::string ShardAddress(uint32_t shard) const;
+  // Of the shards, as workers are told them.
+  std::vector<std::string> Endpoints() const;
   // Carries out what the core decided. REQUIRES: mutex_ held.
   absl::Status Apply(Effects effects);
   void TickLoop();
@@ -98,10 +109,11 @@ class ParameterServer {
   bool stopping_ = false;
 
   const CheckpointStore store_;
+  std::optional<SocketFolder> sockets_;  // of transport ipc
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   BoundedQueue<CutToWrite> cuts_;
-  std::unique_ptr<WrittenShards> written_;  // owned by the writer thread
+  WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;
   std::unique_ptr<ControlService> service_;

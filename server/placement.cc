@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace psgd {
 namespace {
@@ -128,6 +129,28 @@ absl::Status ValidateModel(const ModelSpec& model) {
     }
   }
   return absl::OkStatus();
+}
+
+std::string FirstDifference(const ModelSpec& model, const ModelSpec& other) {
+  if (model.SerializeAsString() == other.SerializeAsString()) return "";
+  for (int i = 0; i < std::min(model.parameters_size(), other.parameters_size()); ++i) {
+    const ParameterSpec &a = model.parameters(i), &b = other.parameters(i);
+    if (a.name() != b.name()) {
+      return absl::StrCat("parameter ", i, " is ", a.name(), ", not ", b.name());
+    }
+    if (!std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end())) {
+      return absl::StrCat(a.name(), " is ", absl::StrJoin(a.shape(), "x"), ", not ",
+                          absl::StrJoin(b.shape(), "x"));
+    }
+    if (a.SerializeAsString() != b.SerializeAsString()) {
+      return absl::StrCat(a.name(), " starts or decays in another way");
+    }
+  }
+  if (model.parameters_size() == other.parameters_size()) {
+    return absl::StrCat("it is called ", model.name(), ", not ", other.name());
+  }
+  return absl::StrCat("it has ", model.parameters_size(), " parameters, not ",
+                      other.parameters_size());
 }
 
 Placement PlaceSlices(const ModelSpec& model, int shards, int64_t slice_bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "common/status.h"
 #include "proto/model.pb.h"
@@ -17,6 +18,9 @@ uint64_t ElementsOf(const ParameterSpec& parameter);
 // positive and free of overflow, its initial values finite, and the whole within bounds that a
 // server can hold. An error names the parameter.
 absl::Status ValidateModel(const ModelSpec& model);
+
+// Where two models part, for people: "fc1.weight is 64x32, not 256x32". Empty: they are the same.
+std::string FirstDifference(const ModelSpec& model, const ModelSpec& other);
 
 // Slices in the order of the model, so that ids ascend from the front of the network to its end. A
 // slice never spans two parameters; a parameter is cut into slices as equal as can be.

@@ -8,32 +8,14 @@
 #include "server/schedule.h"
 
 namespace psgd {
-namespace {
-
-CodecConfig PullCodec(const PullCodecConfig& config) {
-  CodecConfig codec;
-  if (config.has_fp16()) {
-    *codec.mutable_fp16() = config.fp16();
-  } else {
-    codec.mutable_none();
-  }
-  return codec;
-}
-
-}  // namespace
 
 ShardCore::ShardCore(ShardOptions options)
     : options_(std::move(options)),
       synchronous_(options_.config.consistency().staleness() == 0),
       unbounded_(options_.config.consistency().staleness() < 0) {
-  const CodecConfig pull = PullCodec(options_.config.compression().pull());
-  if (!pull.has_none()) {
-    // A resolved config names a codec that exists; it was checked when it was loaded.
-    auto codec = MakeCodec(pull);
-    if (codec.ok()) {
-      pull_codec_ = (*codec)->id();
-      pull_encoder_ = (*codec)->NewEncoder({});
-    }
+  if (options_.config.compression().pull().has_fp16()) {
+    pull_codec_ = CODEC_FP16;
+    pull_encoder_ = codecs_.Find(pull_codec_)->NewEncoder({});
   }
 }
 

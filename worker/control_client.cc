@@ -3,9 +3,12 @@
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "net/address.h"
 #include "proto/control.grpc.pb.h"
 
 namespace psgd {
@@ -22,12 +25,24 @@ absl::Status ToAbsl(const grpc::Status& status) {
 
 }  // namespace
 
+absl::Status CheckServerAddress(const std::string& server) {
+  const auto address = ParseAddress(absl::StrCat("tcp://", server));
+  if (address.ok() && address->port > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--server ", server, " is not HOST:PORT, as 127.0.0.1:7070"));
+}
+
 struct ControlClient::Impl {
   std::unique_ptr<Control::Stub> stub;
+  std::mutex mutex;  // guards what follows
+  bool cancelled = false;
+  std::set<grpc::ClientContext*> under_way;
 };
 
 ControlClient::ControlClient(ControlClientOptions options)
-    : options_(std::move(options)), impl_(std::make_unique<Impl>()) {
+    : options_(std::move(options)),
+      deadline_(options_.deadline),
+      impl_(std::make_unique<Impl>()) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
@@ -38,22 +53,37 @@ ControlClient::ControlClient(ControlClientOptions options)
 
 ControlClient::~ControlClient() = default;
 
+void ControlClient::Cancel() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->cancelled = true;
+  for (grpc::ClientContext* context : impl_->under_way) context->TryCancel();
+}
+
 template <typename Request, typename Reply, typename Method>
 absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request) {
   const Time start = SteadyNow();
   auto pause = std::chrono::duration_cast<Duration>(kFirstPause);
   while (true) {
     grpc::ClientContext context;
-    const Duration left = options_.deadline - (SteadyNow() - start);
+    const Duration left = deadline_.load() - (SteadyNow() - start);
     context.set_deadline(std::chrono::system_clock::now() + std::min<Duration>(left, kAttempt));
+    {
+      std::lock_guard lock(impl_->mutex);
+      if (impl_->cancelled) return absl::CancelledError("the call was given up");
+      impl_->under_way.insert(&context);
+    }
     Reply reply;
     const grpc::Status status = (impl_->stub.get()->*method)(&context, request, &reply);
+    {
+      std::lock_guard lock(impl_->mutex);
+      impl_->under_way.erase(&context);
+    }
     if (status.ok()) return reply;
     const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (!again) return ToAbsl(status);
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
-    if (SteadyNow() - start + pause > options_.deadline) {
+    if (SteadyNow() - start + pause > deadline_.load()) {
       return absl::UnavailableError(absl::StrCat(
           "no psgd server answers at ", options_.server, " (tried for ",
           static_cast<int64_t>(Seconds(SteadyNow() - start)), " s: ", status.error_message(),
@@ -98,7 +128,7 @@ absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& req
 absl::Status ControlClient::Weights(
     const std::function<absl::Status(const WeightsChunk&)>& chunk) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
+  context.set_deadline(std::chrono::system_clock::now() + deadline_.load());
   auto reader = impl_->stub->Weights(&context, WeightsRequest());
   WeightsChunk message;
   absl::Status failed;

@@ -1,6 +1,7 @@
 // The worker's (and ps-ctl's) calls to the coordinator. Hides gRPC: only the .cc includes it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,10 +14,13 @@ namespace psgd {
 
 struct ControlClientOptions {
   std::string server;                        // HOST:PORT
-  Duration deadline = Milliseconds(60000);   // for each call, retries included
+  Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
   // Asked between retries: a failure ends the call.
   std::function<absl::Status()> interrupted;
 };
+
+// HOST:PORT, with a port from 1 to 65535.
+absl::Status CheckServerAddress(const std::string& server);
 
 // Thread-safe. A server that cannot be reached is tried again until the deadline; the error then
 // says which address, since when, and what to check.
@@ -24,6 +28,10 @@ class ControlClient {
  public:
   explicit ControlClient(ControlClientOptions options);
   ~ControlClient();
+
+  void SetDeadline(Duration deadline) { deadline_ = deadline; }
+  // Ends calls that are under way, and refuses new ones.
+  void Cancel();
 
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request);
@@ -44,6 +52,7 @@ class ControlClient {
   absl::StatusOr<Reply> Call(Method method, const Request& request);
 
   const ControlClientOptions options_;
+  std::atomic<Duration> deadline_;
   const std::unique_ptr<Impl> impl_;
 };
 

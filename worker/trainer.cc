@@ -11,6 +11,13 @@
 #include "worker/step_clock.h"
 
 namespace psgd {
+namespace {
+
+constexpr char kDiverged[] =
+    "training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
+    "consistency.staleness. The last checkpoint is unharmed";
+
+}  // namespace
 
 Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {}
 
@@ -43,6 +50,7 @@ absl::Status Trainer::Prepare() {
   PSGD_ASSIGN_OR_RETURN(const JoinReply joined, client_->Join(join));
   key_ = joined.key();
   config_ = joined.config();
+  client_->SetDeadline(Milliseconds(config_.cluster().deadline()));
   options_.log->info("joined {} at {} as worker {}, incarnation {}", joined.run_name(),
                      options_.server, key_.worker(), key_.incarnation());
   heartbeat_ = std::make_unique<Heartbeat>(client_.get(), key_, Milliseconds(joined.lease_ms()),
@@ -53,6 +61,8 @@ absl::Status Trainer::Prepare() {
   NetworkOptions network;
   network.backend = options_.backend;
   network.threads = options_.threads;
+  network.device = options_.gpu;
+  network.precision = options_.precision;
   network.seed = config_.seed();
   network.worker = key_.worker();
   PSGD_ASSIGN_OR_RETURN(
@@ -203,12 +213,18 @@ absl::Status Trainer::InstallWeights() {
     SliceShape shape;
     shape.elements = spec.count();
     shape.offset = spec.offset();
-    PSGD_ASSIGN_OR_RETURN(const auto reader, codec->Open(pulled[id].payload.span(), shape));
-    if (const auto direct = reader->Direct(); !direct.empty()) {
+    const auto reader = codec->Open(pulled[id].payload.span(), shape);
+    if (absl::IsOutOfRange(reader.status())) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "the server's ", network_->spec().parameters(static_cast<int>(spec.parameter())).name(),
+          " holds values that are not finite numbers; ", kDiverged));
+    }
+    PSGD_RETURN_IF_ERROR(reader.status());
+    if (const auto direct = (*reader)->Direct(); !direct.empty()) {
       std::memcpy(target.data(), direct.data(), direct.size_bytes());
     } else {
       std::fill(target.begin(), target.end(), 0.0f);
-      reader->AddBlock(1.0f, target);
+      (*reader)->AddBlock(1.0f, target);
     }
   }
   network_->InvalidateParameters();
@@ -244,9 +260,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   seconds_encode_ += encoding;
   if (!std::isfinite(result.loss_sum)) {
     return absl::OutOfRangeError(absl::StrCat(
-        "the loss is not a finite number at step ", clock,
-        "; training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
-        "consistency.staleness. The last checkpoint is unharmed"));
+        "the loss is not a finite number at step ", clock, "; ", kDiverged));
   }
   Report(segment, clock, result);
   return absl::OkStatus();
@@ -330,7 +344,10 @@ void Trainer::Leave(const absl::Status& status) {
   if (loader_) loader_->Cancel();
   if (heartbeat_ && status.ok()) (void)heartbeat_->Flush();
   closing_ = true;
-  const bool lost = heartbeat_ && !heartbeat_->status().ok();
+  // A server that did not answer in time is not asked for more, not even to let this worker go.
+  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
+  if (client_ && lost) client_->Cancel();
   heartbeat_.reset();
   if (client_ && key_.incarnation() != 0 && !lost) {
     LeaveRequest request;

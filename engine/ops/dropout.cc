@@ -30,10 +30,14 @@ absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape
   return absl::OkStatus();
 }
 
+PhiloxKey DropoutKey(const Dropout& dropout, const DropoutSource& source) {
+  const uint64_t salt = uint64_t{source.worker} << 32 | dropout.layer;
+  return MakeKey(source.seed, RandomPurpose::kDropout, salt);
+}
+
 void DrawDropoutMask(const Dropout& dropout, const DropoutSource& source, uint64_t step,
                      std::span<uint8_t> mask) {
-  const uint64_t salt = uint64_t{source.worker} << 32 | dropout.layer;
-  const PhiloxKey key = MakeKey(source.seed, RandomPurpose::kDropout, salt);
+  const PhiloxKey key = DropoutKey(dropout, source);
   for (size_t block = 0; block * 4 < mask.size(); ++block) {
     const PhiloxBlock draw = Philox(key, block, step);
     const size_t count = std::min<size_t>(4, mask.size() - block * 4);

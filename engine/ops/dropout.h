@@ -28,6 +28,8 @@ struct DropoutSource {
   uint32_t worker = 0;
 };
 
+PhiloxKey DropoutKey(const Dropout& dropout, const DropoutSource& source);
+
 // Fills `mask` with 1 (kept) and 0.
 void DrawDropoutMask(const Dropout& dropout, const DropoutSource& source, uint64_t step,
                      std::span<uint8_t> mask);

@@ -99,5 +99,23 @@ TEST_F(Death, PsRunKilledTakesItsProcessesAlong) {
   EXPECT_FALSE(Listens(server));
 }
 
+TEST_F(Death, AFrozenServerIsGivenUpAtTheDeadline) {
+  Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
+                  "--set", "cluster.lease=1s", "--set", "cluster.deadline=2s", "--set",
+                  "cluster.resend=500ms", "--set", "train.epochs=100000"});
+  const std::string address = ServerOf(server);
+  Process first({"ps-worker", "--cpu", "--server", address});
+  Process second({"ps-worker", "--cpu", "--server", address});
+  ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
+  server.Signal(SIGSTOP);
+  // Far below the 20 s that a worker would take for a first contact.
+  for (Process* worker : {&first, &second}) {
+    const Ended ended = worker->Wait(15s);
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(address.substr(0, address.find(':'))));
+  }
+  server.Signal(SIGKILL);
+}
+
 }  // namespace
 }  // namespace psgd

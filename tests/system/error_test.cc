@@ -70,7 +70,7 @@ TEST_F(Error, MissingDataset) {
                               "}\n");
   EXPECT_EQ(ended.code, 2) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr(Path("none")));
-  EXPECT_EQ(Summary("run")["status"], "failed");
+  EXPECT_FALSE(RunDirWasMade());
 }
 
 TEST_F(Error, ModelDoesNotFitItsData) {
@@ -79,6 +79,34 @@ TEST_F(Error, ModelDoesNotFitItsData) {
       "data: {format: synthetic, synthetic: {shape: [1, 4, 4]}}\n");
   EXPECT_EQ(ended.code, 2) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("lenet5"));
+  EXPECT_FALSE(RunDirWasMade());
+}
+
+TEST_F(Error, UnknownNetwork) {
+  const Ended ended = RunText("model: {zoo: lenet}\ndata: {format: synthetic}\n");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("did you mean \"lenet5\"?"));
+  EXPECT_FALSE(RunDirWasMade());
+}
+
+TEST_F(Error, KeysThatWouldDoNothing) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"compression.rules=[{match: cnov*, push: none}]", "fits no parameter of mlp"},
+      {"schedule.warmup=1000 epochs", "schedule.warmup is longer than the run"},
+      {"data.path=/x", "format synthetic reads no files"},
+  };
+  for (const auto& [set, words] : cases) {
+    const Ended ended = RunSmall("run", Sets({set}));
+    EXPECT_EQ(ended.code, 2) << set;
+    EXPECT_THAT(ended.err, HasSubstr(words));
+    EXPECT_FALSE(RunDirWasMade());
+  }
+}
+
+TEST_F(Error, ADirectoryAsConfig) {
+  const Ended ended = RunProgram({"ps-run", Path(".")});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("Is a directory"));
 }
 
 TEST_F(Error, RunDirectoryNotWritable) {
@@ -122,7 +150,55 @@ TEST_F(Error, PortInUse) {
   const Ended http = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
   EXPECT_NE(http.code, 0);
   EXPECT_THAT(http.err, HasSubstr(port));
+  // Nothing is left in the way of the next attempt.
+  EXPECT_FALSE(std::filesystem::exists(Path("control")));
+  EXPECT_FALSE(std::filesystem::exists(Path("http")));
   close(fd);
+}
+
+TEST_F(Error, MetricsPortOfAnotherServer) {
+  Process first({"ps-server", "--config", SmallConfig(), "--run-dir", Path("first"), "--port", "0",
+                 "--http", "0"});
+  ASSERT_TRUE(first.WaitFor("/metrics")) << first.Err();
+  const std::string out = first.Out();
+  const size_t colon = out.rfind(':', out.find("/metrics"));
+  const std::string port = out.substr(colon + 1, out.find("/metrics") - colon - 1);
+  const Ended second = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
+                                   Path("second"), "--port", "0", "--http", port});
+  EXPECT_EQ(second.code, 1) << second.err;
+  EXPECT_THAT(second.err, HasSubstr(":" + port + " for /metrics"));
+}
+
+TEST_F(Error, APublicAddressNeedsConsent) {
+  const Ended ended = RunProgram(
+      {"ps-server", "--config", SmallConfig(), "--run-dir", Path("run"), "--bind", "0.0.0.0"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("0.0.0.0"), HasSubstr("--insecure")));
+}
+
+TEST_F(Error, StandardOutputIsFull) {
+  const Ended ended = RunProgram({"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/full",
+                                  ProgramPath("ps-run"), SmallConfig(), "--run-dir", Path("run"),
+                                  "--set", "train.epochs=1", "--json", "--quiet"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("could not be written to standard output"));
+}
+
+TEST_F(Error, CommandLinesThatMeanNothing) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"ps-ctl", "staus"}, "no command \"staus\"; did you mean \"status\"?"},
+      {{"ps-ctl", "status"}, "ps-ctl status RUN_DIR"},
+      {{"ps-ctl", "status", "--server", "127.0.0.1:99999"}, "is not HOST:PORT"},
+      {{"ps-worker", "--cpu", "--server", "localhost"}, "is not HOST:PORT"},
+      {{"ps-worker", "--cpu", "--server", "127.0.0.1:1", "--step-delay", "-5ms"}, "is negative"},
+      {{"ps-server", "--config", SmallConfig(), "--http", "12abc"}, "is not a port"},
+      {{"ps-server", "--config", SmallConfig(), "--advertise", "host:99"}, "host without a port"},
+  };
+  for (const auto& [command, words] : cases) {
+    const Ended ended = RunProgram(command, 20s);
+    EXPECT_EQ(ended.code, 2) << words << ": " << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(words));
+  }
 }
 
 TEST_F(Error, NoServerThere) {

@@ -83,7 +83,7 @@ TEST_P(BackendTest, GivesTheSameBitsAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, BackendTest,
-                         ::testing::Combine(::testing::Values("reference", "onednn"),
+                         ::testing::Combine(::testing::Values("reference", "onednn", "cudnn"),
                                             ::testing::ValuesIn(testing::AllOpCases())),
                          [](const auto& info) {
                            return std::get<0>(info.param) + "_" + std::get<1>(info.param).name;

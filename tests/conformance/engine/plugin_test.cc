@@ -36,5 +36,13 @@ TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
   fs::remove_all(folder);
 }
 
+TEST(PluginTest, CudnnSaysThatThereIsNoDevice) {
+  const auto backend = LoadBackend("cudnn", PSGD_TEST_PLUGIN_DIR, {});
+  if (backend.ok()) GTEST_SKIP() << "there is one";
+  if (absl::IsNotFound(backend.status())) GTEST_SKIP() << backend.status();
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable) << backend.status();
+  EXPECT_THAT(backend.status().ToString(), HasSubstr("no CUDA device can be used on this host"));
+}
+
 }  // namespace
 }  // namespace psgd

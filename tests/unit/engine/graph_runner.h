@@ -25,7 +25,7 @@ class GraphRunner {
     EXPECT_TRUE(executor.ok()) << executor.status();
     if (!executor.ok()) return;
     executor_ = *std::move(executor);
-    executor_->set_poison(true);
+    executor_->set_poison(backend_->computes_on_host());
     auto memory = backend_->Allocate(executor_->temporary_bytes());
     EXPECT_TRUE(memory.ok()) << memory.status();
     memory_ = *std::move(memory);
@@ -33,9 +33,12 @@ class GraphRunner {
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
       const Tensor& tensor = graph_.tensors[i];
       if (!tensor.external) continue;
-      std::vector<double>& storage = external_[static_cast<TensorId>(i)];
-      storage.resize(ElementCount(tensor.shape));  // room for any element type
-      externals.push_back({static_cast<TensorId>(i), storage.data()});
+      External& external = external_[static_cast<TensorId>(i)];
+      external.host.resize(ElementCount(tensor.shape));  // room for any element type
+      auto device = backend_->Allocate(external.bytes());
+      EXPECT_TRUE(device.ok()) << device.status();
+      external.device = *std::move(device);
+      externals.push_back({static_cast<TensorId>(i), external.device->data()});
     }
     const absl::Status bound = executor_->Bind(memory_->data(), externals);
     EXPECT_TRUE(bound.ok()) << bound;
@@ -49,13 +52,20 @@ class GraphRunner {
         Write<T>(tensor, i, values[i]);
       }
     }
+    External& external = external_.at(tensor);
+    EXPECT_TRUE(
+        backend_->Upload(external.host.data(), external.device->data(), external.bytes()).ok());
   }
 
   std::vector<double> Get(TensorId tensor) const {
     std::vector<double> values(ElementCount(graph_.shape(tensor)));
+    const External& external = external_.at(tensor);
+    std::vector<double> host(external.host.size());
+    EXPECT_TRUE(
+        backend_->Download(external.device->data(), host.data(), external.bytes()).ok());
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = graph_.tensors[tensor].element == Element::kDouble ? Read<double>(tensor, i)
-                                                                     : Read<T>(tensor, i);
+      values[i] = graph_.tensors[tensor].element == Element::kDouble ? Read<double>(host, i)
+                                                                     : Read<T>(host, i);
     }
     return values;
   }
@@ -67,18 +77,22 @@ class GraphRunner {
   }
 
  private:
+  struct External {
+    std::vector<double> host;
+    std::unique_ptr<DeviceMemory> device;
+    size_t bytes() const { return host.size() * sizeof(double); }
+  };
+
   template <typename U>
   void Write(TensorId tensor, size_t i, double value) {
     const U element = static_cast<U>(value);
-    std::memcpy(reinterpret_cast<char*>(external_.at(tensor).data()) + i * sizeof(U), &element,
+    std::memcpy(reinterpret_cast<char*>(external_.at(tensor).host.data()) + i * sizeof(U), &element,
                 sizeof(U));
   }
   template <typename U>
-  double Read(TensorId tensor, size_t i) const {
+  static double Read(const std::vector<double>& host, size_t i) {
     U element;
-    std::memcpy(&element,
-                reinterpret_cast<const char*>(external_.at(tensor).data()) + i * sizeof(U),
-                sizeof(U));
+    std::memcpy(&element, reinterpret_cast<const char*>(host.data()) + i * sizeof(U), sizeof(U));
     return element;
   }
 
@@ -86,7 +100,7 @@ class GraphRunner {
   const std::unique_ptr<Backend> backend_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<Executor> executor_;
-  std::map<TensorId, std::vector<double>> external_;
+  std::map<TensorId, External> external_;
   uint64_t version_ = 0;
 };
 

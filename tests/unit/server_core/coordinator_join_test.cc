@@ -32,7 +32,7 @@ TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   RegisterRequest other = run.Registration(second);
   other.mutable_model()->mutable_parameters(0)->set_shape(0, 99);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
-              HasSubstr("differs from the run's"));
+              HasSubstr("built another model than the run's: w is 99, not 100"));
   other = run.Registration(second);
   other.set_batches_per_epoch(7);
   EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),

@@ -9,8 +9,8 @@
 
 namespace psgd {
 
-// As WriteFileAtomically (common/files.h), for contents that should not be gathered in memory
-// first: until Commit succeeds, the target is untouched; without Commit nothing remains. Every
+// For contents that should not be gathered in memory first; WriteFileAtomically (common/files.h)
+// takes them whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Every
 // error names the file. Not thread-safe; one writer a target at a time within a process.
 class AtomicFile {
  public:

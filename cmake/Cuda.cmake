@@ -1,0 +1,25 @@
+# psgd_cuda_objects(OUT source.cu ...): compiles CUDA sources with nvcc itself, since the CMake of
+# Debian 12 does not know the nvcc of CUDA 13. Code for the newest generation that is common, and PTX
+# from which the driver makes that of others.
+set(PSGD_CUDA_CODE "-gencode=arch=compute_80,code=compute_80;-gencode=arch=compute_90,code=sm_90"
+    CACHE STRING "Options of nvcc that say which GPUs to make code for")
+function(psgd_cuda_objects out)
+  set(objects)
+  foreach(source ${ARGN})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    get_filename_component(folder ${object} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${PSGD_CCACHE} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -DNDEBUG -lineinfo
+              ${PSGD_CUDA_CODE} --expt-relaxed-constexpr --extended-lambda
+              -Xcompiler=-fPIC,-fvisibility=hidden -I${CMAKE_SOURCE_DIR}
+              -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+      DEPFILE ${object}.d
+      COMMENT "Building CUDA object ${source}.o"
+      VERBATIM COMMAND_EXPAND_LISTS)
+    list(APPEND objects ${object})
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()

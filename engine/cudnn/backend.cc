@@ -1,0 +1,80 @@
+#include <variant>
+
+#include "engine/cudnn/lower.h"
+#include "engine/plugin.h"
+
+namespace psgd {
+namespace {
+
+using cudnn::Type;
+
+Type TypeOf(Precision precision) {
+  return precision == Precision::kBf16 ? Type::kBfloat16 : Type::kFloat;
+}
+
+class CudnnBackend : public Backend {
+ public:
+  CudnnBackend(const BackendOptions& options, std::unique_ptr<cudnn::Device> device)
+      : options_(options), device_(std::move(device)) {}
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
+    return device_->Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) override {
+    return device_->AllocateHost(bytes);
+  }
+  bool computes_on_host() const override { return false; }
+
+  absl::Status Upload(const void* host, void* device, size_t bytes) override {
+    return cudnn::CheckCall(
+        cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, device_->stream()),
+        "cudaMemcpyAsync");
+  }
+  absl::Status Download(const void* device, void* host, size_t bytes) override {
+    PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, device_->stream()));
+    PSGD_CUDA(cudaStreamSynchronize(device_->stream()));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
+                                                      size_t bytes) override {
+    return device_->StartDownload(device, host, bytes);
+  }
+
+  absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
+                                                                   MemoryPlan* plan) override {
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    cudnn::Lowering lowering(graph, plan, device_.get(), TypeOf(options_.precision));
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      lowering.BeginNode(static_cast<int>(i));
+      const cudnn::Context context = {node, lowering, options_};
+      const absl::Status lowered =
+          std::visit([&](const auto& op) { return cudnn::Lower(op, context); }, node.op);
+      if (!lowered.ok()) return Annotate(lowered, node.name);
+      kernels.push_back(lowering.EndNode());
+    }
+    return kernels;
+  }
+
+  void EnterThread() override { device_->Enter(); }
+
+ private:
+  const BackendOptions options_;
+  const std::unique_ptr<cudnn::Device> device_;
+};
+
+absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(auto device, cudnn::Device::Open(options.device));
+  return std::make_unique<CudnnBackend>(options, std::move(device));
+}
+
+}  // namespace
+}  // namespace psgd
+
+extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
+    uint32_t interface, const psgd::BackendOptions& options,
+    absl::StatusOr<std::unique_ptr<psgd::Backend>>* made) {
+  if (interface != PSGD_BACKEND_INTERFACE) return false;
+  *made = psgd::Make(options);
+  return true;
+}

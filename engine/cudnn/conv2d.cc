@@ -1,0 +1,76 @@
+#include "engine/cudnn/convolution.h"
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+namespace {
+
+using Pass = ConvolutionProblem::Pass;
+
+// Plans the pass and puts it. x, w and y are the tensors themselves or their gradients.
+absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape& x_shape,
+                      const Shape& w_shape, const Shape& y_shape, const View& x, const View& w,
+                      const View& y) {
+  Lowering& l = c.lowering;
+  const ConvolutionProblem problem = {.pass = pass,
+                                      .type = l.type(),
+                                      .x = x_shape,
+                                      .w = w_shape,
+                                      .y = y_shape,
+                                      .window = op.window,
+                                      .tensor_float = c.options.precision == Precision::kTf32};
+  PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<Convolution> plan,
+                        Convolution::Plan(*l.device(), problem));
+  const BufferId workspace = l.Temporary(plan->workspace_bytes());
+  l.Call([=, device = l.device()](const Buffers& b, const Step&) {
+    return plan->Run(*device, b[x.buffer], b[w.buffer], b[y.buffer], b[workspace]);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Lower(const Conv2d& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const View x = l.GetUsual(c.in(0)), w = l.GetUsual(c.in(1));
+  const View y = l.PutUsual(c.out(0));
+  const Shape& shape = l.shape(c.out(0));
+  PSGD_RETURN_IF_ERROR(
+      Convolve(op, Pass::kForward, c, l.shape(c.in(0)), l.shape(c.in(1)), shape, x, w, y));
+  if (!c.has_in(2)) return absl::OkStatus();
+  const View bias = l.Get(c.in(2), kPlainFloat);
+  const int64_t rows = shape[0] * shape[2] * shape[3], columns = shape[1];
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return AddToRows(stream, type, rows, columns, static_cast<const float*>(b[bias.buffer]),
+                     b[y.buffer]);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Lower(const Conv2dBackwardData& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const View w = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
+  const View dx = l.PutUsual(c.out(0));
+  return Convolve(op.forward, Pass::kBackwardData, c, l.shape(c.out(0)), l.shape(c.in(0)),
+                  l.shape(c.in(1)), dx, w, dy);
+}
+
+absl::Status Lower(const Conv2dBackwardWeights& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1));
+  const View dw = l.PutUsual(c.out(0));
+  const Shape& shape = l.shape(c.in(1));
+  PSGD_RETURN_IF_ERROR(Convolve(op.forward, Pass::kBackwardWeights, c, l.shape(c.in(0)),
+                                l.shape(c.out(0)), shape, x, dw, dy));
+  if (!c.has_out(1)) return absl::OkStatus();
+  const int64_t rows = shape[0] * shape[2] * shape[3], columns = shape[1];
+  const BufferId partial = l.Temporary(ColumnPartials(rows, columns) * sizeof(float));
+  const View db = l.Put(c.out(1), kPlainFloat);
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SumColumns(stream, type, rows, columns, b[dy.buffer], static_cast<float*>(b[partial]),
+                      static_cast<float*>(b[db.buffer]));
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::cudnn

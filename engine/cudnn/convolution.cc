@@ -1,0 +1,296 @@
+#include "engine/cudnn/convolution.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd::cudnn {
+namespace {
+
+using Pass = ConvolutionProblem::Pass;
+
+constexpr int64_t kX = 1, kW = 2, kY = 3;      // names of the tensors in a variant pack
+constexpr int64_t kMostEngines = 8;            // that are measured
+constexpr size_t kMostWorkspace = 1ull << 30;
+constexpr int kTimedRuns = 3;
+
+cudnnDataType_t DataType(Type type) {
+  return type == Type::kBfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+absl::StatusOr<GraphDescriptor> MakeTensor(int64_t name, Type type, const Shape& shape) {
+  GraphDescriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  const Shape strides = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
+  tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, name)
+      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, DataType(type))
+      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{16})
+      .SetInts(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
+      .SetInts(CUDNN_ATTR_TENSOR_STRIDES, strides);
+  PSGD_RETURN_IF_ERROR(tensor.Finalize());
+  return tensor;
+}
+
+absl::StatusOr<GraphDescriptor> MakeWindow(const Window& window) {
+  const auto pair = [](const Extent& e) { return std::vector<int64_t>{e.height, e.width}; };
+  GraphDescriptor made(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  made.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT)
+      .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION)
+      .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, int64_t{2})
+      .SetInts(CUDNN_ATTR_CONVOLUTION_DILATIONS, pair(window.dilation))
+      .SetInts(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, pair(window.stride))
+      .SetInts(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pair(window.pad))
+      .SetInts(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pair(window.pad));
+  PSGD_RETURN_IF_ERROR(made.Finalize());
+  return made;
+}
+
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
+};
+
+OperationNames NamesOf(Pass pass) {
+  switch (pass) {
+    case Pass::kBackwardData:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case Pass::kBackwardWeights:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    case Pass::kForward:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+}
+
+// A graph of the one operation, with everything it refers to.
+struct OperationGraph {
+  GraphDescriptor x, w, y, window, operation, graph;
+};
+
+absl::StatusOr<OperationGraph> MakeGraph(const Device& device, const ConvolutionProblem& problem) {
+  OperationGraph made;
+  PSGD_ASSIGN_OR_RETURN(made.x, MakeTensor(kX, problem.type, problem.x));
+  PSGD_ASSIGN_OR_RETURN(made.w, MakeTensor(kW, problem.type, problem.w));
+  PSGD_ASSIGN_OR_RETURN(made.y, MakeTensor(kY, problem.type, problem.y));
+  PSGD_ASSIGN_OR_RETURN(made.window, MakeWindow(problem.window));
+  const OperationNames names = NamesOf(problem.pass);
+  made.operation = GraphDescriptor(names.type);
+  made.operation.SetDescriptor(names.x, made.x)
+      .SetDescriptor(names.w, made.w)
+      .SetDescriptor(names.y, made.y)
+      .SetDescriptor(names.window, made.window)
+      .Set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f)
+      .Set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
+  PSGD_RETURN_IF_ERROR(made.operation.Finalize());
+  made.graph = GraphDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  made.graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
+      .SetDescriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS, made.operation);
+  PSGD_RETURN_IF_ERROR(made.graph.Finalize());
+  return made;
+}
+
+// Engines for the graph, the one that cuDNN thinks fastest first.
+absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph) {
+  GraphDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph)
+      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  PSGD_RETURN_IF_ERROR(heuristic.Finalize());
+  int64_t count = 0;
+  PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
+  std::vector<GraphDescriptor> engines;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < count; ++i) {
+    engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(engines.back().get());
+  }
+  PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()));
+  engines.resize(static_cast<size_t>(count));
+  return engines;
+}
+
+// Whether results repeat to the bit and keep the precision that was asked for.
+absl::StatusOr<bool> Acceptable(const GraphDescriptor& config, const ConvolutionProblem& problem) {
+  GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.get();
+  int64_t count = 0;
+  PSGD_CUDA(cudnnBackendGetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw));
+  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  PSGD_CUDA(cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                     CUDNN_TYPE_NUMERICAL_NOTE,
+                                     static_cast<int64_t>(notes.size()), &count, notes.data()));
+  notes.resize(static_cast<size_t>(count));
+  const auto has = [&](cudnnBackendNumericalNote_t note) {
+    return std::find(notes.begin(), notes.end(), note) != notes.end();
+  };
+  const bool rounds = problem.type == Type::kFloat && !problem.tensor_float &&
+                      (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
+                       has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+  return !rounds && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+}
+
+absl::StatusOr<GraphDescriptor> MakePlan(const Device& device, const GraphDescriptor& config) {
+  GraphDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
+      .SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  PSGD_RETURN_IF_ERROR(plan.Finalize());
+  return plan;
+}
+
+absl::Status Execute(const Device& device, const GraphDescriptor& plan, void* x, void* w, void* y,
+                     void* workspace) {
+  const std::vector<void*> pointers = {x, w, y};
+  GraphDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.SetMany(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers.data())
+      .SetInts(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {kX, kW, kY})
+      .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  PSGD_RETURN_IF_ERROR(pack.Finalize());
+  return CheckCall(cudnnBackendExecute(device.dnn(), plan.get(), pack.get()),
+                   "cudnnBackendExecute");
+}
+
+// Milliseconds of one run, the best of a few.
+absl::StatusOr<float> Measure(const Device& device, const GraphDescriptor& plan, void* x, void* w,
+                              void* y, void* workspace) {
+  cudaEvent_t begin, end;
+  PSGD_CUDA(cudaEventCreate(&begin));
+  PSGD_CUDA(cudaEventCreate(&end));
+  float best = std::numeric_limits<float>::infinity();
+  absl::Status status = Execute(device, plan, x, w, y, workspace);  // warms up
+  for (int run = 0; run < kTimedRuns && status.ok(); ++run) {
+    cudaEventRecord(begin, device.stream());
+    status = Execute(device, plan, x, w, y, workspace);
+    cudaEventRecord(end, device.stream());
+    if (status.ok()) status = CheckCall(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    cudaEventElapsedTime(&milliseconds, begin, end);
+    best = std::min(best, milliseconds);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  PSGD_RETURN_IF_ERROR(status);
+  return best;
+}
+
+std::string KeyOf(const ConvolutionProblem& p) {
+  const Window& w = p.window;
+  return absl::StrCat(static_cast<int>(p.pass), " ", static_cast<int>(p.type), " ",
+                      p.tensor_float, " ", ShapeText(p.x), " ", ShapeText(p.w), " ",
+                      ShapeText(p.y), " ", w.stride.height, "x", w.stride.width, " ", w.pad.height,
+                      "x", w.pad.width, " ", w.dilation.height, "x", w.dilation.width);
+}
+
+// Which of the engines in cuDNN's order was fastest, by problem: replicas in one process, and a
+// network's training and evaluation, measure once.
+class Measurements {
+ public:
+  int Find(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    auto found = engines_.find(key);
+    return found == engines_.end() ? -1 : found->second;
+  }
+  void Remember(const std::string& key, int engine) {
+    std::lock_guard lock(mutex_);
+    engines_[key] = engine;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> engines_;
+};
+
+Measurements& ProcessMeasurements() {
+  static Measurements* const measurements = new Measurements();
+  return *measurements;
+}
+
+size_t BytesOf(const Shape& shape, Type type) {
+  return static_cast<size_t>(ElementCount(shape)) * TypeBytes(type);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& device,
+                                                               const ConvolutionProblem& problem) {
+  device.Enter();
+  PSGD_ASSIGN_OR_RETURN(const OperationGraph graph, MakeGraph(device, problem));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, Engines(graph));
+  const std::string key = KeyOf(problem);
+  const int known = ProcessMeasurements().Find(key);
+
+  std::unique_ptr<DeviceMemory> x, w, y;
+  auto best = std::make_shared<Convolution>();
+  float best_time = std::numeric_limits<float>::infinity();
+  int best_engine = -1;
+  int64_t measured = 0;
+  absl::Status why = absl::UnimplementedError("cuDNN has no engine");
+  for (size_t i = 0; i < engines.size() && measured < kMostEngines; ++i) {
+    if (known >= 0 && static_cast<size_t>(known) != i) continue;
+    PSGD_ASSIGN_OR_RETURN(const bool acceptable, Acceptable(engines[i], problem));
+    if (!acceptable) continue;
+    absl::StatusOr<GraphDescriptor> plan = MakePlan(device, engines[i]);
+    if (!plan.ok()) {
+      why = plan.status();
+      continue;
+    }
+    PSGD_ASSIGN_OR_RETURN(const int64_t wanted,
+                          plan->GetInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+    const auto workspace_bytes = static_cast<size_t>(wanted);
+    if (workspace_bytes > kMostWorkspace) continue;
+    float time = 0;
+    if (known < 0) {
+      if (x == nullptr) {
+        PSGD_ASSIGN_OR_RETURN(x, device.Allocate(BytesOf(problem.x, problem.type)));
+        PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
+        PSGD_ASSIGN_OR_RETURN(y, device.Allocate(BytesOf(problem.y, problem.type)));
+      }
+      PSGD_ASSIGN_OR_RETURN(const auto workspace, device.Allocate(workspace_bytes));
+      const auto measurement =
+          Measure(device, *plan, x->data(), w->data(), y->data(), workspace->data());
+      if (!measurement.ok()) {
+        why = measurement.status();
+        continue;
+      }
+      time = *measurement;
+      ++measured;
+    }
+    if (time >= best_time) continue;
+    best_time = time;
+    best_engine = static_cast<int>(i);
+    best->plan_ = *std::move(plan);
+    best->workspace_bytes_ = workspace_bytes;
+  }
+  if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
+  ProcessMeasurements().Remember(key, best_engine);
+  return best;
+}
+
+absl::Status Convolution::Run(const Device& device, void* x, void* w, void* y, void* workspace) {
+  return Execute(device, plan_, x, w, y, workspace);
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,118 @@
+#include "engine/cudnn/device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd::cudnn {
+namespace {
+
+class CudaMemory : public DeviceMemory {
+ public:
+  CudaMemory(int device, void* data) : device_(device), data_(data) {}
+  ~CudaMemory() override {
+    cudaSetDevice(device_);
+    cudaFree(data_);
+  }
+  void* data() const override { return data_; }
+
+ private:
+  const int device_;
+  void* const data_;
+};
+
+class PinnedMemory : public DeviceMemory {
+ public:
+  explicit PinnedMemory(void* data) : data_(data) {}
+  ~PinnedMemory() override { cudaFreeHost(data_); }
+  void* data() const override { return data_; }
+
+ private:
+  void* const data_;
+};
+
+class EventCopy : public Copy {
+ public:
+  explicit EventCopy(cudaEvent_t done) : done_(done) {}
+  ~EventCopy() override { cudaEventDestroy(done_); }
+  absl::Status Wait() override {
+    return CheckCall(cudaEventSynchronize(done_), "cudaEventSynchronize");
+  }
+
+ private:
+  const cudaEvent_t done_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+    return absl::UnavailableError(absl::StrCat(
+        "no CUDA device can be used on this host (",
+        error == cudaSuccess ? "none found" : cudaGetErrorString(error),
+        "); check nvidia-smi and the driver, or use the onednn backend"));
+  }
+  if (index < 0 || index >= count) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no CUDA device ", index, ": this host has ", count));
+  }
+  std::unique_ptr<Device> device(new Device(index));
+  PSGD_CUDA(cudaSetDevice(index));
+  PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
+  PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
+  PSGD_CUDA(cudnnCreate(&device->dnn_));
+  PSGD_CUDA(cudnnSetStream(device->dnn_, device->stream_));
+  PSGD_CUDA(cublasCreate(&device->blas_));
+  PSGD_CUDA(cublasSetStream(device->blas_, device->stream_));
+  return device;
+}
+
+Device::~Device() {
+  Enter();
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+  if (copies_ != nullptr) cudaStreamSynchronize(copies_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (copies_ != nullptr) cudaStreamDestroy(copies_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> Device::Allocate(size_t bytes) const {
+  Enter();
+  void* data = nullptr;
+  const absl::Status allocated =
+      CheckCall(cudaMalloc(&data, std::max<size_t>(bytes, 1)), "cudaMalloc");
+  if (!allocated.ok()) {
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return Annotate(allocated, absl::StrCat(bytes >> 20, " MiB wanted, ", free >> 20, " of ",
+                                            total >> 20, " MiB free on CUDA device ", index_));
+  }
+  auto memory = std::make_unique<CudaMemory>(index_, data);
+  PSGD_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
+  return memory;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> Device::AllocateHost(size_t bytes) const {
+  Enter();
+  void* data = nullptr;
+  PSGD_CUDA(cudaHostAlloc(&data, std::max<size_t>(bytes, 1), cudaHostAllocPortable));
+  std::memset(data, 0, bytes);
+  return std::make_unique<PinnedMemory>(data);
+}
+
+absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, void* host,
+                                                            size_t bytes) const {
+  cudaEvent_t event = nullptr;
+  PSGD_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+  auto copy = std::make_unique<EventCopy>(event);
+  PSGD_CUDA(cudaEventRecord(event, stream_));
+  PSGD_CUDA(cudaStreamWaitEvent(copies_, event));
+  PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
+  PSGD_CUDA(cudaEventRecord(event, copies_));
+  return copy;
+}
+
+}  // namespace psgd::cudnn

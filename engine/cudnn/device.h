@@ -1,0 +1,45 @@
+// One CUDA device as a backend sees it: a stream for kernels, one for copies to the host, and the
+// handles of the libraries, bound to the stream for kernels.
+#pragma once
+
+#include <memory>
+
+#include "engine/backend.h"
+#include "engine/cudnn/status.h"
+
+namespace psgd::cudnn {
+
+// Not thread-safe: one replica's.
+class Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<Device>> Open(int index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Makes it the device of the calling thread.
+  void Enter() const { cudaSetDevice(index_); }
+
+  cudaStream_t stream() const { return stream_; }
+  cudaStream_t copies() const { return copies_; }
+  cudnnHandle_t dnn() const { return dnn_; }
+  cublasHandle_t blas() const { return blas_; }
+
+  // Zeroed. The host's is pinned, so that copies run beside kernels.
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) const;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) const;
+  // Copies, on the stream for copies, what the kernels launched so far will have written.
+  absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
+                                                      size_t bytes) const;
+
+ private:
+  explicit Device(int index) : index_(index) {}
+
+  const int index_;
+  cudaStream_t stream_ = nullptr;
+  cudaStream_t copies_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+};
+
+}  // namespace psgd::cudnn

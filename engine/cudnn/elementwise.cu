@@ -1,0 +1,184 @@
+#include "engine/cudnn/kernel_tools.cuh"
+#include "engine/cudnn/kernels.h"
+
+namespace psgd::cudnn {
+namespace {
+
+template <typename From, typename To>
+__global__ void CastKernel(int64_t count, const From* from, To* to) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(from, i), to, i);
+}
+
+constexpr int kTile = 32;
+constexpr int kTileRows = 8;
+
+// Transposes rows x columns matrices, one a z: tiles through shared memory, so that both sides are
+// read and written in whole lines.
+template <typename From, typename To>
+__global__ void TransposeKernel(int64_t rows, int64_t columns, const From* from, To* to) {
+  __shared__ float tile[kTile][kTile + 1];  // one more column: no bank conflicts
+  const int64_t matrix = blockIdx.z * rows * columns;
+  const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
+  for (int r = threadIdx.y; r < kTile; r += kTileRows) {
+    if (row + r < rows && column + threadIdx.x < columns) {
+      tile[r][threadIdx.x] = Load(from, matrix + (row + r) * columns + column + threadIdx.x);
+    }
+  }
+  __syncthreads();
+  for (int c = threadIdx.y; c < kTile; c += kTileRows) {
+    if (column + c < columns && row + threadIdx.x < rows) {
+      Store(tile[threadIdx.x][c], to, matrix + (column + c) * rows + row + threadIdx.x);
+    }
+  }
+}
+
+template <typename From, typename To>
+cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpose, bool to_last,
+                      const From* from, To* to) {
+  if (!transpose) {
+    const int64_t count = shape.images * shape.channels * shape.area;
+    CastKernel<<<Blocks(count), kThreads, 0, stream>>>(count, from, to);
+    return cudaGetLastError();
+  }
+  const int64_t rows = to_last ? shape.channels : shape.area;
+  const int64_t columns = to_last ? shape.area : shape.channels;
+  constexpr int64_t kMostImages = 65535;  // of a grid's third axis
+  for (int64_t first = 0; first < shape.images; first += kMostImages) {
+    const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
+                    static_cast<unsigned>((rows + kTile - 1) / kTile),
+                    static_cast<unsigned>(std::min(kMostImages, shape.images - first)));
+    const int64_t offset = first * rows * columns;
+    TransposeKernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(rows, columns, from + offset,
+                                                                 to + offset);
+  }
+  return cudaGetLastError();
+}
+
+template <typename T>
+__global__ void ReluKernel(int64_t count, const T* x, T* y) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const float value = Load(x, i);
+    Store(value > 0 ? value : 0.0f, y, i);
+  }
+}
+
+template <typename T>
+__global__ void ReluGradientKernel(int64_t count, const T* y, const T* dy, T* dx) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    Store(Load(y, i) > 0 ? Load(dy, i) : 0.0f, dx, i);
+  }
+}
+
+template <typename T>
+__global__ void AddPairKernel(int64_t count, const T* a, const T* b, T* y) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(a, i) + Load(b, i), y, i);
+}
+
+template <typename T>
+__global__ void AddToRowsKernel(int64_t count, int64_t columns, const float* bias, T* y) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    Store(Load(y, i) + bias[i % columns], y, i);
+  }
+}
+
+// A thread draws the four elements of one counter.
+template <typename T>
+__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, uint64_t step, const T* x,
+                              T* y, uint8_t* mask) {
+  const float scale = 1.0f / (1.0f - rate);
+  for (int64_t block = FirstIndex(); block * 4 < count; block += IndexStep()) {
+    const PhiloxBlock draw = Philox(key, block, step);
+    for (int64_t i = block * 4; i < count && i < block * 4 + 4; ++i) {
+      mask[i] = UnitFloat(draw.word[i - block * 4]) >= rate;
+      Store(mask[i] ? Load(x, i) * scale : 0.0f, y, i);
+    }
+  }
+}
+
+template <typename T>
+__global__ void DropoutGradientKernel(int64_t count, float rate, const T* dy, const uint8_t* mask,
+                                      T* dx) {
+  const float scale = 1.0f / (1.0f - rate);
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    Store(mask[i] ? Load(dy, i) * scale : 0.0f, dx, i);
+  }
+}
+
+}  // namespace
+
+cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* from,
+                    Format from_format, void* to, Format to_format) {
+  // With one channel or one pixel both layouts are the same.
+  const bool transpose =
+      from_format.layout != to_format.layout && shape.channels > 1 && shape.area > 1;
+  const bool to_last = to_format.layout == Layout::kChannelsLast;
+  return ForType(from_format.type, [&](auto* of_from) {
+    using From = ElementOf<decltype(of_from)>;
+    return ForType(to_format.type, [&](auto* of_to) {
+      using To = ElementOf<decltype(of_to)>;
+      return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
+                       static_cast<To*>(to));
+    });
+  });
+}
+
+cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    ReluKernel<<<Blocks(count), kThreads, 0, stream>>>(count, static_cast<const T*>(x),
+                                                       static_cast<T*>(y));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
+                         const void* dy, void* dx) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    ReluGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        count, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
+                    void* y) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    AddPairKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        count, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t AddToRows(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
+                      const float* bias, void* y) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    AddToRowsKernel<<<Blocks(rows * columns), kThreads, 0, stream>>>(rows * columns, columns, bias,
+                                                                     static_cast<T*>(y));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
+                           uint64_t step, const void* x, void* y, uint8_t* mask) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    DropoutKernel<<<Blocks((count + 3) / 4), kThreads, 0, stream>>>(
+        count, rate, key, step, static_cast<const T*>(x), static_cast<T*>(y), mask);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
+                            const void* dy, const uint8_t* mask, void* dx) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    DropoutGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        count, rate, static_cast<const T*>(dy), mask, static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace psgd::cudnn

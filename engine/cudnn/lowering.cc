@@ -1,0 +1,128 @@
+#include "engine/cudnn/lowering.h"
+
+#include <utility>
+
+#include "engine/cudnn/kernels.h"
+
+namespace psgd::cudnn {
+namespace {
+
+// The launches of one node.
+class LaunchKernel : public Kernel {
+ public:
+  LaunchKernel(std::vector<Launch> renewals, std::vector<Launch> launches)
+      : renewals_(std::move(renewals)), launches_(std::move(launches)) {}
+
+  void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
+
+  absl::Status Run(const Step& step) override {
+    if (step.parameter_version != parameter_version_) {
+      for (const Launch& launch : renewals_) PSGD_RETURN_IF_ERROR(launch(*buffers_, step));
+      parameter_version_ = step.parameter_version;
+    }
+    for (const Launch& launch : launches_) PSGD_RETURN_IF_ERROR(launch(*buffers_, step));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Launch> renewals_, launches_;
+  const Buffers* buffers_ = nullptr;
+  uint64_t parameter_version_ = ~uint64_t{0};  // of the last run
+};
+
+void Append(std::vector<Launch>* from, std::vector<Launch>* to) {
+  for (Launch& launch : *from) to->push_back(std::move(launch));
+  from->clear();
+}
+
+}  // namespace
+
+Lowering::Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type type)
+    : graph_(graph),
+      plan_(plan),
+      device_(device),
+      type_(type),
+      views_(graph.tensors.size()),
+      parameter_(graph.tensors.size()) {
+  for (const Parameter& parameter : graph.parameters) parameter_[parameter.value] = true;
+}
+
+Format Lowering::Usual(TensorId tensor) const {
+  return {shape(tensor).size() == 4 ? Layout::kChannelsLast : Layout::kPlain, type_};
+}
+
+std::unique_ptr<Kernel> Lowering::EndNode() {
+  std::vector<Launch> launches;
+  Append(&before_, &launches);
+  Append(&during_, &launches);
+  Append(&after_, &launches);
+  if (launches.empty() && renewals_.empty()) return nullptr;
+  return std::make_unique<LaunchKernel>(std::exchange(renewals_, {}), std::move(launches));
+}
+
+BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
+  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes);
+}
+
+View Lowering::Native(TensorId tensor) {
+  std::vector<View>& views = views_[tensor];
+  if (views.empty()) {  // comes from outside; doubles are the widest there
+    views.push_back({kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(double))});
+  }
+  plan_->Use(views.front().buffer);
+  return views.front();
+}
+
+View Lowering::Get(TensorId tensor, Format format) {
+  const View native = Native(tensor);
+  for (const View& view : views_[tensor]) {
+    if (view.format != format) continue;
+    plan_->Use(view.buffer);
+    return view;
+  }
+  const bool kept = parameter_[tensor];
+  const size_t bytes = elements(tensor) * TypeBytes(format.type);
+  const View made = {format, kept ? plan_->AddPersistent(bytes) : plan_->Add(bytes)};
+  (kept ? renewals_ : before_).push_back(Conversion(tensor, native, made));
+  views_[tensor].push_back(made);
+  return made;
+}
+
+View Lowering::Put(TensorId tensor, Format format) {
+  std::vector<View>& views = views_[tensor];
+  const size_t bytes = elements(tensor) * TypeBytes(format.type);
+  if (!graph_.tensors[tensor].external || format == kPlainFloat) {
+    views.push_back({format, NewBuffer(tensor, bytes)});
+    return views.front();
+  }
+  const View made = {format, plan_->Add(bytes)};
+  const View outside = {kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(float))};
+  after_.push_back(Conversion(tensor, made, outside));
+  views.push_back(outside);
+  return made;
+}
+
+BufferId Lowering::PutOpaque(TensorId tensor, size_t bytes) {
+  views_[tensor].push_back({kPlainFloat, NewBuffer(tensor, bytes)});
+  return views_[tensor].front().buffer;
+}
+
+BufferId Lowering::Opaque(TensorId tensor) { return Native(tensor).buffer; }
+
+void Lowering::PutShared(TensorId tensor, const View& view) {
+  plan_->Use(view.buffer);
+  views_[tensor].push_back(view);
+}
+
+Launch Lowering::Conversion(TensorId tensor, const View& from, const View& to) const {
+  const Shape& all = shape(tensor);
+  ImageShape image = {.channels = elements(tensor)};
+  if (all.size() == 4) image = {all[0], all[1], all[2] * all[3]};
+  return [stream = stream(), image, from, to](const Buffers& buffers, const Step&) {
+    return CheckCall(Convert(stream, image, buffers[from.buffer], from.format, buffers[to.buffer],
+                             to.format),
+                     "Convert");
+  };
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,64 @@
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+namespace {
+
+PoolShape ShapeOf(const Window& window, const Shape& x, const Shape& y) {
+  return {.images = x[0],
+          .channels = x[1],
+          .height = x[2],
+          .width = x[3],
+          .out_height = y[2],
+          .out_width = y[3],
+          .kernel_height = window.kernel.height,
+          .kernel_width = window.kernel.width,
+          .stride_height = window.stride.height,
+          .stride_width = window.stride.width,
+          .pad_height = window.pad.height,
+          .pad_width = window.pad.width};
+}
+
+}  // namespace
+
+absl::Status Lower(const Pool& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const PoolShape shape = ShapeOf(op.window, l.shape(c.in(0)), l.shape(c.out(0)));
+  const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
+  if (op.kind == Pool::Kind::kAverage) {
+    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+      return AveragePoolForward(stream, type, shape, b[x.buffer], b[y.buffer]);
+    });
+    return absl::OkStatus();
+  }
+  constexpr int64_t kMostPlaces = 65536;  // of a uint16
+  if (shape.kernel_height * shape.kernel_width > kMostPlaces) {
+    return absl::UnimplementedError("a max pool's window has more than 65536 places");
+  }
+  const BufferId where = l.PutOpaque(c.out(1), l.elements(c.out(0)) * sizeof(uint16_t));
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return MaxPoolForward(stream, type, shape, b[x.buffer], b[y.buffer],
+                          static_cast<uint16_t*>(b[where]));
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Lower(const PoolBackward& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const PoolShape shape = ShapeOf(op.forward.window, l.shape(c.out(0)), l.shape(c.in(0)));
+  const View dy = l.GetUsual(c.in(0)), dx = l.PutUsual(c.out(0));
+  if (op.forward.kind == Pool::Kind::kAverage) {
+    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+      return AveragePoolGradient(stream, type, shape, b[dy.buffer], b[dx.buffer]);
+    });
+    return absl::OkStatus();
+  }
+  const BufferId where = l.Opaque(c.in(1));
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return MaxPoolGradient(stream, type, shape, b[dy.buffer],
+                           static_cast<const uint16_t*>(b[where]), b[dx.buffer]);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::cudnn

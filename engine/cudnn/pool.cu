@@ -1,0 +1,165 @@
+#include "engine/cudnn/kernel_tools.cuh"
+#include "engine/cudnn/kernels.h"
+
+namespace psgd::cudnn {
+namespace {
+
+// Channels-last index -> image, row, column and channel of an image of that size.
+struct Place {
+  int64_t image, row, column, channel;
+};
+__device__ Place PlaceOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
+  Place place;
+  place.channel = index % channels;
+  index /= channels;
+  place.column = index % width;
+  index /= width;
+  place.row = index % height;
+  place.image = index / height;
+  return place;
+}
+
+// The windows whose elements reach `at`: [first, last].
+struct Span {
+  int64_t first, last;
+};
+__device__ Span WindowsOver(int64_t at, int64_t kernel, int64_t stride, int64_t pad, int64_t out) {
+  const int64_t lowest = at + pad - kernel + 1;
+  const int64_t first = lowest <= 0 ? 0 : (lowest + stride - 1) / stride;
+  const int64_t last = (at + pad) / stride;
+  return {first, last < out ? last : out - 1};
+}
+
+template <typename T>
+__global__ void MaxPoolKernel(PoolShape s, int64_t count, const T* x, T* y, uint16_t* where) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
+    float best = 0;
+    int place = -1;
+    for (int64_t u = 0; u < s.kernel_height; ++u) {
+      const int64_t row = at.row * s.stride_height + u - s.pad_height;
+      if (row < 0 || row >= s.height) continue;
+      for (int64_t v = 0; v < s.kernel_width; ++v) {
+        const int64_t column = at.column * s.stride_width + v - s.pad_width;
+        if (column < 0 || column >= s.width) continue;
+        const float value =
+            Load(x, ((at.image * s.height + row) * s.width + column) * s.channels + at.channel);
+        if (place < 0 || value > best) {
+          best = value;
+          place = static_cast<int>(u * s.kernel_width + v);
+        }
+      }
+    }
+    Store(best, y, i);
+    where[i] = static_cast<uint16_t>(place);
+  }
+}
+
+// Gathers, so that no two threads write one place and the order of the sum is fixed. Visit(index of
+// y, place in its window) gives what flows back from there.
+template <typename T, typename Flow>
+__device__ void GatherGradient(const PoolShape& s, int64_t count, T* dx, Flow flow) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const Place at = PlaceOf(i, s.height, s.width, s.channels);
+    const Span rows =
+        WindowsOver(at.row, s.kernel_height, s.stride_height, s.pad_height, s.out_height);
+    const Span columns =
+        WindowsOver(at.column, s.kernel_width, s.stride_width, s.pad_width, s.out_width);
+    float sum = 0;
+    for (int64_t r = rows.first; r <= rows.last; ++r) {
+      for (int64_t c = columns.first; c <= columns.last; ++c) {
+        const int64_t place = (at.row + s.pad_height - r * s.stride_height) * s.kernel_width +
+                              at.column + s.pad_width - c * s.stride_width;
+        sum += flow(((at.image * s.out_height + r) * s.out_width + c) * s.channels + at.channel,
+                    place);
+      }
+    }
+    Store(sum, dx, i);
+  }
+}
+
+template <typename T>
+__global__ void MaxPoolGradientKernel(PoolShape s, int64_t count, const T* dy,
+                                      const uint16_t* where, T* dx) {
+  GatherGradient(s, count, dx, [&](int64_t y, int64_t place) {
+    return where[y] == place ? Load(dy, y) : 0.0f;
+  });
+}
+
+template <typename T>
+__global__ void AveragePoolKernel(PoolShape s, int64_t count, const T* x, T* y) {
+  const float share = 1.0f / static_cast<float>(s.kernel_height * s.kernel_width);
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
+    float sum = 0;
+    for (int64_t u = 0; u < s.kernel_height; ++u) {
+      const int64_t row = at.row * s.stride_height + u - s.pad_height;
+      if (row < 0 || row >= s.height) continue;
+      for (int64_t v = 0; v < s.kernel_width; ++v) {
+        const int64_t column = at.column * s.stride_width + v - s.pad_width;
+        if (column < 0 || column >= s.width) continue;
+        sum += Load(x, ((at.image * s.height + row) * s.width + column) * s.channels + at.channel);
+      }
+    }
+    Store(sum * share, y, i);
+  }
+}
+
+template <typename T>
+__global__ void AveragePoolGradientKernel(PoolShape s, int64_t count, const T* dy, T* dx) {
+  const float share = 1.0f / static_cast<float>(s.kernel_height * s.kernel_width);
+  GatherGradient(s, count, dx, [&](int64_t y, int64_t) { return Load(dy, y) * share; });
+}
+
+int64_t InputCount(const PoolShape& s) { return s.images * s.channels * s.height * s.width; }
+int64_t OutputCount(const PoolShape& s) {
+  return s.images * s.channels * s.out_height * s.out_width;
+}
+
+}  // namespace
+
+cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
+                           void* y, uint16_t* where) {
+  const int64_t count = OutputCount(shape);
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    MaxPoolKernel<<<Blocks(count), kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
+                                                          static_cast<T*>(y), where);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
+                            const uint16_t* where, void* dx) {
+  const int64_t count = InputCount(shape);
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    MaxPoolGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        shape, count, static_cast<const T*>(dy), where, static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
+                               const void* x, void* y) {
+  const int64_t count = OutputCount(shape);
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    AveragePoolKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        shape, count, static_cast<const T*>(x), static_cast<T*>(y));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
+                                const void* dy, void* dx) {
+  const int64_t count = InputCount(shape);
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    AveragePoolGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+        shape, count, static_cast<const T*>(dy), static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace psgd::cudnn

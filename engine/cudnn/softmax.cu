@@ -1,0 +1,121 @@
+#include "engine/cudnn/kernel_tools.cuh"
+#include "engine/cudnn/kernels.h"
+
+namespace psgd::cudnn {
+namespace {
+
+struct Best {
+  float value;
+  int64_t at;
+};
+
+// The largest value of a block's, of equals the first.
+__device__ Best BestOfBlock(Best mine) {
+  __shared__ float values[kThreads];
+  __shared__ int64_t places[kThreads];
+  values[threadIdx.x] = mine.value;
+  places[threadIdx.x] = mine.at;
+  __syncthreads();
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) {
+      const int other = threadIdx.x + half;
+      if (values[other] > values[threadIdx.x] ||
+          (values[other] == values[threadIdx.x] && places[other] < places[threadIdx.x])) {
+        values[threadIdx.x] = values[other];
+        places[threadIdx.x] = places[other];
+      }
+    }
+    __syncthreads();
+  }
+  const Best best = {values[0], places[0]};
+  __syncthreads();
+  return best;
+}
+
+// A block a row.
+template <typename T>
+__global__ void SoftmaxLossKernel(int64_t classes, const T* all_x, const int32_t* labels,
+                                  float* all_p, double* losses, int32_t* correct) {
+  const int64_t row = blockIdx.x;
+  const T* x = all_x + row * classes;
+  float* p = all_p + row * classes;
+  Best mine = {-INFINITY, classes};
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float value = Load(x, c);
+    // The negation lets NaN through: a diverged step must not look sound.
+    if (mine.at == classes || !(value <= mine.value)) mine = {value, c};
+  }
+  const Best best = BestOfBlock(mine);
+  double sum = 0;
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float power = expf(Load(x, c) - best.value);
+    p[c] = power;
+    sum += power;
+  }
+  sum = SumOfBlock(sum);
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    p[c] = static_cast<float>(p[c] / sum);
+  }
+  if (threadIdx.x > 0) return;
+  const int32_t label = labels[row];
+  const bool counted = label >= 0;
+  losses[row] =
+      counted ? log(sum) - (static_cast<double>(Load(x, label)) - best.value) : 0.0;
+  correct[row] = counted && best.at == label;
+}
+
+// One block.
+__global__ void LossResultKernel(int64_t rows, const int32_t* labels, const double* losses,
+                                 const int32_t* correct, double* result) {
+  double loss = 0, right = 0, counted = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += kThreads) {
+    loss += losses[row];
+    right += correct[row];
+    counted += labels[row] >= 0;
+  }
+  loss = SumOfBlock(loss);
+  right = SumOfBlock(right);
+  counted = SumOfBlock(counted);
+  if (threadIdx.x > 0) return;
+  result[0] = loss;
+  result[1] = right;
+  result[2] = counted;
+}
+
+template <typename T>
+__global__ void SoftmaxGradientKernel(int64_t count, int64_t classes, const float* p,
+                                      const int32_t* labels, const double* result, T* dx) {
+  const double weight = result[2] > 0 ? 1 / result[2] : 0;
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const int32_t label = labels[i / classes];
+    const double distance = p[i] - (i % classes == label ? 1.0 : 0.0);
+    Store(label < 0 ? 0.0f : static_cast<float>(distance * weight), dx, i);
+  }
+}
+
+}  // namespace
+
+cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
+                               const void* x, const int32_t* labels, float* p, double* losses,
+                               int32_t* correct, double* result) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+        classes, static_cast<const T*>(x), labels, p, losses, correct);
+    LossResultKernel<<<1, kThreads, 0, stream>>>(rows, labels, losses, correct, result);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
+                                const float* p, const int32_t* labels, const double* result,
+                                void* dx) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
+        rows * classes, classes, p, labels, result, static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,46 @@
+#include "engine/cudnn/status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd::cudnn {
+namespace {
+
+// "cudnnSetTensor4dDescriptor" of a whole call.
+std::string Name(const char* call) {
+  const std::string text = call;
+  return text.substr(0, text.find('('));
+}
+
+}  // namespace
+
+absl::Status CheckCall(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string message = absl::StrCat(Name(call), ": ", cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(message, "; use a smaller data.batch, or a device with more free memory"));
+  }
+  return absl::InternalError(message);
+}
+
+absl::Status CheckCall(cudnnStatus_t error, const char* call) {
+  if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  char detail[512] = "";
+  cudnnGetLastErrorString(detail, sizeof detail);
+  const std::string message =
+      absl::StrCat(Name(call), ": ", cudnnGetErrorString(error), " ", detail);
+  // A category of its own for what this version or device cannot compute.
+  if (CUDNN_STATUS_CATEGORY(error) == CUDNN_STATUS_NOT_SUPPORTED) {
+    return absl::UnimplementedError(message);
+  }
+  return absl::InternalError(message);
+}
+
+absl::Status CheckCall(cublasStatus_t error, const char* call) {
+  if (error == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(Name(call), ": ", cublasGetStatusString(error)));
+}
+
+}  // namespace psgd::cudnn

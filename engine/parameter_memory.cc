@@ -1,0 +1,61 @@
+#include "engine/parameter_memory.h"
+
+#include "engine/memory_plan.h"
+
+namespace psgd {
+
+absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(const Graph& graph,
+                                                                         Backend* backend) {
+  std::unique_ptr<ParameterMemory> memory(new ParameterMemory(backend));
+  constexpr size_t kUnit = MemoryPlan::kAlignment / sizeof(float);
+  size_t end = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    const auto count = static_cast<size_t>(ElementCount(graph.shape(parameter.value)));
+    const size_t rounded = (count + kUnit - 1) / kUnit * kUnit;
+    memory->offsets_.push_back(end);
+    memory->padding_.push_back(rounded - count);
+    end += rounded;
+  }
+  memory->offsets_.push_back(end);
+  const size_t bytes = 2 * end * sizeof(float);
+  PSGD_ASSIGN_OR_RETURN(memory->device_memory_, backend->Allocate(bytes));
+  memory->values_ = static_cast<float*>(memory->device_memory_->data());
+  memory->gradients_ = memory->values_ + end;
+  memory->host_values_ = memory->values_;
+  memory->host_gradients_ = memory->gradients_;
+  if (!backend->computes_on_host()) {
+    PSGD_ASSIGN_OR_RETURN(memory->host_memory_, backend->AllocateHost(bytes));
+    memory->host_values_ = static_cast<float*>(memory->host_memory_->data());
+    memory->host_gradients_ = memory->host_values_ + end;
+  }
+  return memory;
+}
+
+absl::Status ParameterMemory::Upload(uint64_t version) {
+  if (host_memory_ == nullptr || version == uploaded_) return absl::OkStatus();
+  uploaded_ = version;
+  return backend_->Upload(host_values_, values_, offsets_.back() * sizeof(float));
+}
+
+absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
+  if (host_memory_ == nullptr) {
+    if (done) done(i);
+    return absl::OkStatus();
+  }
+  const size_t bytes = (offsets_[i + 1] - offsets_[i]) * sizeof(float);
+  PSGD_ASSIGN_OR_RETURN(auto copy, backend_->StartDownload(device_gradient(i),
+                                                           host_gradients_ + offsets_[i], bytes));
+  copies_.emplace_back(i, std::move(copy));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::Finish(const OnGradient& done) {
+  const auto copies = std::exchange(copies_, {});
+  for (const auto& [i, copy] : copies) {
+    PSGD_RETURN_IF_ERROR(copy->Wait());
+    if (done) done(i);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

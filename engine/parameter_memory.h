@@ -1,0 +1,56 @@
+// Where the values and gradients of a network's parameters lie: once on a device that is the host,
+// else there and in pinned memory of the host, with the copies between the two.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/backend.h"
+#include "engine/graph.h"
+
+namespace psgd {
+
+// Not thread-safe. The backend outlives it.
+class ParameterMemory {
+ public:
+  using OnGradient = std::function<void(int)>;
+
+  static absl::StatusOr<std::unique_ptr<ParameterMemory>> Create(const Graph& graph,
+                                                                 Backend* backend);
+
+  // Host memory.
+  std::span<float> value(int i) { return Piece(host_values_, i); }
+  std::span<const float> gradient(int i) const { return Piece(host_gradients_, i); }
+  // What kernels see.
+  void* device_value(int i) const { return values_ + offsets_[i]; }
+  void* device_gradient(int i) const { return gradients_ + offsets_[i]; }
+
+  // Brings values that were written since the last call to the device.
+  absl::Status Upload(uint64_t version);
+  // The kernels that make gradient i have been launched. `done` may be null; it is called with i once
+  // the host can read the gradient: at once, or by Finish.
+  absl::Status Launched(int i, const OnGradient& done);
+  // Waits for every gradient that was launched, in that order.
+  absl::Status Finish(const OnGradient& done);
+
+ private:
+  explicit ParameterMemory(Backend* backend) : backend_(backend) {}
+  std::span<float> Piece(float* base, int i) const {
+    return {base + offsets_[i], offsets_[i + 1] - offsets_[i] - padding_[i]};
+  }
+
+  Backend* const backend_;
+  std::vector<size_t> offsets_;  // in elements, of each parameter and the end
+  std::vector<size_t> padding_;
+  std::unique_ptr<DeviceMemory> device_memory_, host_memory_;
+  float *values_ = nullptr, *gradients_ = nullptr;
+  float *host_values_ = nullptr, *host_gradients_ = nullptr;
+  uint64_t uploaded_ = 0;
+  std::vector<std::pair<int, std::unique_ptr<Copy>>> copies_;
+};
+
+}  // namespace psgd

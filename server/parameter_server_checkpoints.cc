@@ -1,0 +1,88 @@
+// The part of ParameterServer that writes checkpoints, on a thread of its own.
+#include "absl/strings/str_cat.h"
+#include "server/parameter_server.h"
+
+namespace psgd {
+
+void ParameterServer::WriteLoop() {
+  while (auto cut = cuts_.Pop()) {
+    const uint64_t id = cut->cut.checkpoint;
+    const absl::Status status = WriteCut(std::move(*cut));
+    if (status.ok() && written_.seen < shards_.size()) continue;  // shards are still to come
+    std::lock_guard lock(mutex_);
+    Effects effects;
+    core_.CheckpointDone(id, status, &effects);
+    if (!status.ok()) {
+      options_.log->error("checkpoint {}: {}", id, status.ToString());
+      failed_checkpoints_[id] = status;
+    }
+    (void)Apply(std::move(effects));  // news only
+  }
+}
+
+absl::Status ParameterServer::WriteCut(CutToWrite cut) {
+  const uint64_t id = cut.cut.checkpoint;
+  if (id < written_.checkpoint) return absl::OkStatus();  // of one that was given up
+  if (written_.checkpoint != id) {
+    written_ = {};
+    written_.checkpoint = id;
+  }
+  ++written_.seen;
+  if (!written_.failed.ok()) return written_.failed;
+  auto receipt = store_.WriteShard(id, cut.shard, cut.cut.snapshot);
+  cut.cut = {};  // lets the shard update in place again
+  if (!receipt.ok()) {
+    written_.failed = receipt.status();
+    return receipt.status();
+  }
+  written_.receipts.push_back(*std::move(receipt));
+  return written_.seen == shards_.size() ? Seal(id) : absl::OkStatus();
+}
+
+absl::Status ParameterServer::Seal(uint64_t id) {
+  CheckpointManifest manifest;
+  CheckpointInfo info;
+  {
+    std::lock_guard lock(mutex_);
+    const auto& snapshot = core_.checkpoint_under_way();
+    if (!snapshot || snapshot->checkpoint != id) {
+      return absl::InternalError(absl::StrCat("checkpoint ", id, " is not under way"));
+    }
+    manifest.set_id(id);
+    *manifest.mutable_config() = core_.config();
+    *manifest.mutable_model() = *core_.model();
+    *manifest.mutable_placement() = *core_.placement();
+    manifest.set_clock(snapshot->position.clock);
+    manifest.set_epoch(snapshot->position.epoch);
+    manifest.mutable_remaining()->Add(snapshot->position.remaining.begin(),
+                                      snapshot->position.remaining.end());
+    manifest.set_batches_per_epoch(core_.batches_per_epoch());
+    manifest.set_epoch_progress(
+        ProgressAt(snapshot->position, static_cast<uint32_t>(core_.batches_per_epoch())));
+    manifest.set_seconds_trained(core_.SecondsTrained(SteadyNow()));
+    *manifest.mutable_hyper() = snapshot->hyper;
+    *manifest.mutable_total() = snapshot->total;
+    manifest.mutable_evaluations()->Add(snapshot->evaluations.begin(),
+                                        snapshot->evaluations.end());
+  }
+  for (const ShardReceipt& receipt : written_.receipts) {
+    *manifest.add_shards() = receipt;
+    info.set_bytes(info.bytes() + receipt.bytes());
+  }
+  info.set_id(id);
+  info.set_epoch(manifest.epoch_progress());
+  info.set_clock(manifest.clock());
+  PSGD_RETURN_IF_ERROR(store_.Seal(std::move(manifest)));
+  const absl::Status pruned = store_.Prune(options_.config.durability().keep());
+  if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
+  {
+    std::lock_guard lock(mutex_);
+    checkpoints_.emplace_back(info, SteadyNow());
+    const auto keep = static_cast<size_t>(options_.config.durability().keep());
+    if (checkpoints_.size() > keep) checkpoints_.erase(checkpoints_.begin());
+  }
+  if (options_.on_checkpoint) options_.on_checkpoint(info);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,81 @@
+// Runs that stop, and what may and may not go on from them.
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Resume : public RunTest {
+ protected:
+  // Leaves Path("run") with a checkpoint, interrupted.
+  void StopARun(const std::vector<std::string>& arguments = {}) {
+    Process run(PsRun("run", Sets({"train.epochs=100000"}) + arguments));
+    ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+    run.Signal(SIGINT);
+    ASSERT_EQ(run.Wait().code, 3);
+  }
+  Ended Go(const std::vector<std::string>& assignments) const {
+    return RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
+                      Sets(assignments));
+  }
+};
+
+TEST_F(Resume, AnotherModelIsRefused) {
+  StopARun(Sets({"model.hidden=[64]"}));
+  const std::string before = Weights("run");
+  for (const char* hidden : {"model.hidden=[32]", "model.hidden=[128]", "model.hidden=[64,64]"}) {
+    const Ended ended = Go({hidden});
+    EXPECT_NE(ended.code, 0) << hidden;
+    EXPECT_THAT(ended.err, HasSubstr("keep the model and data it was taken with")) << hidden;
+  }
+  EXPECT_TRUE(Weights("run") == before);
+}
+
+TEST_F(Resume, AnotherOptimizerIsRefused) {
+  StopARun();
+  const Ended ended = Go({"optimizer=adam"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("another optimizer"));
+}
+
+TEST_F(Resume, AServerHasTheWeightsBeforeAWorkerComes) {
+  StopARun();
+  const std::string before = Weights("run");
+  Process server({"ps-server", "--resume", Path("run"), "--port", "0"});
+  const std::string address = ServerOf(server);
+  const Ended exported =
+      RunProgram({"ps-ctl", "export", "--server", address, "--out", Path("out.safetensors")});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_TRUE(File("out.safetensors") == before);
+  server.Signal(SIGINT);
+  const Ended ended = server.Wait();
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_TRUE(Weights("run") == before);
+  EXPECT_EQ(Summary("run")["status"], "interrupted");
+}
+
+TEST_F(Resume, AServerRefusesAFinishedRun) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  const Ended ended = RunProgram({"ps-server", "--resume", Path("run"), "--port", "0"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("has finished"), HasSubstr("--set train.epochs=")));
+}
+
+TEST_F(Resume, UnixSocketsFromARelativeAndALongDirectory) {
+  const std::string relative = std::filesystem::relative(Path("near"));
+  const std::string far = Path(std::string(120, 'x'));
+  for (const std::string& folder : {relative, far}) {
+    const Ended ended = RunProgram({"ps-run", SmallConfig(), "--run-dir", folder, "--set",
+                                    "cluster.transport=ipc", "--set", "train.epochs=1"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  }
+}
+
+}  // namespace
+}  // namespace psgd
