@@ -111,6 +111,15 @@ __global__ void AveragePoolGradientKernel(PoolShape s, int64_t count, const T* d
   GatherGradient(s, count, dx, [&](int64_t y, int64_t) { return Load(dy, y) * share; });
 }
 
+// launch(blocks, count, null pointer to the element type) for one thread an element.
+template <typename Launch>
+cudaError_t ForElements(Type type, int64_t count, Launch launch) {
+  return ForType(type, [&](auto* of) {
+    launch(Blocks(count), of);
+    return cudaGetLastError();
+  });
+}
+
 int64_t InputCount(const PoolShape& s) { return s.images * s.channels * s.height * s.width; }
 int64_t OutputCount(const PoolShape& s) {
   return s.images * s.channels * s.out_height * s.out_width;
@@ -121,44 +130,40 @@ int64_t OutputCount(const PoolShape& s) {
 cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
                            void* y, uint16_t* where) {
   const int64_t count = OutputCount(shape);
-  return ForType(type, [&](auto* of) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    MaxPoolKernel<<<Blocks(count), kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
-                                                          static_cast<T*>(y), where);
-    return cudaGetLastError();
+    MaxPoolKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
+                                                   static_cast<T*>(y), where);
   });
 }
 
 cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
                             const uint16_t* where, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForType(type, [&](auto* of) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    MaxPoolGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+    MaxPoolGradientKernel<<<blocks, kThreads, 0, stream>>>(
         shape, count, static_cast<const T*>(dy), where, static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 
 cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
                                const void* x, void* y) {
   const int64_t count = OutputCount(shape);
-  return ForType(type, [&](auto* of) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AveragePoolKernel<<<Blocks(count), kThreads, 0, stream>>>(
-        shape, count, static_cast<const T*>(x), static_cast<T*>(y));
-    return cudaGetLastError();
+    AveragePoolKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
+                                                       static_cast<T*>(y));
   });
 }
 
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
                                 const void* dy, void* dx) {
   const int64_t count = InputCount(shape);
-  return ForType(type, [&](auto* of) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AveragePoolGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
+    AveragePoolGradientKernel<<<blocks, kThreads, 0, stream>>>(
         shape, count, static_cast<const T*>(dy), static_cast<T*>(dx));
-    return cudaGetLastError();
   });
 }
 

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Packs the built programs with every library they need, except glibc, the driver and the CUDA
+# libraries, for machines where nothing of psgd is installed (glibc 2.36 or newer).
+# scripts/bundle.sh [--with-onednn]     the CPU engine adds 40 MB
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+with_onednn=no
+for argument in "$@"; do
+  case $argument in
+    --with-onednn) with_onednn=yes ;;
+    *) echo "scripts/bundle.sh: unknown argument $argument; there is --with-onednn" >&2; exit 2 ;;
+  esac
+done
+
+build=build/release
+[[ -x $build/bin/ps-server ]] || { echo "nothing is built yet; first: scripts/build.sh release" >&2; exit 1; }
+command -v patchelf > /dev/null || { echo "patchelf is missing; first: scripts/install-packages.sh" >&2; exit 1; }
+
+out=build/bundle/psgd
+rm -rf build/bundle
+mkdir -p $out/bin $out/lib
+install -s $build/bin/ps-* $out/bin/
+install -s $build/tests/bin/engine_conformance_test $out/bin/
+plugins=($build/bin/libpsgd_cudnn.so)
+[[ $with_onednn == yes ]] && plugins+=($build/bin/libpsgd_onednn.so)
+for plugin in "${plugins[@]}"; do
+  [[ -e $plugin ]] && install -s "$plugin" $out/bin/
+done
+cp -r configs $out/
+install scripts/test-gpu.sh $out/
+
+# What the machine itself has to bring.
+from_the_system='^(libc|libm|libdl|librt|libpthread|libresolv|ld-linux.*|libcuda|libcublas.*|libcudnn.*)\.so'
+for file in $out/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' |
+  sort -u | while read -r name path; do
+    [[ $name =~ $from_the_system ]] || install -s "$(readlink -f "$path")" "$out/lib/$name"
+  done
+patchelf --set-rpath '$ORIGIN/../lib' $out/bin/*
+patchelf --set-rpath '$ORIGIN' $out/lib/*
+
+cat > $out/activate <<'ACTIVATE'
+# source activate: puts the programs on the PATH, and the CUDA libraries where the loader finds them:
+# those of CUDA_HOME, of /usr/local/cuda or of Python's nvidia wheels.
+psgd_home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export PATH="$psgd_home/bin:$PATH"
+psgd_cuda=
+for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" \
+              $(python3 -c 'import nvidia, glob
+for path in nvidia.__path__: print(*glob.glob(path + "/*/lib"))' 2> /dev/null); do
+  [ -d "$folder" ] && psgd_cuda="$psgd_cuda:$folder"
+done
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}$psgd_cuda"
+unset psgd_cuda
+ACTIVATE
+
+tar -C build/bundle -czf build/bundle/psgd.tar.gz psgd
+du -sh $out build/bundle/psgd.tar.gz
+echo "copy build/bundle/psgd.tar.gz to the machine, then: tar xzf psgd.tar.gz && source psgd/activate && ps-worker --help"
