@@ -4,6 +4,15 @@
 #include "engine/ops/rules.h"
 
 namespace psgd {
+namespace {
+
+// Room for one more window where a part of one is left.
+int64_t RoundedUp(int64_t outputs, int64_t size, int kernel, int stride, int pad) {
+  const bool part_left = (outputs - 1) * stride + kernel < size + 2 * pad;
+  return outputs + (part_left && outputs * stride < size + pad ? 1 : 0);
+}
+
+}  // namespace
 
 absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op,
                                  TensorId x) {
@@ -20,7 +29,15 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
   }
   const auto image = SlideOver(window, in[2], in[3]);
   if (!image.ok()) return Annotate(image.status(), name);
-  const Shape out = {in[0], in[1], image->height, image->width};
+  Shape out = {in[0], in[1], image->height, image->width};
+  if (op.ceil) {
+    if (op.kind != Pool::Kind::kMax) {
+      return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");
+    }
+    out[2] =
+        RoundedUp(out[2], in[2], window.kernel.height, window.stride.height, window.pad.height);
+    out[3] = RoundedUp(out[3], in[3], window.kernel.width, window.stride.width, window.pad.width);
+  }
   std::vector<TensorId> outputs = {graph->AddTensor(name, out)};
   if (op.kind == Pool::Kind::kMax) {
     outputs.push_back(graph->AddTensor(name + ".where", out, Element::kOpaque));
