@@ -140,7 +140,11 @@ TensorId NetworkBuilder::GlobalAveragePool(const std::string& name, TensorId x) 
 }
 
 TensorId NetworkBuilder::AdaptiveAveragePool(const std::string& name, TensorId x, Extent size) {
-  return Layer([&] { return AddAdaptiveAveragePool(&model_.graph, name, size, x); });
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    const Shape& in = model_.graph.shape(x);
+    if (in.size() == 4 && in[2] == size.height && in[3] == size.width) return x;
+    return AddAdaptiveAveragePool(&model_.graph, name, size, x);
+  });
 }
 
 TensorId NetworkBuilder::Dense(const std::string& name, TensorId x, int64_t outputs) {

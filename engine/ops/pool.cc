@@ -4,16 +4,6 @@
 #include "engine/ops/rules.h"
 
 namespace psgd {
-namespace {
-
-// Room for one more window where a part of one is left.
-int64_t RoundedUp(int64_t outputs, int64_t size, int kernel, int stride, int pad) {
-  const bool part_left = (outputs - 1) * stride + kernel < size + 2 * pad;
-  return outputs + (part_left && outputs * stride < size + pad ? 1 : 0);
-}
-
-}  // namespace
-
 absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op,
                                  TensorId x) {
   const Shape in = graph->shape(x);
@@ -27,17 +17,17 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": pooling takes no dilation, and padding of at most half its kernel"));
   }
-  const auto image = SlideOver(window, in[2], in[3]);
-  if (!image.ok()) return Annotate(image.status(), name);
-  Shape out = {in[0], in[1], image->height, image->width};
-  if (op.ceil) {
-    if (op.kind != Pool::Kind::kMax) {
-      return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");
-    }
-    out[2] =
-        RoundedUp(out[2], in[2], window.kernel.height, window.stride.height, window.pad.height);
-    out[3] = RoundedUp(out[3], in[3], window.kernel.width, window.stride.width, window.pad.width);
+  if (op.ceil && op.kind != Pool::Kind::kMax) {
+    return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");
   }
+  // Rounding up is rounding down over an image that is larger by less than a stride.
+  const Extent more = op.ceil ? Extent(window.stride.height - 1, window.stride.width - 1) : 0;
+  const auto image = SlideOver(window, in[2] + more.height, in[3] + more.width);
+  if (!image.ok()) return Annotate(SlideOver(window, in[2], in[3]).status(), name);
+  Shape out = {in[0], in[1], image->height, image->width};
+  // No window begins in the padding at the end.
+  if ((out[2] - 1) * window.stride.height >= in[2] + window.pad.height) --out[2];
+  if ((out[3] - 1) * window.stride.width >= in[3] + window.pad.width) --out[3];
   std::vector<TensorId> outputs = {graph->AddTensor(name, out)};
   if (op.kind == Pool::Kind::kMax) {
     outputs.push_back(graph->AddTensor(name + ".where", out, Element::kOpaque));

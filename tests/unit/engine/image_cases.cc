@@ -40,6 +40,7 @@ void AddImageCases(std::vector<OpCase>* cases) {
   cases->push_back(PoolCase("AveragePoolGlobal", kAverage, {3, 19, 5, 7}, {{5, 7}}));
   cases->push_back(PoolCase("MaxPoolCeil", kMax, {2, 3, 8, 7}, {3, 2}, true));
   cases->push_back(PoolCase("MaxPoolCeilPadded", kMax, {2, 16, 7, 10}, {3, 2, 1}, true));
+  cases->push_back(PoolCase("MaxPoolCeilPartOfOne", kMax, {2, 5, 1, 2}, {{2, 3}, 2}, true));
   cases->push_back(PoolCase("MaxPoolCeilNoRoom", kMax, {1, 2, 5, 5}, {1, 2}, true));
   cases->push_back(PoolCase("AveragePoolSubsample", kAverage, {2, 16, 7, 8}, {1, 2}));
   cases->push_back(AdaptiveCase("AdaptivePool", {2, 5, 7, 10}, {3, 4}));
