@@ -1,4 +1,3 @@
-#include "engine/zoo/blocks.h"
 #include "engine/zoo/models.h"
 
 namespace psgd::zoo {
@@ -7,7 +6,6 @@ namespace psgd::zoo {
 // (Krizhevsky, 2014), torchvision's: one tower and no response normalisation. 61,100,840 weights
 // for 224x224 images in 1000 classes; images of at least 63x63.
 TensorId Alexnet(NetworkBuilder& net, const ModelConfig& config) {
-  const float rate = DropoutRate(config, 0.5f);
   const PoolLayer halve = {.kernel = 3, .stride = 2};
   const auto conv = [&](const char* name, TensorId x, const ConvLayer& layer) {
     return net.Relu(net.Conv2d(name, x, layer));
@@ -22,8 +20,8 @@ TensorId Alexnet(NetworkBuilder& net, const ModelConfig& config) {
   x = conv("features.10", x, {.channels = 256, .kernel = 3, .pad = 1});
   x = net.MaxPool("features.12", x, halve);
   x = net.AdaptiveAveragePool("avgpool", x, 6);
-  x = net.Relu(net.Dense("classifier.1", net.Dropout(x, rate), 4096));
-  x = net.Relu(net.Dense("classifier.4", net.Dropout(x, rate), 4096));
+  x = net.Relu(net.Dense("classifier.1", net.Dropout(x, config.dropout()), 4096));
+  x = net.Relu(net.Dense("classifier.4", net.Dropout(x, config.dropout()), 4096));
   return net.Dense("classifier.6", x, net.classes());
 }
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "engine/builder.h"
-#include "proto/config.pb.h"
 
 namespace psgd::zoo {
 
@@ -19,11 +18,6 @@ inline TensorId ConvNorm(NetworkBuilder& net, const std::string& conv, const std
 inline TensorId BasicConv(NetworkBuilder& net, const std::string& name, TensorId x,
                           const ConvLayer& layer) {
   return net.Relu(ConvNorm(net, name + ".conv", name + ".bn", x, layer, 0.001f));
-}
-
-// The config's rate, or the paper's.
-inline float DropoutRate(const ModelConfig& config, float of_paper) {
-  return config.has_dropout() ? config.dropout() : of_paper;
 }
 
 }  // namespace psgd::zoo

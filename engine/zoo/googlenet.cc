@@ -47,7 +47,7 @@ TensorId Googlenet(NetworkBuilder& net, const ModelConfig& config) {
   x = net.MaxPool("maxpool4", x, {.kernel = 2, .stride = 2, .ceil = true});
   x = Block(net, "inception5a", x, {256, 160, 320, 32, 128, 128});
   x = Block(net, "inception5b", x, {384, 192, 384, 48, 128, 128});
-  x = net.Dropout(net.GlobalAveragePool("avgpool", x), DropoutRate(config, 0.2f));
+  x = net.Dropout(net.GlobalAveragePool("avgpool", x), config.dropout());
   return net.Dense("fc", x, net.classes());
 }
 

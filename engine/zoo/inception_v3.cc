@@ -113,7 +113,7 @@ TensorId InceptionV3(NetworkBuilder& net, const ModelConfig& config) {
   x = BlockD(net, "Mixed_7a", x);
   x = BlockE(net, "Mixed_7b", x);
   x = BlockE(net, "Mixed_7c", x);
-  x = net.Dropout(net.GlobalAveragePool("avgpool", x), DropoutRate(config, 0.5f));
+  x = net.Dropout(net.GlobalAveragePool("avgpool", x), config.dropout());
   return net.Dense("fc", x, net.classes());
 }
 

@@ -1,4 +1,3 @@
-#include "engine/zoo/blocks.h"
 #include "engine/zoo/models.h"
 
 namespace psgd::zoo {
@@ -32,7 +31,7 @@ TensorId Squeezenet(NetworkBuilder& net, const ModelConfig& config) {
   x = Fire(net, "features.10", x, 48, 192);
   x = Fire(net, "features.11", x, 64, 256);
   x = Fire(net, "features.12", x, 64, 256);
-  x = net.Dropout(x, DropoutRate(config, 0.5f));
+  x = net.Dropout(x, config.dropout());
   x = net.Relu(net.Conv2d("classifier.1", x, {.channels = net.classes()}));
   return net.GlobalAveragePool("classifier.3", x);
 }

@@ -6,8 +6,8 @@
 namespace psgd::zoo {
 
 // U-Net (Ronneberger et al., 2015): logits for every pixel. Convolutions are padded, so that
-// nothing is cropped and the logits have the size of the image, a multiple of 16. The paper's
-// dropout before the way up is the config's, none by default, for the paper names no rate.
+// nothing is cropped and the logits have the size of the image, a multiple of 16. The paper
+// gives no rate for its dropout before the way up.
 // 31,030,658 weights for grey images in two classes.
 TensorId Unet(NetworkBuilder& net, const ModelConfig& config) {
   net.UseHeInitial();

@@ -1,7 +1,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/zoo/blocks.h"
 #include "engine/zoo/models.h"
 
 namespace psgd::zoo {
@@ -10,7 +9,6 @@ namespace {
 // VGG (Simonyan and Zisserman, 2014): blocks of 3x3 convolutions, each block ended by a pool.
 // Layers are numbered as in torchvision, where relus and pools have numbers of their own.
 TensorId Vgg(NetworkBuilder& net, const ModelConfig& config, const std::vector<int>& depths) {
-  const float rate = DropoutRate(config, 0.5f);
   net.UseHeInitial();
   TensorId x = net.image();
   int layer = 0, channels = 64;
@@ -23,8 +21,8 @@ TensorId Vgg(NetworkBuilder& net, const ModelConfig& config, const std::vector<i
     channels = channels < 512 ? channels * 2 : channels;
   }
   x = net.AdaptiveAveragePool("avgpool", x, 7);
-  x = net.Dropout(net.Relu(net.Dense("classifier.0", x, 4096)), rate);
-  x = net.Dropout(net.Relu(net.Dense("classifier.3", x, 4096)), rate);
+  x = net.Dropout(net.Relu(net.Dense("classifier.0", x, 4096)), config.dropout());
+  x = net.Dropout(net.Relu(net.Dense("classifier.3", x, 4096)), config.dropout());
   return net.Dense("classifier.6", x, net.classes());
 }
 

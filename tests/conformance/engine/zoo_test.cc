@@ -10,6 +10,7 @@
 namespace psgd {
 namespace {
 
+using testing::Descend;
 using testing::MakeNetwork;
 using testing::MakeProblem;
 using testing::Problem;
@@ -30,23 +31,33 @@ struct ZooCase {
 // Its address, which the default would print, says nothing.
 void PrintTo(const ZooCase& test, std::ostream* out) { *out << test.model; }
 
-class ZooConformanceTest : public ::testing::TestWithParam<ZooCase> {};
+const NetworkOptions kOnednn = {.backend = "onednn", .plugin_dir = PSGD_TEST_PLUGIN_DIR};
+
+class ZooConformanceTest : public ::testing::TestWithParam<ZooCase> {
+ protected:
+  void SetUp() override {
+    const absl::Status status = Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, kOnednn).status();
+    if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
+  }
+};
+
+// Some pixels are not counted.
+Problem ProblemFor(const ZooCase& test) {
+  Problem problem = MakeProblem(test.shape, test.batch);
+  if (!test.pixels) return problem;
+  problem.labels.resize(static_cast<size_t>(test.batch) * test.shape.height * test.shape.width);
+  for (size_t i = 0; i < problem.labels.size(); ++i) {
+    problem.labels[i] = i % 7 == 3 ? -1 : static_cast<int32_t>(i) % test.shape.classes;
+  }
+  return problem;
+}
 
 constexpr double kEvaluationBound = 1e-5;  // of the loss
 
 TEST_P(ZooConformanceTest, OneStepFollowsTheReference) {
   const ZooCase& test = GetParam();
-  const NetworkOptions options = {.backend = "onednn", .plugin_dir = PSGD_TEST_PLUGIN_DIR};
-  const absl::Status status = Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options).status();
-  if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
-  Problem problem = MakeProblem(test.shape, test.batch);
-  if (test.pixels) {
-    problem.labels.resize(static_cast<size_t>(test.batch) * test.shape.height * test.shape.width);
-    for (size_t i = 0; i < problem.labels.size(); ++i) {
-      problem.labels[i] = i % 7 == 3 ? -1 : static_cast<int32_t>(i) % test.shape.classes;
-    }
-  }
-  const auto network = MakeNetwork(ZooModel(test.model, 0.25), problem, options);
+  const Problem problem = ProblemFor(test);
+  const auto network = MakeNetwork(ZooModel(test.model, 0.25), problem, kOnednn);
   const auto reference = MakeNetwork(ZooModel(test.model, 0.25), problem, {.backend = "reference"});
   const auto result = network->TrainStep(problem.images, problem.labels, 0, nullptr);
   const auto expected = reference->TrainStep(problem.images, problem.labels, 0, nullptr);
@@ -67,6 +78,26 @@ TEST_P(ZooConformanceTest, OneStepFollowsTheReference) {
   ASSERT_TRUE(evaluated.ok() && evaluation.ok()) << evaluated.status() << evaluation.status();
   EXPECT_NEAR(evaluated->loss_sum, evaluation->loss_sum, kEvaluationBound * evaluation->loss_sum);
 }
+
+class ZooTrainingTest : public ZooConformanceTest {};
+
+TEST_P(ZooTrainingTest, LossFallsInTwelveSteps) {
+  const ZooCase& test = GetParam();
+  const Problem problem = ProblemFor(test);
+  const auto network = MakeNetwork(ZooModel(test.model, 0), problem, kOnednn);
+  const double first = Descend(network.get(), problem, 0, 0.01f);
+  double last = first;
+  for (uint64_t step = 1; step < 12; ++step) last = Descend(network.get(), problem, step, 0.01f);
+  EXPECT_LT(last, 0.8 * first);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Onednn, ZooTrainingTest,
+    ::testing::Values(
+        ZooCase{"googlenet", {3, 64, 64, 10}, 20}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
+        ZooCase{"resnet18", {3, 64, 64, 10}, 20}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
+        ZooCase{.model = "unet", .shape = {1, 32, 32, 3}, .batch = 2, .pixels = true}),
+    [](const auto& info) { return info.param.model; });
 
 INSTANTIATE_TEST_SUITE_P(Onednn, ZooConformanceTest,
                          ::testing::Values(ZooCase{"googlenet", {3, 32, 32, 10}, 4, 1e-4, 0.02},

@@ -81,6 +81,7 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(ActivationCase("GeluSequence", {2, 7, 13}, Kind::kGelu));
   cases->push_back(ConvActivationCase("ConvLeakyRelu", Kind::kLeakyRelu));
   cases->push_back(ConvActivationCase("ConvSigmoid", Kind::kSigmoid));
+  cases->push_back(ConvActivationCase("ConvTanh", Kind::kTanh));
   cases->push_back(ConvActivationCase("ConvGelu", Kind::kGelu));
 }
 
