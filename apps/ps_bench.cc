@@ -117,10 +117,11 @@ void Print(const std::vector<BenchRow>& rows, bool json) {
 int main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
-  CLI::App app(std::string(kExamples) +
-                   "\nMeasures each hot path, checked first, against the machine's own limit in the same "
-                   "run (memcpy or stream triad of one core).",
-               "ps-bench");
+  CLI::App app(
+      std::string(kExamples) +
+          "\nMeasures each hot path, checked first, against the machine's own limit in the same "
+          "run (memcpy or stream triad of one core).",
+      "ps-bench");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* help) {
     CLI::App* sub = app.add_subcommand(name, help);
@@ -160,7 +161,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30));
 
   CLI::App* step = add("step", "Forward and backward of a network");
-  step->add_option("--model", arguments.model, "mlp, lenet5 or cnn")->capture_default_str();
+  step->add_option("--model", arguments.model, "a network of the zoo, as lenet5")
+      ->capture_default_str();
   step->add_option("--batch", arguments.batch, "Samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));

@@ -31,8 +31,6 @@ NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
     return;
   }
   model_.image = model_.graph.AddTensor({.name = "image", .shape = image, .external = true});
-  model_.labels = model_.graph.AddTensor(
-      {.name = "labels", .shape = {batch}, .element = Element::kInt32, .external = true});
 }
 
 template <typename Make>
@@ -69,6 +67,21 @@ TensorId NetworkBuilder::NewWeight(const std::string& name, Shape shape, int64_t
                       {.decay = decay, .initial = {Initial::Kind::kUniform, 0, bound}});
 }
 
+// Fans are counted as PyTorch counts them: in the second and the first size of the weights, also
+// those of a transposed convolution, and without regard to groups.
+TensorId NetworkBuilder::NewConvWeight(const std::string& name, const Shape& shape) {
+  const int64_t area = shape[2] * shape[3];
+  if (!he_initial_) return NewWeight(name + ".weight", shape, shape[1] * area, true);
+  const double deviation = std::sqrt(2.0 / static_cast<double>(shape[0] * area));
+  return NewParameter(name + ".weight", shape,
+                      {.decay = true, .initial = {Initial::Kind::kNormal, 0, deviation}});
+}
+
+TensorId NetworkBuilder::NewConvBias(const std::string& name, int channels, const Shape& weight) {
+  if (he_initial_) return NewParameter(name + ".bias", {channels}, {});
+  return NewWeight(name + ".bias", {channels}, weight[1] * weight[2] * weight[3], false);
+}
+
 TensorId NetworkBuilder::Conv2d(const std::string& name, TensorId x, const ConvLayer& layer) {
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
@@ -79,18 +92,34 @@ TensorId NetworkBuilder::Conv2d(const std::string& name, TensorId x, const ConvL
     const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad, layer.dilation}, layer.groups};
     const Shape shape = {layer.channels, in[1] / layer.groups, layer.kernel.height,
                          layer.kernel.width};
-    const int64_t fan_in = shape[1] * shape[2] * shape[3];
-    const TensorId weight = NewWeight(name + ".weight", shape, fan_in, true);
-    const TensorId bias =
-        layer.bias ? NewWeight(name + ".bias", {layer.channels}, fan_in, false) : kNoTensor;
+    const TensorId weight = NewConvWeight(name, shape);
+    const TensorId bias = layer.bias ? NewConvBias(name, layer.channels, shape) : kNoTensor;
     return AddConv2d(&model_.graph, name, op, x, weight, bias);
+  });
+}
+
+TensorId NetworkBuilder::ConvTranspose2d(const std::string& name, TensorId x,
+                                         const ConvTransposeLayer& layer) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    const Shape in = model_.graph.shape(x);
+    if (in.size() != 4 || layer.groups < 1 || layer.channels % layer.groups != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": cannot convolve ", ShapeText(in), " in ", layer.groups, " groups"));
+    }
+    const psgd::Conv2d op = {{layer.kernel, layer.stride, layer.pad}, layer.groups};
+    const Shape shape = {in[1], layer.channels / layer.groups, layer.kernel.height,
+                         layer.kernel.width};
+    const TensorId weight = NewConvWeight(name, shape);
+    const TensorId bias = layer.bias ? NewConvBias(name, layer.channels, shape) : kNoTensor;
+    return AddConvTranspose2d(&model_.graph, name, op, layer.output_pad, x, weight, bias);
   });
 }
 
 TensorId NetworkBuilder::Pool(Pool::Kind kind, const std::string& name, TensorId x,
                               const PoolLayer& layer) {
   return Layer([&] {
-    return AddPool(&model_.graph, name, {kind, {layer.kernel, layer.stride, layer.pad}}, x);
+    return AddPool(&model_.graph, name, {kind, {layer.kernel, layer.stride, layer.pad}, layer.ceil},
+                   x);
   });
 }
 
@@ -110,6 +139,14 @@ TensorId NetworkBuilder::GlobalAveragePool(const std::string& name, TensorId x) 
   return Flatten(AveragePool(name, x, {.kernel = whole}));
 }
 
+TensorId NetworkBuilder::AdaptiveAveragePool(const std::string& name, TensorId x, Extent size) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    const Shape& in = model_.graph.shape(x);
+    if (in.size() == 4 && in[2] == size.height && in[3] == size.width) return x;
+    return AddAdaptiveAveragePool(&model_.graph, name, size, x);
+  });
+}
+
 TensorId NetworkBuilder::Dense(const std::string& name, TensorId x, int64_t outputs) {
   const TensorId flat = Flatten(x);
   return Layer([&] {
@@ -120,7 +157,7 @@ TensorId NetworkBuilder::Dense(const std::string& name, TensorId x, int64_t outp
   });
 }
 
-TensorId NetworkBuilder::BatchNorm(const std::string& name, TensorId x) {
+TensorId NetworkBuilder::BatchNorm(const std::string& name, TensorId x, float epsilon) {
   return Layer([&]() -> absl::StatusOr<TensorId> {
     const Shape in = model_.graph.shape(x);
     const Shape channels = {in.size() < 2 ? 1 : in[1]};
@@ -132,9 +169,10 @@ TensorId NetworkBuilder::BatchNorm(const std::string& name, TensorId x) {
         NewParameter(name + ".running_mean", channels, {.statistic = true, .initial = zero});
     p.running_var =
         NewParameter(name + ".running_var", channels, {.statistic = true, .initial = one});
-    if (mode_ == Mode::kEvaluate) return AddBatchNormInference(&model_.graph, name, {}, x, p);
+    if (mode_ == Mode::kEvaluate)
+      return AddBatchNormInference(&model_.graph, name, {epsilon}, x, p);
     PSGD_ASSIGN_OR_RETURN(const BatchNormOutputs outputs,
-                          AddBatchNorm(&model_.graph, name, {}, x, p));
+                          AddBatchNorm(&model_.graph, name, {epsilon}, x, p));
     std::vector<Parameter>& parameters = model_.graph.parameters;
     for (auto [parameter, delta] : {std::pair{parameters.end() - 2, outputs.mean_delta},
                                     std::pair{parameters.end() - 1, outputs.var_delta}}) {
@@ -149,6 +187,31 @@ TensorId NetworkBuilder::Relu(TensorId x) {
   return Layer([&] { return AddRelu(&model_.graph, NextName("relu"), x); });
 }
 
+TensorId NetworkBuilder::Activation(psgd::Activation::Kind kind, const std::string& name,
+                                    TensorId x, float slope) {
+  return Layer([&] { return AddActivation(&model_.graph, NextName(name), {kind, slope}, x); });
+}
+
+TensorId NetworkBuilder::LeakyRelu(TensorId x, float slope) {
+  return Activation(psgd::Activation::Kind::kLeakyRelu, "leaky_relu", x, slope);
+}
+
+TensorId NetworkBuilder::Sigmoid(TensorId x) {
+  return Activation(psgd::Activation::Kind::kSigmoid, "sigmoid", x);
+}
+
+TensorId NetworkBuilder::Tanh(TensorId x) {
+  return Activation(psgd::Activation::Kind::kTanh, "tanh", x);
+}
+
+TensorId NetworkBuilder::Gelu(TensorId x) {
+  return Activation(psgd::Activation::Kind::kGelu, "gelu", x);
+}
+
+TensorId NetworkBuilder::LocalResponseNorm(TensorId x, const psgd::LocalResponseNorm& op) {
+  return Layer([&] { return AddLocalResponseNorm(&model_.graph, NextName("lrn"), op, x); });
+}
+
 TensorId NetworkBuilder::Dropout(TensorId x, float rate) {
   const uint32_t layer = dropouts_++;
   if (mode_ == Mode::kEvaluate || rate == 0) return x;
@@ -157,6 +220,30 @@ TensorId NetworkBuilder::Dropout(TensorId x, float rate) {
 
 TensorId NetworkBuilder::Add(const std::string& name, TensorId a, TensorId b) {
   return Layer([&] { return AddSum(&model_.graph, name, {a, b}); });
+}
+
+TensorId NetworkBuilder::Mul(const std::string& name, TensorId a, TensorId b) {
+  return Layer([&] { return AddMul(&model_.graph, name, a, b); });
+}
+
+TensorId NetworkBuilder::Concat(const std::string& name, const std::vector<TensorId>& parts) {
+  return Layer([&] { return AddConcat(&model_.graph, name, {}, parts); });
+}
+
+TensorId NetworkBuilder::Slice(const std::string& name, TensorId x, const psgd::Slice& op,
+                               int64_t length) {
+  return Layer([&] { return AddSlice(&model_.graph, name, op, length, x); });
+}
+
+TensorId NetworkBuilder::PadAfter(const std::string& name, TensorId x, int channels, Extent image) {
+  return Layer([&] {
+    return AddPad(&model_.graph, name, {.before = {0, 0, 0, 0}},
+                  {0, channels, image.height, image.width}, x);
+  });
+}
+
+TensorId NetworkBuilder::Upsample(const std::string& name, TensorId x, int factor) {
+  return Layer([&] { return AddUpsample(&model_.graph, name, {factor}, x); });
 }
 
 TensorId NetworkBuilder::Flatten(TensorId x) {
@@ -168,6 +255,15 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
 }
 
 absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits) {
+  if (status_.ok()) {
+    const Shape& shape = model_.graph.shape(logits);
+    Shape samples = {shape[0]};
+    if (shape.size() == 4) samples.insert(samples.end(), shape.begin() + 2, shape.end());
+    model_.labels = model_.graph.AddTensor({.name = "labels",
+                                            .shape = std::move(samples),
+                                            .element = Element::kInt32,
+                                            .external = true});
+  }
   model_.result =
       Layer([&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", logits, model_.labels); });
   PSGD_RETURN_IF_ERROR(status_);

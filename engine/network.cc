@@ -64,7 +64,7 @@ struct Network::Impl {
   ModelGraph train, evaluate;
   Region memory;
   void *image = nullptr, *labels = nullptr, *result = nullptr;
-  size_t image_elements = 0;
+  size_t image_elements = 0, label_count = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of `train`
   std::unique_ptr<Executor> train_executor, evaluate_executor;
@@ -84,9 +84,10 @@ absl::Status Network::Impl::Prepare() {
   PSGD_ASSIGN_OR_RETURN(evaluate_executor, Executor::Create(evaluate.graph, backend.get()));
   finished_after = FinishedAfter(train.graph);
   image_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.image)));
+  label_count = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
 
   const size_t image_at = memory.Add(image_elements * sizeof(float));
-  const size_t labels_at = memory.Add(batch * sizeof(int32_t));
+  const size_t labels_at = memory.Add(label_count * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
   const size_t temporary_at =
       memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
@@ -114,10 +115,10 @@ absl::Status Network::Impl::Prepare() {
 
 absl::Status Network::Impl::CheckBatch(std::span<const float> input,
                                        std::span<const int32_t> given) const {
-  if (input.size() != image_elements || given.size() != static_cast<size_t>(batch)) {
+  if (input.size() != image_elements || given.size() != label_count) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", input.size(), " values and ",
                                                    given.size(), " labels; the network takes ",
-                                                   image_elements, " and ", batch));
+                                                   image_elements, " and ", label_count));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] >= -1 && given[i] < classes) continue;

@@ -58,6 +58,7 @@ class Network {
   // `step` keys the dropout masks. on_gradient(i) is called from this thread as soon as
   // gradient(i) is final, for every parameter, from the last to the first. May be null.
   // `input` is batch x channels x height x width; a label is below `classes`, or -1: not counted.
+  // A network that labels pixels takes batch x height x width labels, and a pixel is a sample.
   absl::StatusOr<Result> TrainStep(std::span<const float> input, std::span<const int32_t> labels,
                                    uint64_t step, const std::function<void(int)>& on_gradient);
   // Forward only, in evaluation mode (running statistics, no dropout).

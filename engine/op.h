@@ -4,21 +4,41 @@
 
 #include <variant>
 
+#include "engine/ops/activation.h"
+#include "engine/ops/adaptive_average_pool.h"
 #include "engine/ops/batchnorm.h"
+#include "engine/ops/bias.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/local_response_norm.h"
+#include "engine/ops/mul.h"
+#include "engine/ops/pad.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/slice.h"
 #include "engine/ops/softmax_cross_entropy.h"
 #include "engine/ops/sum.h"
+#include "engine/ops/upsample.h"
 
 namespace psgd {
 
-using Op = std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward,
-                        Dense, DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward,
-                        BatchNorm, BatchNormInference, BatchNormBackward, Dropout, DropoutBackward,
-                        Reshape, Sum, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
+using Op = std::variant<
+    // Layers with weights.
+    Bias, BiasBackward, Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Dense, DenseBackwardData,
+    DenseBackwardWeights,
+    // Windows over images.
+    AdaptiveAveragePool, AdaptiveAveragePoolBackward, Pool, PoolBackward, Upsample,
+    UpsampleBackward,
+    // Normalisation.
+    BatchNorm, BatchNormInference, BatchNormBackward, LocalResponseNorm, LocalResponseNormBackward,
+    // Element by element.
+    Activation, ActivationBackward, Dropout, DropoutBackward, Mul, Relu, ReluBackward, Sum,
+    // Moving elements.
+    Concat, Pad, Reshape, Slice,
+    // Losses.
+    SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
 
 }  // namespace psgd

@@ -17,6 +17,21 @@ struct Context {
   bool has_out(size_t i) const { return i < node.outputs.size(); }
 };
 
+void Lower(const Activation& op, const Context& c);
+void Lower(const ActivationBackward& op, const Context& c);
+void Lower(const AdaptiveAveragePool& op, const Context& c);
+void Lower(const AdaptiveAveragePoolBackward& op, const Context& c);
+void Lower(const Bias& op, const Context& c);
+void Lower(const BiasBackward& op, const Context& c);
+void Lower(const Concat& op, const Context& c);
+void Lower(const LocalResponseNorm& op, const Context& c);
+void Lower(const LocalResponseNormBackward& op, const Context& c);
+void Lower(const Mul& op, const Context& c);
+void Lower(const Pad& op, const Context& c);
+void Lower(const Slice& op, const Context& c);
+void Lower(const Upsample& op, const Context& c);
+void Lower(const UpsampleBackward& op, const Context& c);
+
 void Lower(const Conv2d& op, const Context& c);
 void Lower(const Conv2dBackwardData& op, const Context& c);
 void Lower(const Conv2dBackwardWeights& op, const Context& c);

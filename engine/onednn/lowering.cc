@@ -56,6 +56,17 @@ dnnl::primitive_attr PlannedScratchpad() {
   return attributes;
 }
 
+Tag LayoutOf(const Desc& desc) {
+  for (Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
+    if (desc == InLayout(desc.dims(), tag)) return tag;
+  }
+  return Tag::nchw;
+}
+
+Desc InLayout(const Dims& dims, Tag layout) {
+  return Desc(dims, dnnl::memory::data_type::f32, layout);
+}
+
 Lowering::Lowering(const Graph& graph, MemoryPlan* plan, const dnnl::engine& engine)
     : graph_(graph),
       plan_(plan),
@@ -138,6 +149,11 @@ View Lowering::Put(TensorId tensor, const Desc& desc, const Desc* as) {
   Reorder(made, outside, false, &after_);
   views.push_back({Plain(tensor), outside.buffer});
   return made;
+}
+
+View Lowering::PutOver(TensorId tensor, TensorId input, const View& view) {
+  const bool in_place = Overwritable(input, view) && !graph_.tensors[tensor].external;
+  return in_place ? PutInPlace(tensor, view) : Put(tensor, view.desc);
 }
 
 View Lowering::PutInPlace(TensorId tensor, const View& view) {

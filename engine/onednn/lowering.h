@@ -64,12 +64,11 @@ class Lowering {
   // layout, once the node's calls are done.
   View Put(TensorId tensor, const Desc& desc, const Desc* as = nullptr);
   View PutPlain(TensorId tensor) { return Put(tensor, Plain(tensor)); }
-  // The tensor is in the memory of `view`: overwrites it (the present node is its last reader), or
-  // shares it unchanged. REQUIRES: the tensor is not external; view is Overwritable, or shared.
-  View PutInPlace(TensorId tensor, const View& view);
+  // Where the present node writes the tensor in the layout of `view`, in which it read `input`:
+  // over its values when nobody else reads them.
+  View PutOver(TensorId tensor, TensorId input, const View& view);
+  // The tensor is in the memory of `view`, unchanged. REQUIRES: the tensor is not external.
   View PutShared(TensorId tensor, const View& view);
-  // The present node alone reads `input`, and nothing shares the memory of its `view`.
-  bool Overwritable(TensorId input, const View& view) const;
 
   // Memory that only the present node uses.
   View Temporary(const Desc& desc) { return {desc, plan_->Add(desc.get_size())}; }
@@ -90,6 +89,10 @@ class Lowering {
   std::map<TensorId, Desc> hints;
 
  private:
+  // The tensor is in the memory of `view`.
+  View PutInPlace(TensorId tensor, const View& view);
+  // The present node alone reads `input`, and nothing shares the memory of its `view`.
+  bool Overwritable(TensorId input, const View& view) const;
   BufferId NewBuffer(TensorId tensor, size_t bytes);
   bool IsParameter(TensorId tensor) const { return parameter_[tensor]; }
   void Reorder(const View& from, const View& to, bool on_new_parameters,
@@ -111,6 +114,11 @@ class Lowering {
 
 // Scratchpads come from the memory plan.
 dnnl::primitive_attr PlannedScratchpad();
+
+// The layouts of images that most primitives are fast in and that do not depend on the height and
+// width; nchw where `desc` is in none of them.
+Tag LayoutOf(const Desc& desc);
+Desc InLayout(const Dims& dims, Tag layout);
 
 // Two numbers of a window as oneDNN wants them.
 inline Dims Pair(const Extent& extent) { return {extent.height, extent.width}; }

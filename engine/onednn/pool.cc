@@ -1,35 +1,37 @@
+#include <algorithm>
+
 #include "engine/onednn/lower.h"
 
 namespace psgd::onednn {
 namespace {
 
-// The layouts that pooling is fast in and that survive a change of height and width.
-Tag TagOf(const Desc& desc) {
-  for (Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
-    if (desc == Desc(desc.dims(), dnnl::memory::data_type::f32, tag)) return tag;
+// What lies below and right of the image: up to the end of the last window, which goes beyond the
+// padding where the size was rounded up.
+Dims EndPad(const Window& window, const Dims& x, const Dims& y) {
+  const Dims kernel = Pair(window.kernel), stride = Pair(window.stride);
+  Dims pad = Pair(window.pad);
+  for (int i = 0; i < 2; ++i) {
+    pad[i] = std::max(pad[i], (y[i + 2] - 1) * stride[i] + kernel[i] - x[i + 2] - pad[i]);
   }
-  return Tag::nchw;
+  return pad;
 }
 
 dnnl::pooling_forward::primitive_desc Forward(const Pool& op, const Lowering& l, const Desc& x,
                                               const Dims& y) {
   const auto algorithm = op.kind == Pool::Kind::kMax ? dnnl::algorithm::pooling_max
                                                      : dnnl::algorithm::pooling_avg_include_padding;
-  const Desc y_desc(y, dnnl::memory::data_type::f32, TagOf(x));
-  const Dims pad = Pair(op.window.pad);
+  const Desc y_desc = InLayout(y, LayoutOf(x));
   return {{dnnl::prop_kind::forward_training, algorithm, x, y_desc, Pair(op.window.stride),
-           Pair(op.window.kernel), pad, pad},
+           Pair(op.window.kernel), Pair(op.window.pad), EndPad(op.window, x.dims(), y)},
           PlannedScratchpad(),
           l.engine()};
 }
-
-Desc InLayout(const Dims& dims, Tag tag) { return Desc(dims, dnnl::memory::data_type::f32, tag); }
 
 }  // namespace
 
 void Lower(const Pool& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Desc x = InLayout(l.dims(c.in(0)), TagOf(l.Native(c.in(0)).desc));
+  const Desc x = InLayout(l.dims(c.in(0)), LayoutOf(l.Native(c.in(0)).desc));
   const auto pd = Forward(op, l, x, l.dims(c.out(0)));
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, l.Get(c.in(0), x)},
                                      {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
@@ -48,13 +50,14 @@ void Lower(const PoolBackward& op, const Context& c) {
   const Pool& pool = op.forward;
   const bool max = pool.kind == Pool::Kind::kMax;
   const Desc x =
-      max ? l.hints.at(c.in(1)) : InLayout(l.dims(c.out(0)), TagOf(l.Native(c.in(0)).desc));
+      max ? l.hints.at(c.in(1)) : InLayout(l.dims(c.out(0)), LayoutOf(l.Native(c.in(0)).desc));
   const auto hint = Forward(pool, l, x, l.dims(c.in(0)));
   const auto algorithm =
       max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;
-  const Dims pad = Pair(pool.window.pad);
+  const Window& window = pool.window;
   const dnnl::pooling_backward::primitive_desc pd(
-      {algorithm, x, hint.dst_desc(), Pair(pool.window.stride), Pair(pool.window.kernel), pad, pad},
+      {algorithm, x, hint.dst_desc(), Pair(window.stride), Pair(window.kernel), Pair(window.pad),
+       EndPad(window, x.dims(), l.dims(c.in(0)))},
       PlannedScratchpad(), l.engine(), hint);
   std::vector<Argument> arguments = {{DNNL_ARG_DIFF_DST, l.Get(c.in(0), pd.diff_dst_desc())},
                                      {DNNL_ARG_DIFF_SRC, l.Put(c.out(0), pd.diff_src_desc())},

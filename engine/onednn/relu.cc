@@ -6,13 +6,6 @@ namespace {
 constexpr auto kForward = dnnl::algorithm::eltwise_relu;
 constexpr auto kBackward = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
 
-// Over the values themselves when nobody else reads them.
-View InPlaceOrNew(const Context& c, TensorId input, const View& view, TensorId output) {
-  Lowering& l = c.lowering;
-  const bool in_place = l.Overwritable(input, view) && !l.graph().tensors[output].external;
-  return in_place ? l.PutInPlace(output, view) : l.Put(output, view.desc);
-}
-
 }  // namespace
 
 TensorId FuseRelu(const Context& c, TensorId y, dnnl::primitive_attr* attributes) {
@@ -31,7 +24,7 @@ void Lower(const Relu&, const Context& c) {
   const dnnl::eltwise_forward::primitive_desc pd(
       {dnnl::prop_kind::forward_training, kForward, x.desc, 0.0f}, PlannedScratchpad(), l.engine());
   l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
-                                     {DNNL_ARG_DST, InPlaceOrNew(c, c.in(0), x, c.out(0))},
+                                     {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)},
                                      {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
 }
 
@@ -45,7 +38,7 @@ void Lower(const ReluBackward&, const Context& c) {
                                                   PlannedScratchpad(), l.engine(), hint);
   l.Call(dnnl::eltwise_backward(pd), {{DNNL_ARG_DST, y},
                                       {DNNL_ARG_DIFF_DST, dy},
-                                      {DNNL_ARG_DIFF_SRC, InPlaceOrNew(c, c.in(1), dy, c.out(0))},
+                                      {DNNL_ARG_DIFF_SRC, l.PutOver(c.out(0), c.in(1), dy)},
                                       {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
 }
 

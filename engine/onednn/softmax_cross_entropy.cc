@@ -9,10 +9,9 @@ void Lower(const SoftmaxCrossEntropy&, const Context& c) {
   const BufferId x = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId p = l.PutPlain(c.out(0)).buffer, result = l.Native(c.out(1)).buffer;
   l.Call([=](const Buffers& buffers, const Step&) {
-    SoftmaxCrossEntropyForward(shape[0], shape[1], static_cast<const float*>(buffers[x]),
-                               static_cast<const int32_t*>(buffers[labels]),
-                               static_cast<float*>(buffers[p]),
-                               static_cast<double*>(buffers[result]));
+    SoftmaxCrossEntropyForward(
+        shape, static_cast<const float*>(buffers[x]), static_cast<const int32_t*>(buffers[labels]),
+        static_cast<float*>(buffers[p]), static_cast<double*>(buffers[result]));
   });
 }
 
@@ -22,10 +21,9 @@ void Lower(const SoftmaxCrossEntropyBackward&, const Context& c) {
   const BufferId p = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId result = l.Native(c.in(2)).buffer, dx = l.PutPlain(c.out(0)).buffer;
   l.Call([=](const Buffers& buffers, const Step&) {
-    SoftmaxCrossEntropyGradient(shape[0], shape[1], static_cast<const float*>(buffers[p]),
-                                static_cast<const int32_t*>(buffers[labels]),
-                                static_cast<const double*>(buffers[result]),
-                                static_cast<float*>(buffers[dx]));
+    SoftmaxCrossEntropyGradient(
+        shape, static_cast<const float*>(buffers[p]), static_cast<const int32_t*>(buffers[labels]),
+        static_cast<const double*>(buffers[result]), static_cast<float*>(buffers[dx]));
   });
 }
 

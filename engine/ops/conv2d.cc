@@ -28,6 +28,58 @@ absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const 
   return y;
 }
 
+absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& name, const Conv2d& op,
+                                            const Extent& output_pad, TensorId x, TensorId weight,
+                                            TensorId bias) {
+  const Shape& in = graph->shape(x);
+  const Shape& w = graph->shape(weight);
+  const Window& window = op.window;
+  if (in.size() != 4 || w.size() != 4 || op.groups < 1 || in[1] != w[0] || w[0] % op.groups != 0 ||
+      w[2] != window.kernel.height || w[3] != window.kernel.width) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": weights ", ShapeText(w), " in ",
+                                                   op.groups, " groups do not fit an input of ",
+                                                   ShapeText(in)));
+  }
+  const auto size = [](int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation,
+                       int64_t more) {
+    return (size - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 + more;
+  };
+  const Shape out = {in[0], w[1] * op.groups,
+                     size(in[2], window.kernel.height, window.stride.height, window.pad.height,
+                          window.dilation.height, output_pad.height),
+                     size(in[3], window.kernel.width, window.stride.width, window.pad.width,
+                          window.dilation.width, output_pad.width)};
+  const auto back = SlideOver(window, out[2], out[3]);
+  if (!back.ok() || back->height != in[2] || back->width != in[3]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": no image of ", out[2], "x", out[3], " is convolved to ", ShapeText(in),
+        "; output padding is below the stride, and padding leaves something of the image"));
+  }
+  const TensorId y = graph->AddTensor(name, out);
+  graph->AddNode(name, Conv2dBackwardData{op}, {weight, x}, {y});
+  return bias == kNoTensor ? y : AddBias(graph, name + ".biased", y, bias);
+}
+
+// Of a transposed convolution, whose own backward pass is an ordinary one.
+absl::Status AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId weight = node.inputs[0], x = node.inputs[1];
+  Graph& graph = tape->graph();
+  if (tape->Wanted(weight)) {
+    const TensorId dw = tape->NewGradient(weight);
+    graph.AddNode(node.name + ".backward_weights", Conv2dBackwardWeights{op.forward}, {dy, x},
+                  {dw});
+    tape->Contribute(weight, dw);
+  }
+  if (tape->Wanted(x)) {
+    const TensorId dx = tape->NewGradient(x);
+    graph.AddNode(node.name + ".backward_data", op.forward, {dy, weight}, {dx});
+    tape->Contribute(x, dx);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
   if (dy == kNoTensor) return absl::OkStatus();

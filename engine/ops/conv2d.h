@@ -2,6 +2,11 @@
 //   y[n,o,i,j] = b[o] + sum of w[o,c,u,v] * x[n, g C/G + c, i s + u d - p, j s + v d - p]
 // over c < C/G, u < KH, v < KW, with g = o / (O/G); outside the image x is zero.
 //   x: N C H W    w: O C/G KH KW    b: O    y: N O H' W'
+// Transposed convolution is its backward pass run forward, as in PyTorch (ConvTranspose2d): x takes
+// the place of dy, and y that of dx. Where the stride leaves several sizes of y, `output_pad`
+// chooses:
+//   H' = (H - 1) stride - 2 pad + dilation (KH - 1) + 1 + output_pad
+//   x: N C H W    w: C O/G KH KW    b: O (a Bias)    y: N O H' W'
 #pragma once
 
 #include "engine/shape.h"
@@ -14,7 +19,7 @@ struct Conv2d {
   int groups = 1;
 };
 
-// w, dy -> dx
+// w, dy -> dx; as a transposed convolution: w, x -> y
 struct Conv2dBackwardData {
   Conv2d forward;
 };

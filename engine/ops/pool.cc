@@ -4,7 +4,6 @@
 #include "engine/ops/rules.h"
 
 namespace psgd {
-
 absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op,
                                  TensorId x) {
   const Shape in = graph->shape(x);
@@ -18,9 +17,17 @@ absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Po
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": pooling takes no dilation, and padding of at most half its kernel"));
   }
-  const auto image = SlideOver(window, in[2], in[3]);
-  if (!image.ok()) return Annotate(image.status(), name);
-  const Shape out = {in[0], in[1], image->height, image->width};
+  if (op.ceil && op.kind != Pool::Kind::kMax) {
+    return absl::InvalidArgumentError(name + ": only max pooling rounds its size up");
+  }
+  // Rounding up is rounding down over an image that is larger by less than a stride.
+  const Extent more = op.ceil ? Extent(window.stride.height - 1, window.stride.width - 1) : 0;
+  const auto image = SlideOver(window, in[2] + more.height, in[3] + more.width);
+  if (!image.ok()) return Annotate(SlideOver(window, in[2], in[3]).status(), name);
+  Shape out = {in[0], in[1], image->height, image->width};
+  // No window begins in the padding at the end.
+  if ((out[2] - 1) * window.stride.height >= in[2] + window.pad.height) --out[2];
+  if ((out[3] - 1) * window.stride.width >= in[3] + window.pad.width) --out[3];
   std::vector<TensorId> outputs = {graph->AddTensor(name, out)};
   if (op.kind == Pool::Kind::kMax) {
     outputs.push_back(graph->AddTensor(name + ".where", out, Element::kOpaque));

@@ -10,9 +10,31 @@
 
 namespace psgd {
 
+absl::StatusOr<TensorId> AddActivation(Graph* graph, const std::string& name, const Activation& op,
+                                       TensorId x);
+// Appends a Pool where all windows are equal.
+absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string& name,
+                                                const Extent& size, TensorId x);
+absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
+absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const Concat& op,
+                                   std::vector<TensorId> parts);
+absl::StatusOr<TensorId> AddLocalResponseNorm(Graph* graph, const std::string& name,
+                                              const LocalResponseNorm& op, TensorId x);
+absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId a, TensorId b);
+absl::StatusOr<TensorId> AddPad(Graph* graph, const std::string& name, const Pad& op,
+                                const Shape& after, TensorId x);
+absl::StatusOr<TensorId> AddSlice(Graph* graph, const std::string& name, const Slice& op,
+                                  int64_t length, TensorId x);
+absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, const Upsample& op,
+                                     TensorId x);
+
 // `bias` may be kNoTensor, here and below.
 absl::StatusOr<TensorId> AddConv2d(Graph* graph, const std::string& name, const Conv2d& op,
                                    TensorId x, TensorId weight, TensorId bias);
+// `op` is the convolution that it transposes.
+absl::StatusOr<TensorId> AddConvTranspose2d(Graph* graph, const std::string& name, const Conv2d& op,
+                                            const Extent& output_pad, TensorId x, TensorId weight,
+                                            TensorId bias);
 absl::StatusOr<TensorId> AddPool(Graph* graph, const std::string& name, const Pool& op, TensorId x);
 absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorId x,
                                   TensorId weight, TensorId bias);
@@ -40,7 +62,18 @@ absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name, std::vect
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name, TensorId x,
                                                 TensorId labels);
 
+absl::Status AddGradient(const Activation& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Bias& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Concat& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const LocalResponseNorm& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Mul& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Pad& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Slice& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Upsample& op, const Node& node, GradientTape* tape);
+
 absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Conv2dBackwardData& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Pool& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Relu& op, const Node& node, GradientTape* tape);

@@ -8,7 +8,9 @@ namespace psgd {
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name, TensorId x,
                                                 TensorId labels) {
   const Shape in = graph->shape(x);
-  if (in.size() != 2 || graph->shape(labels) != Shape{in[0]} ||
+  const bool images = in.size() == 4;
+  const Shape wanted = images ? Shape{in[0], in[2], in[3]} : Shape{in[0]};
+  if ((in.size() != 2 && !images) || graph->shape(labels) != wanted ||
       graph->tensors[labels].element != Element::kInt32) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": labels ", ShapeText(graph->shape(labels)), " do not fit logits ", ShapeText(in)));

@@ -5,6 +5,8 @@
 // the counted samples. The gradient is that of the mean over the counted samples:
 //   dx[n,c] = (p[n,c] - [c = label[n]]) / counted, and zero where the label is -1.
 //   x, p: N C    label: N, int32, below C
+// Of images, every pixel is a sample; the channels of the pixel are its logits:
+//   x, p: N C H W    label: N H W
 #pragma once
 
 namespace psgd {

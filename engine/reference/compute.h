@@ -7,6 +7,35 @@
 namespace psgd::reference {
 
 template <typename T>
+void Compute(const Activation& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ActivationBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const AdaptiveAveragePool& op, const Operands<T>& t);
+template <typename T>
+void Compute(const AdaptiveAveragePoolBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Bias& op, const Operands<T>& t);
+template <typename T>
+void Compute(const BiasBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Concat& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LocalResponseNorm& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LocalResponseNormBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Mul& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Pad& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Slice& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Upsample& op, const Operands<T>& t);
+template <typename T>
+void Compute(const UpsampleBackward& op, const Operands<T>& t);
+
+template <typename T>
 void Compute(const Conv2d& op, const Operands<T>& t);
 template <typename T>
 void Compute(const Conv2dBackwardData& op, const Operands<T>& t);

@@ -5,14 +5,14 @@ namespace psgd::reference {
 
 template <typename T>
 void Compute(const SoftmaxCrossEntropy&, const Operands<T>& t) {
-  SoftmaxCrossEntropyForward(t.in_shape(0)[0], t.in_shape(0)[1], t.in(0),
-                             t.template in_as<int32_t>(1), t.out(0), t.template out_as<double>(1));
+  SoftmaxCrossEntropyForward(t.in_shape(0), t.in(0), t.template in_as<int32_t>(1), t.out(0),
+                             t.template out_as<double>(1));
 }
 
 template <typename T>
 void Compute(const SoftmaxCrossEntropyBackward&, const Operands<T>& t) {
-  SoftmaxCrossEntropyGradient(t.in_shape(0)[0], t.in_shape(0)[1], t.in(0),
-                              t.template in_as<int32_t>(1), t.template in_as<double>(2), t.out(0));
+  SoftmaxCrossEntropyGradient(t.in_shape(0), t.in(0), t.template in_as<int32_t>(1),
+                              t.template in_as<double>(2), t.out(0));
 }
 
 PSGD_REFERENCE_OP(SoftmaxCrossEntropy);

@@ -9,5 +9,19 @@ namespace psgd::zoo {
 TensorId Mlp(NetworkBuilder& net, const ModelConfig& config);
 TensorId Lenet5(NetworkBuilder& net, const ModelConfig& config);
 TensorId Cnn(NetworkBuilder& net, const ModelConfig& config);
+TensorId Alexnet(NetworkBuilder& net, const ModelConfig& config);
+TensorId Vgg16(NetworkBuilder& net, const ModelConfig& config);
+TensorId Vgg19(NetworkBuilder& net, const ModelConfig& config);
+TensorId Googlenet(NetworkBuilder& net, const ModelConfig& config);
+TensorId InceptionV3(NetworkBuilder& net, const ModelConfig& config);
+TensorId Squeezenet(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet18(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet34(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet50(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet101(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet20(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet56(NetworkBuilder& net, const ModelConfig& config);
+TensorId Resnet110(NetworkBuilder& net, const ModelConfig& config);
+TensorId Unet(NetworkBuilder& net, const ModelConfig& config);
 
 }  // namespace psgd::zoo

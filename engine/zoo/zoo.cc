@@ -17,6 +17,20 @@ constexpr ZooEntry kZoo[] = {
     {"mlp", zoo::Mlp},
     {"lenet5", zoo::Lenet5},
     {"cnn", zoo::Cnn},
+    {"alexnet", zoo::Alexnet},
+    {"vgg16", zoo::Vgg16},
+    {"vgg19", zoo::Vgg19},
+    {"googlenet", zoo::Googlenet},
+    {"inception_v3", zoo::InceptionV3},
+    {"squeezenet", zoo::Squeezenet},
+    {"resnet18", zoo::Resnet18},
+    {"resnet34", zoo::Resnet34},
+    {"resnet50", zoo::Resnet50},
+    {"resnet101", zoo::Resnet101},
+    {"resnet20", zoo::Resnet20},
+    {"resnet56", zoo::Resnet56},
+    {"resnet110", zoo::Resnet110},
+    {"unet", zoo::Unet},
 };
 
 absl::Status UnknownModel(const std::string& name) {

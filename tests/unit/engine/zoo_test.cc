@@ -15,6 +15,39 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr InputShape kFashion = {1, 28, 28, 10};
+constexpr InputShape kCifar = {3, 32, 32, 10};
+constexpr InputShape kImageNet = {3, 224, 224, 1000};
+
+// Weights of the published networks: torchvision's without auxiliary classifiers, and the papers'.
+struct Published {
+  const char* name;
+  InputShape shape;
+  int64_t weights;
+};
+constexpr Published kPublished[] = {
+    {"alexnet", kImageNet, 61100840},
+    {"vgg16", kImageNet, 138357544},
+    {"vgg19", kImageNet, 143667240},
+    {"googlenet", kImageNet, 6624904},
+    {"inception_v3", {3, 299, 299, 1000}, 23834568},
+    {"squeezenet", kImageNet, 1235496},
+    {"resnet18", kImageNet, 11689512},
+    {"resnet34", kImageNet, 21797672},
+    {"resnet50", kImageNet, 25557032},
+    {"resnet101", kImageNet, 44549160},
+    {"resnet20", kCifar, 269722},
+    {"resnet56", kCifar, 853018},
+    {"resnet110", kCifar, 1727962},
+    {"unet", {1, 512, 512, 2}, 31030658},
+};
+
+// Samples that the model takes.
+InputShape ShapeFor(const std::string& name) {
+  for (const Published& published : kPublished) {
+    if (name == published.name) return published.shape;
+  }
+  return kFashion;
+}
 
 ModelConfig Zoo(const std::string& name) {
   ModelConfig config;
@@ -84,12 +117,93 @@ TEST(ZooTest, MlpTakesItsWidthsFromTheConfig) {
   EXPECT_FLOAT_EQ(spec.parameters(0).initializer().uniform().high(), 1 / std::sqrt(12.0f));
 }
 
+TEST(ZooTest, PublishedNetworksHaveTheirPublishedWeights) {
+  for (const Published& published : kPublished) {
+    EXPECT_EQ(Count(Spec(Zoo(published.name), published.shape)), published.weights)
+        << published.name;
+  }
+}
+
+// Names and shapes of torchvision's layers, so that exported weights load there.
+TEST(ZooTest, ParametersAreNamedAsInTorchvision) {
+  const auto shape_of = [](const char* model, const std::string& parameter) {
+    const ModelSpec spec = Spec(Zoo(model), ShapeFor(model));
+    for (const ParameterSpec& p : spec.parameters()) {
+      if (p.name() == parameter) return std::vector<int64_t>(p.shape().begin(), p.shape().end());
+    }
+    ADD_FAILURE() << model << " has no " << parameter;
+    return std::vector<int64_t>();
+  };
+  EXPECT_THAT(shape_of("alexnet", "features.10.weight"), ElementsAre(256, 256, 3, 3));
+  EXPECT_THAT(shape_of("alexnet", "classifier.1.weight"), ElementsAre(4096, 9216));
+  EXPECT_THAT(shape_of("vgg16", "features.28.bias"), ElementsAre(512));
+  EXPECT_THAT(shape_of("vgg19", "features.34.weight"), ElementsAre(512, 512, 3, 3));
+  EXPECT_THAT(shape_of("vgg19", "classifier.6.weight"), ElementsAre(1000, 4096));
+  EXPECT_THAT(shape_of("googlenet", "inception4e.branch2.1.conv.weight"),
+              ElementsAre(320, 160, 3, 3));
+  EXPECT_THAT(shape_of("googlenet", "inception5b.branch4.1.bn.running_var"), ElementsAre(128));
+  EXPECT_THAT(shape_of("inception_v3", "Mixed_6b.branch7x7_2.conv.weight"),
+              ElementsAre(128, 128, 1, 7));
+  EXPECT_THAT(shape_of("inception_v3", "Mixed_7c.branch3x3dbl_3b.conv.weight"),
+              ElementsAre(384, 384, 3, 1));
+  EXPECT_THAT(shape_of("squeezenet", "features.12.expand3x3.weight"), ElementsAre(256, 64, 3, 3));
+  EXPECT_THAT(shape_of("squeezenet", "classifier.1.weight"), ElementsAre(1000, 512, 1, 1));
+  EXPECT_THAT(shape_of("resnet18", "layer2.0.downsample.0.weight"), ElementsAre(128, 64, 1, 1));
+  EXPECT_THAT(shape_of("resnet34", "layer3.5.bn2.running_mean"), ElementsAre(256));
+  EXPECT_THAT(shape_of("resnet50", "layer1.0.downsample.1.weight"), ElementsAre(256));
+  EXPECT_THAT(shape_of("resnet101", "layer3.22.conv3.weight"), ElementsAre(1024, 256, 1, 1));
+}
+
+TEST(ZooTest, NetworksForLargeImagesTakeSmallOnesWhereTheirPoolsAllow) {
+  for (const char* name : {"vgg16", "googlenet", "squeezenet", "resnet18", "resnet50", "unet"}) {
+    Spec(Zoo(name), kCifar);
+  }
+  Spec(Zoo("googlenet"), kFashion);
+  Spec(Zoo("alexnet"), {3, 63, 63, 10});
+  EXPECT_THAT(ErrorOf(Zoo("alexnet"), {3, 62, 62, 10}),
+              AllOf(HasSubstr("features.12"), HasSubstr("does not fit a 2x2 image")));
+  Spec(Zoo("inception_v3"), {3, 75, 75, 10});
+  EXPECT_THAT(ErrorOf(Zoo("inception_v3"), {3, 74, 74, 10}), HasSubstr("Mixed_7a"));
+  EXPECT_THAT(ErrorOf(Zoo("unet"), kFashion),
+              AllOf(HasSubstr("up4.concat"), HasSubstr("cannot concatenate")));
+}
+
+TEST(ZooTest, DropoutIsTheConfigs) {
+  const std::pair<const char*, int> models[] = {{"alexnet", 2},      {"vgg16", 2},
+                                                {"googlenet", 1},    {"squeezenet", 1},
+                                                {"inception_v3", 1}, {"unet", 1}};
+  for (const auto& [name, dropouts] : models) {
+    for (float rate : {0.0f, 0.25f}) {
+      ModelConfig config = Zoo(name);
+      config.set_dropout(rate);
+      const auto model = BuildModel(config, ShapeFor(name), 2, Mode::kTrain);
+      ASSERT_TRUE(model.ok()) << model.status();
+      int found = 0;
+      for (const Node& node : model->graph.nodes) {
+        const auto* op = std::get_if<Dropout>(&node.op);
+        if (op != nullptr && op->rate == rate) ++found;
+      }
+      EXPECT_EQ(found, rate == 0 ? 0 : dropouts) << name;
+    }
+  }
+}
+
+TEST(ZooTest, HeInitialHasTheDeviationOfTheFanOut) {
+  const ModelSpec spec = Spec(Zoo("vgg16"), kCifar);
+  ASSERT_EQ(spec.parameters(0).name(), "features.0.weight");
+  EXPECT_FLOAT_EQ(spec.parameters(0).initializer().normal().stddev(), std::sqrt(2.0f / (64 * 9)));
+  EXPECT_EQ(spec.parameters(1).initializer().constant().value(), 0);
+  EXPECT_TRUE(spec.parameters(0).decay());
+  EXPECT_FALSE(spec.parameters(1).decay());
+}
+
 TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
   for (const std::string& name : ZooNames()) {
     ModelConfig config = Zoo(name);
     config.set_dropout(0.5);
-    const auto train = BuildModel(config, kFashion, 2, Mode::kTrain);
-    const auto evaluate = BuildModel(config, kFashion, 2, Mode::kEvaluate);
+    const auto train = BuildModel(config, ShapeFor(name), 2, Mode::kTrain);
+    const auto evaluate = BuildModel(config, ShapeFor(name), 2, Mode::kEvaluate);
+    ASSERT_TRUE(train.ok() && evaluate.ok()) << name << ": " << train.status();
     EXPECT_EQ(MakeModelSpec(name, train->graph).SerializeAsString(),
               MakeModelSpec(name, evaluate->graph).SerializeAsString());
   }

@@ -1,0 +1,19 @@
+#include "engine/onednn/lower.h"
+
+namespace psgd::onednn {
+
+// oneDNN picks a layout that fits all parts: a blocked one where they fill their blocks.
+void Lower(const Concat& op, const Context& c) {
+  Lowering& l = c.lowering;
+  std::vector<Desc> layouts;
+  for (TensorId part : c.node.inputs) layouts.push_back(l.Native(part).desc);
+  const dnnl::concat::primitive_desc pd(op.axis, layouts, l.engine(), PlannedScratchpad());
+  std::vector<Argument> arguments = {{DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
+                                     {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}};
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), l.Native(c.in(i))});
+  }
+  l.Call(dnnl::concat(pd), std::move(arguments));
+}
+
+}  // namespace psgd::onednn

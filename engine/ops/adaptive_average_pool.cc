@@ -1,0 +1,33 @@
+#include "engine/ops/adaptive_average_pool.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string& name,
+                                                const Extent& size, TensorId x) {
+  const Shape in = graph->shape(x);
+  if (in.size() != 4 || size.height < 1 || size.width < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot pool ", ShapeText(in), " to ", size.height, "x", size.width));
+  }
+  if (in[2] % size.height == 0 && in[3] % size.width == 0) {
+    const Extent part(static_cast<int>(in[2] / size.height), static_cast<int>(in[3] / size.width));
+    return AddPool(graph, name, {Pool::Kind::kAverage, {.kernel = part, .stride = part}}, x);
+  }
+  const TensorId y = graph->AddTensor(name, {in[0], in[1], size.height, size.width});
+  graph->AddNode(name, AdaptiveAveragePool{}, {x}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const AdaptiveAveragePool&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId dx = tape->NewGradient(node.inputs[0]);
+  tape->graph().AddNode(node.name + ".backward", AdaptiveAveragePoolBackward{}, {dy}, {dx});
+  tape->Contribute(node.inputs[0], dx);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,31 @@
+#include "engine/ops/bias.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias) {
+  const Shape in = graph->shape(x);
+  if (in.size() < 2 || graph->shape(bias) != Shape{in[1]}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": a bias of ", ShapeText(graph->shape(bias)), " does not fit ", ShapeText(in)));
+  }
+  const TensorId y = graph->AddTensor(name, in);
+  graph->AddNode(name, Bias{}, {x, bias}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const Bias&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  tape->Contribute(node.inputs[0], dy);
+  const TensorId bias = node.inputs[1];
+  if (!tape->Wanted(bias)) return absl::OkStatus();
+  const TensorId db = tape->NewGradient(bias);
+  tape->graph().AddNode(node.name + ".backward", BiasBackward{}, {dy}, {db});
+  tape->Contribute(bias, db);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,12 @@
+// Tensors one after the other along one axis (images: 1, the channels); all other sizes are equal.
+// The gradient of each input is a Slice of dy.
+#pragma once
+
+namespace psgd {
+
+// x1[, x2 ...] -> y
+struct Concat {
+  int axis = 1;
+};
+
+}  // namespace psgd

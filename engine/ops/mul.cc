@@ -1,0 +1,31 @@
+#include "engine/ops/mul.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId a, TensorId b) {
+  if (graph->shape(a) != graph->shape(b)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": cannot multiply ",
+                                                   ShapeText(graph->shape(a)), " and ",
+                                                   ShapeText(graph->shape(b))));
+  }
+  const TensorId y = graph->AddTensor(name, graph->shape(a));
+  graph->AddNode(name, Mul{}, {a, b}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const Mul&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  for (int i = 0; i < 2; ++i) {
+    if (!tape->Wanted(node.inputs[i])) continue;
+    const TensorId gradient = tape->NewGradient(node.inputs[i]);
+    tape->graph().AddNode(node.name + ".backward", Mul{}, {dy, node.inputs[1 - i]}, {gradient});
+    tape->Contribute(node.inputs[i], gradient);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

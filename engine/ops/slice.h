@@ -1,0 +1,15 @@
+// A contiguous range of one axis: y[..., i, ...] = x[..., begin + i, ...]; how far it goes is in
+// the shape of y. The gradient is dy padded with zeros (Pad).
+#pragma once
+
+#include <cstdint>
+
+namespace psgd {
+
+// x -> y
+struct Slice {
+  int axis = 1;
+  int64_t begin = 0;
+};
+
+}  // namespace psgd

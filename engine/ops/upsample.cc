@@ -1,0 +1,29 @@
+#include "engine/ops/upsample.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddUpsample(Graph* graph, const std::string& name, const Upsample& op,
+                                     TensorId x) {
+  const Shape in = graph->shape(x);
+  if (in.size() != 4 || op.factor < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot upsample ", ShapeText(in), " by ", op.factor));
+  }
+  const TensorId y = graph->AddTensor(name, {in[0], in[1], in[2] * op.factor, in[3] * op.factor});
+  graph->AddNode(name, op, {x}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const Upsample& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId dx = tape->NewGradient(node.inputs[0]);
+  tape->graph().AddNode(node.name + ".backward", UpsampleBackward{op}, {dy}, {dx});
+  tape->Contribute(node.inputs[0], dx);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

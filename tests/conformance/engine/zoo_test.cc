@@ -1,0 +1,113 @@
+// Networks of the zoo on the plugins: one step as on the reference, on images as small as each
+// network takes. alexnet and vgg have no op or layout that the others lack, and hundreds of
+// megabytes of weights.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using testing::Descend;
+using testing::MakeNetwork;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+struct ZooCase {
+  const char* model;
+  InputShape shape;
+  int batch;
+  // Of the loss, and of the whole gradient relative to its length. Wider for deep networks, where a
+  // rounding may turn the maximum of a window or the sign before a relu, and where the last layers
+  // normalise a handful of values a channel, some of which are nearly equal.
+  double loss_bound = 1e-5;
+  double gradient_bound = 1e-3;
+  bool pixels = false;  // labels them
+};
+
+// Its address, which the default would print, says nothing.
+void PrintTo(const ZooCase& test, std::ostream* out) { *out << test.model; }
+
+const NetworkOptions kOnednn = {.backend = "onednn", .plugin_dir = PSGD_TEST_PLUGIN_DIR};
+
+class ZooConformanceTest : public ::testing::TestWithParam<ZooCase> {
+ protected:
+  void SetUp() override {
+    const absl::Status status = Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, kOnednn).status();
+    if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) GTEST_SKIP() << status;
+  }
+};
+
+// Some pixels are not counted.
+Problem ProblemFor(const ZooCase& test) {
+  Problem problem = MakeProblem(test.shape, test.batch);
+  if (!test.pixels) return problem;
+  problem.labels.resize(static_cast<size_t>(test.batch) * test.shape.height * test.shape.width);
+  for (size_t i = 0; i < problem.labels.size(); ++i) {
+    problem.labels[i] = i % 7 == 3 ? -1 : static_cast<int32_t>(i) % test.shape.classes;
+  }
+  return problem;
+}
+
+constexpr double kEvaluationBound = 1e-5;  // of the loss
+
+TEST_P(ZooConformanceTest, OneStepFollowsTheReference) {
+  const ZooCase& test = GetParam();
+  const Problem problem = ProblemFor(test);
+  const auto network = MakeNetwork(ZooModel(test.model, 0.25), problem, kOnednn);
+  const auto reference = MakeNetwork(ZooModel(test.model, 0.25), problem, {.backend = "reference"});
+  const auto result = network->TrainStep(problem.images, problem.labels, 0, nullptr);
+  const auto expected = reference->TrainStep(problem.images, problem.labels, 0, nullptr);
+  ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
+  EXPECT_NEAR(result->loss_sum, expected->loss_sum, test.loss_bound * expected->loss_sum);
+  EXPECT_EQ(result->counted, expected->counted);
+  double difference = 0, length = 0;
+  for (int i = 0; i < network->spec().parameters_size(); ++i) {
+    const auto left = network->gradient(i), right = reference->gradient(i);
+    for (size_t k = 0; k < left.size(); ++k) {
+      difference += std::pow(double{left[k]} - right[k], 2);
+      length += std::pow(right[k], 2);
+    }
+  }
+  EXPECT_LE(std::sqrt(difference), test.gradient_bound * std::sqrt(length));
+  const auto evaluated = network->Evaluate(problem.images, problem.labels);
+  const auto evaluation = reference->Evaluate(problem.images, problem.labels);
+  ASSERT_TRUE(evaluated.ok() && evaluation.ok()) << evaluated.status() << evaluation.status();
+  EXPECT_NEAR(evaluated->loss_sum, evaluation->loss_sum, kEvaluationBound * evaluation->loss_sum);
+}
+
+class ZooTrainingTest : public ZooConformanceTest {};
+
+TEST_P(ZooTrainingTest, LossFallsInTwelveSteps) {
+  const ZooCase& test = GetParam();
+  const Problem problem = ProblemFor(test);
+  const auto network = MakeNetwork(ZooModel(test.model, 0), problem, kOnednn);
+  const double first = Descend(network.get(), problem, 0, 0.01f);
+  double last = first;
+  for (uint64_t step = 1; step < 12; ++step) last = Descend(network.get(), problem, step, 0.01f);
+  EXPECT_LT(last, 0.8 * first);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Onednn, ZooTrainingTest,
+    ::testing::Values(
+        ZooCase{"googlenet", {3, 64, 64, 10}, 20}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
+        ZooCase{"resnet18", {3, 64, 64, 10}, 20}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
+        ZooCase{.model = "unet", .shape = {1, 32, 32, 3}, .batch = 2, .pixels = true}),
+    [](const auto& info) { return info.param.model; });
+
+INSTANTIATE_TEST_SUITE_P(Onednn, ZooConformanceTest,
+                         ::testing::Values(ZooCase{"googlenet", {3, 32, 32, 10}, 4, 1e-4, 0.02},
+                                           ZooCase{"inception_v3", {3, 75, 75, 5}, 2, 1e-3, 0.1},
+                                           ZooCase{"squeezenet", {3, 33, 31, 10}, 4},
+                                           ZooCase{"resnet18", {3, 32, 32, 10}, 4},
+                                           ZooCase{"resnet50", {3, 32, 32, 10}, 4, 1e-3, 0.2},
+                                           ZooCase{"resnet20", {3, 16, 16, 10}, 4},
+                                           ZooCase{"unet", {1, 16, 16, 3}, 1, 1e-5, 1e-5, true}),
+                         [](const auto& info) { return info.param.model; });
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,42 @@
+// Makes one case of the op suite: inputs, ops, then the reverse pass.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/status.h"
+#include "tests/unit/engine/op_cases.h"
+
+namespace psgd::testing {
+
+class CaseBuilder {
+ public:
+  CaseBuilder(std::string name, double bound);
+
+  TensorId Input(Shape shape, bool wants_gradient = true);
+  // A statistic whose values must be positive, as a variance's.
+  TensorId Positive(Shape shape);
+  TensorId Labels(Shape shape, int classes);
+  Graph* graph() { return &case_.graph; }
+
+  // What an op made; a failure fails the test.
+  TensorId Check(const absl::StatusOr<TensorId>& made);
+
+  OpCase Finish(const absl::StatusOr<TensorId>& output);
+
+ private:
+  OpCase case_;
+};
+
+// Of an op with one input, exact in fp32 but for roundings of its own.
+OpCase UnaryCase(const char* name, Shape x,
+                 const std::function<absl::StatusOr<TensorId>(Graph*, TensorId)>& op,
+                 double bound = 1e-6);
+
+// The cases of one theme, appended.
+void AddElementwiseCases(std::vector<OpCase>* cases);
+void AddImageCases(std::vector<OpCase>* cases);
+void AddLayerCases(std::vector<OpCase>* cases);
+void AddMovingCases(std::vector<OpCase>* cases);
+
+}  // namespace psgd::testing

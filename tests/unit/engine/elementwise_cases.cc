@@ -1,0 +1,88 @@
+// Element by element.
+#include "engine/ops/rules.h"
+#include "tests/unit/engine/case_builder.h"
+
+namespace psgd::testing {
+namespace {
+
+OpCase SumCase(const char* name, const Shape& x, int terms) {
+  CaseBuilder b(name, 1e-6);
+  std::vector<TensorId> all;
+  for (int i = 0; i < terms; ++i) all.push_back(b.Input(x));
+  return b.Finish(AddSum(b.graph(), "sum", all));
+}
+
+OpCase MulCase(const char* name, const Shape& x) {
+  CaseBuilder b(name, 1e-6);
+  const TensorId left = b.Input(x), right = b.Input(x);
+  return b.Finish(AddMul(b.graph(), "mul", left, right));
+}
+
+OpCase BiasCase(const char* name, const Shape& x) {
+  CaseBuilder b(name, 1e-6);
+  const TensorId in = b.Input(x), bias = b.Input({x[1]});
+  return b.Finish(AddBias(b.graph(), "bias", in, bias));
+}
+
+OpCase ActivationCase(const char* name, Shape x, Activation::Kind kind) {
+  return UnaryCase(
+      name, std::move(x),
+      [=](Graph* g, TensorId in) {
+        return AddActivation(g, "act", {.kind = kind, .slope = 0.2f}, in);
+      },
+      2e-6);
+}
+
+// An activation that writes over its input, in the layout of a convolution.
+OpCase ConvActivationCase(const char* name, Activation::Kind kind) {
+  CaseBuilder b(name, 5e-6);
+  const TensorId y = b.Check(AddConv2d(b.graph(), "conv", {{3, 1, 1}}, b.Input({2, 3, 5, 7}),
+                                       b.Input({17, 3, 3, 3}), b.Input({17})));
+  return b.Finish(AddActivation(b.graph(), "act", {.kind = kind}, y));
+}
+
+}  // namespace
+
+void AddElementwiseCases(std::vector<OpCase>* cases) {
+  using Kind = Activation::Kind;
+  cases->push_back(UnaryCase("ReluImages", {2, 5, 3, 7},
+                             [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
+  cases->push_back(
+      UnaryCase("ReluRows", {3, 17}, [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); }));
+  cases->push_back(UnaryCase("Dropout", {7, 13}, [](Graph* g, TensorId x) {
+    return AddDropout(g, "dropout", {.rate = 0.3f, .layer = 2}, x);
+  }));
+  cases->push_back(UnaryCase("DropoutImages", {2, 3, 5, 7}, [](Graph* g, TensorId x) {
+    return AddDropout(g, "dropout", {.rate = 0.5f}, x);
+  }));
+  cases->push_back(UnaryCase("ReluOfReshape", {2, 3, 5, 7}, [](Graph* g, TensorId x) {
+    const auto flat = AddReshape(g, "flatten", x, {2, 105});
+    return flat.ok() ? AddRelu(g, "relu", *flat) : flat;
+  }));
+  cases->push_back(UnaryCase("SumOfItself", {3, 7}, [](Graph* g, TensorId x) {
+    return AddSum(g, "sum", {x, x});
+  }));
+  cases->push_back(SumCase("SumOfTwo", {2, 3, 5, 7}, 2));
+  cases->push_back(SumCase("SumOfThree", {1, 1}, 3));
+  cases->push_back(
+      UnaryCase("Square", {2, 3, 5}, [](Graph* g, TensorId x) { return AddMul(g, "mul", x, x); }));
+  cases->push_back(MulCase("MulImages", {2, 3, 5, 7}));
+  cases->push_back(MulCase("MulRows", {3, 17}));
+  cases->push_back(MulCase("MulOfOne", {1}));
+  cases->push_back(BiasCase("BiasImages", {2, 17, 3, 5}));
+  cases->push_back(BiasCase("BiasRows", {3, 7}));
+  cases->push_back(BiasCase("BiasOfOne", {1, 1, 1, 1}));
+  cases->push_back(ActivationCase("LeakyRelu", {2, 3, 5, 7}, Kind::kLeakyRelu));
+  cases->push_back(ActivationCase("Sigmoid", {2, 17, 3, 5}, Kind::kSigmoid));
+  cases->push_back(ActivationCase("SigmoidRows", {3, 17}, Kind::kSigmoid));
+  cases->push_back(ActivationCase("Tanh", {2, 3, 5, 7}, Kind::kTanh));
+  cases->push_back(ActivationCase("TanhOfOne", {1}, Kind::kTanh));
+  cases->push_back(ActivationCase("Gelu", {2, 3, 5, 7}, Kind::kGelu));
+  cases->push_back(ActivationCase("GeluSequence", {2, 7, 13}, Kind::kGelu));
+  cases->push_back(ConvActivationCase("ConvLeakyRelu", Kind::kLeakyRelu));
+  cases->push_back(ConvActivationCase("ConvSigmoid", Kind::kSigmoid));
+  cases->push_back(ConvActivationCase("ConvTanh", Kind::kTanh));
+  cases->push_back(ConvActivationCase("ConvGelu", Kind::kGelu));
+}
+
+}  // namespace psgd::testing

@@ -1,0 +1,148 @@
+// Layers with weights, losses, and what several ops are together.
+#include <gtest/gtest.h>
+
+#include "engine/ops/rules.h"
+#include "tests/unit/engine/case_builder.h"
+
+namespace psgd::testing {
+namespace {
+
+OpCase ConvCase(const char* name, Shape x, int channels, Window window, int groups = 1,
+                bool bias = true, bool relu = false) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  const TensorId weight =
+      b.Input({channels, x[1] / groups, window.kernel.height, window.kernel.width});
+  const TensorId offset = bias ? b.Input({channels}) : kNoTensor;
+  const Conv2d op = {window, groups};
+  const auto y = AddConv2d(b.graph(), "conv", op, in, weight, offset);
+  return b.Finish(relu ? AddRelu(b.graph(), "relu", b.Check(y)) : y);
+}
+
+// `op` is the convolution that it transposes.
+OpCase ConvTransposeCase(const char* name, Shape x, int channels, Conv2d op, Extent output_pad = 0,
+                         bool bias = true) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  const Window& window = op.window;
+  const TensorId weight =
+      b.Input({x[1], channels / op.groups, window.kernel.height, window.kernel.width});
+  const TensorId offset = bias ? b.Input({channels}) : kNoTensor;
+  return b.Finish(AddConvTranspose2d(b.graph(), "up", op, output_pad, in, weight, offset));
+}
+
+OpCase DenseCase(const char* name, int batch, int inputs, int outputs, bool bias, bool relu) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input({batch, inputs}), weight = b.Input({outputs, inputs});
+  const TensorId offset = bias ? b.Input({outputs}) : kNoTensor;
+  const auto y = AddDense(b.graph(), "dense", in, weight, offset);
+  return b.Finish(relu ? AddRelu(b.graph(), "relu", b.Check(y)) : y);
+}
+
+OpCase BatchNormCase(const char* name, Shape x, bool training) {
+  CaseBuilder b(name, 2e-5);
+  const Shape channels = {x[1]};
+  const TensorId in = b.Input(x, training);
+  BatchNormParameters p;
+  p.gamma = b.Input(channels, training);
+  p.beta = b.Input(channels, training);
+  p.running_mean = b.Input(channels, false);
+  p.running_var = b.Positive(channels);
+  if (!training) return b.Finish(AddBatchNormInference(b.graph(), "bn", {}, in, p));
+  const auto made = AddBatchNorm(b.graph(), "bn", {}, in, p);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return b.Finish(made->y);
+}
+
+OpCase LossCase(const char* name, const Shape& labels, int classes) {
+  CaseBuilder b(name, 2e-6);
+  Shape logits = labels;
+  logits.insert(logits.begin() + 1, classes);
+  const TensorId x = b.Input(std::move(logits));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", x, b.Labels(labels, classes)));
+}
+
+// relu(conv(x)) pooled: equal values (zeros) meet in a window, and layouts change hands.
+OpCase ChainCase() {
+  CaseBuilder b("ChainConvReluMaxPoolFlattenDense", 5e-6);
+  Graph* g = b.graph();
+  TensorId x = b.Check(AddConv2d(g, "conv", {{3, 1, 1}}, b.Input({2, 3, 9, 7}),
+                                 b.Input({17, 3, 3, 3}), b.Input({17})));
+  x = b.Check(AddRelu(g, "relu", x));
+  x = b.Check(AddPool(g, "pool", {Pool::Kind::kMax, {2, 2}}, x));
+  x = b.Check(AddReshape(g, "flatten", x, {2, 17 * 4 * 3}));
+  x = b.Check(AddRelu(g, "relu2", x));
+  return b.Finish(AddDense(g, "dense", x, b.Input({5, 17 * 4 * 3}), b.Input({5})));
+}
+
+// y = relu(bn(conv(x)) + x) + x: one tensor read in three places.
+OpCase ResidualCase() {
+  CaseBuilder b("ResidualBlock", 2e-5);
+  Graph* g = b.graph();
+  const TensorId x = b.Input({3, 5, 6, 7});
+  TensorId y = b.Check(AddConv2d(g, "conv", {{3, 1, 1}}, x, b.Input({5, 5, 3, 3}), kNoTensor));
+  const BatchNormParameters p = {b.Input({5}), b.Input({5}), b.Input({5}, false), b.Positive({5})};
+  const auto bn = AddBatchNorm(g, "bn", {}, y, p);
+  EXPECT_TRUE(bn.ok()) << bn.status();
+  y = b.Check(AddRelu(g, "relu", b.Check(AddSum(g, "sum", {bn->y, x}))));
+  return b.Finish(AddSum(g, "sum2", {y, x}));
+}
+
+// Weights that two layers share: their gradients add up.
+OpCase SharedWeightsCase() {
+  CaseBuilder b("SharedWeights", 5e-6);
+  const TensorId weight = b.Input({7, 7}), x = b.Input({3, 7});
+  const TensorId hidden = b.Check(AddDense(b.graph(), "first", x, weight, kNoTensor));
+  return b.Finish(AddDense(b.graph(), "second", hidden, weight, kNoTensor));
+}
+
+// The way up and the skip connection of U-Net.
+OpCase UpAndConcatCase() {
+  CaseBuilder b("ChainConvTransposeConcatConv", 5e-6);
+  Graph* g = b.graph();
+  const TensorId skip = b.Input({2, 16, 6, 8});
+  const TensorId up = b.Check(AddConvTranspose2d(g, "up", {{2, 2}}, 0, b.Input({2, 32, 3, 4}),
+                                                 b.Input({32, 16, 2, 2}), b.Input({16})));
+  const TensorId both = b.Check(AddConcat(g, "concat", {}, {skip, up}));
+  return b.Finish(AddConv2d(g, "conv", {{3, 1, 1}}, both, b.Input({8, 32, 3, 3}), b.Input({8})));
+}
+
+}  // namespace
+
+void AddLayerCases(std::vector<OpCase>* cases) {
+  cases->push_back(ConvCase("Conv1x1OfOnePixel", {1, 1, 1, 1}, 1, {1}));
+  cases->push_back(ConvCase("ConvPadded", {2, 3, 7, 5}, 4, {3, 1, 1}));
+  cases->push_back(ConvCase("ConvStrided", {2, 3, 11, 7}, 5, {3, 2, 1}));
+  cases->push_back(ConvCase("ConvDilated", {1, 2, 9, 9}, 3, {3, 1, 2, 2}));
+  cases->push_back(ConvCase("ConvUneven", {2, 2, 8, 9}, 3, {{5, 2}, {1, 2}, {2, 0}}));
+  cases->push_back(ConvCase("ConvGroups", {2, 6, 5, 5}, 4, {3, 1, 1}, 2));
+  cases->push_back(ConvCase("ConvDepthwise", {2, 5, 6, 6}, 5, {3, 1, 1}, 5, false));
+  cases->push_back(ConvCase("ConvPrimeChannels", {3, 17, 6, 7}, 19, {3, 1, 1}));
+  cases->push_back(ConvCase("ConvVectorChannels", {2, 16, 8, 8}, 32, {3, 1, 1}, 1, false));
+  cases->push_back(ConvCase("ConvFirstLayer", {2, 1, 12, 12}, 20, {5}));
+  cases->push_back(ConvCase("ConvRelu", {2, 3, 7, 5}, 4, {3, 1, 1}, 1, true, true));
+  cases->push_back(ConvTransposeCase("ConvTransposeOfOnePixel", {1, 1, 1, 1}, 1, {{1}}));
+  cases->push_back(ConvTransposeCase("ConvTranspose", {2, 16, 5, 7}, 8, {{2, 2}}));
+  cases->push_back(ConvTransposeCase("ConvTransposePadded", {2, 3, 5, 4}, 7, {{3, 2, 1}}, 1));
+  cases->push_back(ConvTransposeCase("ConvTransposeUneven", {1, 5, 3, 4}, 2,
+                                     {{{4, 3}, {3, 2}, {1, 0}}}, {2, 0}, false));
+  cases->push_back(ConvTransposeCase("ConvTransposeGroups", {2, 6, 4, 5}, 4, {{3, 2, 1, 2}, 2}));
+  cases->push_back(DenseCase("DenseOfOne", 1, 1, 1, true, false));
+  cases->push_back(DenseCase("DensePrimes", 7, 13, 5, true, false));
+  cases->push_back(DenseCase("DenseRelu", 3, 33, 31, true, true));
+  cases->push_back(DenseCase("DenseNoBias", 4, 64, 16, false, false));
+  cases->push_back(BatchNormCase("BatchNorm", {3, 4, 5, 3}, true));
+  cases->push_back(BatchNormCase("BatchNormOneChannel", {2, 1, 1, 1}, true));
+  cases->push_back(BatchNormCase("BatchNormPrimes", {5, 17, 3, 7}, true));
+  cases->push_back(BatchNormCase("BatchNormInference", {2, 17, 3, 5}, false));
+  cases->push_back(LossCase("SoftmaxCrossEntropy", {7}, 10));
+  cases->push_back(LossCase("SoftmaxCrossEntropyOneClass", {2}, 1));
+  cases->push_back(LossCase("SoftmaxCrossEntropyOfPixels", {2, 3, 5}, 7));
+  cases->push_back(LossCase("SoftmaxCrossEntropyOfOnePixel", {3, 1, 1}, 2));
+  cases->push_back(ChainCase());
+  cases->push_back(ResidualCase());
+  cases->push_back(SharedWeightsCase());
+  cases->push_back(UpAndConcatCase());
+}
+
+}  // namespace psgd::testing
