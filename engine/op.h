@@ -5,20 +5,27 @@
 #include <variant>
 
 #include "engine/ops/batchnorm.h"
+#include "engine/ops/bias.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/layernorm.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/softmax.h"
 #include "engine/ops/softmax_cross_entropy.h"
 #include "engine/ops/sum.h"
+#include "engine/ops/transpose.h"
 
 namespace psgd {
 
-using Op = std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward,
-                        Dense, DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward,
-                        BatchNorm, BatchNormInference, BatchNormBackward, Dropout, DropoutBackward,
-                        Reshape, Sum, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
+using Op =
+    std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward, Dense,
+                 DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward, BatchNorm,
+                 BatchNormInference, BatchNormBackward, Dropout, DropoutBackward, Reshape, Sum,
+                 SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward, Bias, BiasBackward, LayerNorm,
+                 LayerNormBackward, MatMul, Softmax, SoftmaxBackward, Transpose>;
 
 }  // namespace psgd

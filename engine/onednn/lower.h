@@ -36,6 +36,14 @@ void Lower(const Reshape& op, const Context& c);
 void Lower(const Sum& op, const Context& c);
 void Lower(const SoftmaxCrossEntropy& op, const Context& c);
 void Lower(const SoftmaxCrossEntropyBackward& op, const Context& c);
+void Lower(const Bias& op, const Context& c);
+void Lower(const BiasBackward& op, const Context& c);
+void Lower(const LayerNorm& op, const Context& c);
+void Lower(const LayerNormBackward& op, const Context& c);
+void Lower(const MatMul& op, const Context& c);
+void Lower(const Softmax& op, const Context& c);
+void Lower(const SoftmaxBackward& op, const Context& c);
+void Lower(const Transpose& op, const Context& c);
 
 // Where the layer that makes `y` is to write when its only reader is a relu, which then costs
 // nothing: `y` is replaced by the relu's output, and `attributes` get the relu.

@@ -35,6 +35,16 @@ absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const
                                     TensorId x);
 absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x, Shape shape);
 absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name, std::vector<TensorId> terms);
+absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
+absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, const LayerNorm& op,
+                                      TensorId x, TensorId gamma, TensorId beta);
+absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const MatMul& op,
+                                   TensorId a, TensorId b);
+// `lengths` may be kNoTensor.
+absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const Softmax& op,
+                                    TensorId x, TensorId lengths);
+absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, const Transpose& op,
+                                      TensorId x);
 
 // Returns the external tensor of three doubles: loss sum, correct, counted.
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name, TensorId x,
@@ -49,6 +59,11 @@ absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape
 absl::Status AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Sum& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Bias& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
 
 // Of ops that the reverse pass itself is made of, and of those for evaluation alone.
 template <typename AnyOp>

@@ -44,6 +44,22 @@ template <typename T>
 void Compute(const SoftmaxCrossEntropy& op, const Operands<T>& t);
 template <typename T>
 void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Bias& op, const Operands<T>& t);
+template <typename T>
+void Compute(const BiasBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LayerNorm& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LayerNormBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const MatMul& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Softmax& op, const Operands<T>& t);
+template <typename T>
+void Compute(const SoftmaxBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Transpose& op, const Operands<T>& t);
 
 }  // namespace psgd::reference
 

@@ -6,69 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "common/philox.h"
-#include "engine/differentiate.h"
 #include "engine/ops/rules.h"
+#include "tests/unit/engine/case_builder.h"
+#include "tests/unit/engine/sequence_cases.h"
 
 namespace psgd::testing {
 namespace {
-
-// Makes one case: inputs, ops, then the reverse pass.
-class CaseBuilder {
- public:
-  CaseBuilder(std::string name, double bound) {
-    case_.name = std::move(name);
-    case_.bound = bound;
-  }
-
-  TensorId Input(Shape shape, bool wants_gradient = true) {
-    const TensorId tensor = graph()->AddTensor({.name = "input",
-                                                .shape = std::move(shape),
-                                                .wants_gradient = wants_gradient,
-                                                .external = true});
-    case_.inputs.push_back({tensor});
-    return tensor;
-  }
-  // A statistic whose values must be positive, as a variance's.
-  TensorId Positive(Shape shape) {
-    const TensorId tensor = Input(std::move(shape), false);
-    graph()->tensors[tensor].name = "positive";
-    return tensor;
-  }
-  TensorId Labels(int batch, int classes) {
-    case_.labels = graph()->AddTensor(
-        {.name = "labels", .shape = {batch}, .element = Element::kInt32, .external = true});
-    case_.classes = classes;
-    return case_.labels;
-  }
-  Graph* graph() { return &case_.graph; }
-
-  TensorId Check(const absl::StatusOr<TensorId>& made) {
-    EXPECT_TRUE(made.ok()) << case_.name << ": " << made.status();
-    return made.value_or(kNoTensor);
-  }
-
-  OpCase Finish(const absl::StatusOr<TensorId>& output) {
-    Graph& graph = case_.graph;
-    case_.output = Check(output);
-    graph.tensors[case_.output].external = true;
-    std::vector<GradientSeed> seeds;
-    if (case_.labels == kNoTensor) {
-      case_.seed =
-          graph.AddTensor({.name = "seed", .shape = graph.shape(case_.output), .external = true});
-      seeds.push_back({case_.output, case_.seed});
-    }
-    const auto gradients = Differentiate(&graph, seeds);
-    EXPECT_TRUE(gradients.ok()) << case_.name << ": " << gradients.status();
-    for (OpCase::Input& input : case_.inputs) {
-      input.gradient = (*gradients)[input.tensor];
-      if (input.gradient != kNoTensor) graph.tensors[input.gradient].external = true;
-    }
-    return std::move(case_);
-  }
-
- private:
-  OpCase case_;
-};
 
 OpCase ConvCase(const char* name, Shape x, int channels, Window window, int groups = 1,
                 bool bias = true, bool relu = false) {
@@ -114,7 +57,7 @@ OpCase BatchNormCase(const char* name, Shape x, bool training) {
 OpCase LossCase(const char* name, int batch, int classes) {
   CaseBuilder b(name, 2e-6);
   const TensorId x = b.Input({batch, classes});
-  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", x, b.Labels(batch, classes)));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", x, b.Labels({batch}, classes)));
 }
 
 OpCase UnaryCase(const char* name, Shape x,
@@ -222,6 +165,7 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(ChainCase());
   cases.push_back(ResidualCase());
   cases.push_back(SharedWeightsCase());
+  AppendSequenceCases(&cases);
   return cases;
 }
 
@@ -230,6 +174,10 @@ std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t s
   std::vector<double> values(ElementCount(graph.shape(tensor)));
   const bool positive = graph.tensors[tensor].name == "positive";
   for (double& value : values) {
+    if (graph.tensors[tensor].element == Element::kInt32) {
+      value = random.NextBelow(kIndexLimit);
+      continue;
+    }
     value = 2.0f * random.NextUnit() - 1.0f;
     if (positive) value = 1.5 + value;
   }
