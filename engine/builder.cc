@@ -168,8 +168,8 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
 }
 
 absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits) {
-  model_.result =
-      Layer([&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", logits, model_.labels); });
+  model_.result = Layer(
+      [&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", {}, logits, model_.labels); });
   PSGD_RETURN_IF_ERROR(status_);
   return std::move(model_);
 }

@@ -9,9 +9,12 @@
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/element_loss.h"
+#include "engine/ops/embedding.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/recurrent.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
@@ -26,6 +29,7 @@ using Op =
                  DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward, BatchNorm,
                  BatchNormInference, BatchNormBackward, Dropout, DropoutBackward, Reshape, Sum,
                  SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward, Bias, BiasBackward, LayerNorm,
-                 LayerNormBackward, MatMul, Softmax, SoftmaxBackward, Transpose>;
+                 LayerNormBackward, MatMul, Softmax, SoftmaxBackward, Transpose, ElementLoss,
+                 ElementLossBackward, Embedding, EmbeddingBackward, Recurrent, RecurrentBackward>;
 
 }  // namespace psgd

@@ -60,6 +60,18 @@ template <typename T>
 void Compute(const SoftmaxBackward& op, const Operands<T>& t);
 template <typename T>
 void Compute(const Transpose& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ElementLoss& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ElementLossBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Embedding& op, const Operands<T>& t);
+template <typename T>
+void Compute(const EmbeddingBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Recurrent& op, const Operands<T>& t);
+template <typename T>
+void Compute(const RecurrentBackward& op, const Operands<T>& t);
 
 }  // namespace psgd::reference
 

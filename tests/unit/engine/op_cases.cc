@@ -57,7 +57,7 @@ OpCase BatchNormCase(const char* name, Shape x, bool training) {
 OpCase LossCase(const char* name, int batch, int classes) {
   CaseBuilder b(name, 2e-6);
   const TensorId x = b.Input({batch, classes});
-  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", x, b.Labels({batch}, classes)));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", {}, x, b.Labels({batch}, classes)));
 }
 
 OpCase UnaryCase(const char* name, Shape x,

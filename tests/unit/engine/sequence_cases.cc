@@ -49,6 +49,45 @@ OpCase BiasCase(const char* name, Shape x, Shape bias) {
   return b.Finish(AddBias(b.graph(), "bias", in, b.Input(std::move(bias))));
 }
 
+OpCase EmbeddingCase(const char* name, Shape index, int64_t rows, int64_t width) {
+  CaseBuilder b(name, 1e-6);
+  const TensorId places = b.Indices(std::move(index));
+  return b.Finish(AddEmbedding(b.graph(), "embedding", places, b.Input({rows, width})));
+}
+
+OpCase AttentionCase(const char* name, const Shape& q, int64_t keys, bool causal, bool padded) {
+  CaseBuilder b(name, 5e-6);
+  const TensorId query = b.Input(q), key = b.Input({q[0], q[1], keys, q[3]});
+  const TensorId value = b.Input({q[0], q[1], keys, q[3] + 1});
+  const TensorId lengths = padded ? b.Indices({q[0]}) : kNoTensor;
+  return b.Finish(AddAttention(b.graph(), "attention", {causal}, query, key, value, lengths));
+}
+
+OpCase RecurrentCase(const char* name, Recurrent::Kind kind, const Shape& x, int64_t hidden,
+                     bool wants_input_gradient = true) {
+  CaseBuilder b(name, 5e-6);
+  const Recurrent op = {kind};
+  const TensorId in = b.Input(x, wants_input_gradient);
+  const int64_t rows = op.gates() * hidden;
+  const RecurrentParameters p = {b.Input({rows, x[2]}), b.Input({rows, hidden}), b.Input({rows}),
+                                 b.Input({rows})};
+  return b.Finish(AddRecurrent(b.graph(), "rnn", op, in, p));
+}
+
+OpCase SmoothedCase(const char* name, Shape labels, int classes, const SoftmaxCrossEntropy& op) {
+  CaseBuilder b(name, 2e-6);
+  Shape logits = labels;
+  logits.push_back(classes);
+  const TensorId x = b.Input(std::move(logits));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", op, x, b.Labels(labels, classes)));
+}
+
+OpCase ElementLossCase(const char* name, const Shape& x, const ElementLoss& op) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  return b.Finish(AddElementLoss(b.graph(), "loss", op, in, b.Input(x, false)));
+}
+
 }  // namespace
 
 void AppendSequenceCases(std::vector<OpCase>* cases) {
@@ -82,6 +121,29 @@ void AppendSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(BiasCase("BiasOfRows", {2, 3, 17}, {17}));
   cases->push_back(BiasCase("BiasOfPositions", {5, 3, 7}, {3, 7}));
   cases->push_back(BiasCase("BiasOfAll", {3, 1}, {3, 1}));
+  cases->push_back(EmbeddingCase("Embedding", {2, 7}, kIndexLimit, 3));
+  cases->push_back(EmbeddingCase("EmbeddingOfOne", {1}, kIndexLimit, 1));
+  cases->push_back(EmbeddingCase("EmbeddingRowsWithoutPlaces", {3, 1, 2}, 11, 17));
+  cases->push_back(AttentionCase("Attention", {2, 3, 5, 4}, 7, false, false));
+  cases->push_back(AttentionCase("AttentionCausal", {2, 2, 17, 8}, 17, true, false));
+  cases->push_back(AttentionCase("AttentionCausalPadded", {7, 2, 4, 3}, 4, true, true));
+  cases->push_back(AttentionCase("AttentionOfOne", {1, 1, 1, 1}, 1, false, false));
+  constexpr auto kLstm = Recurrent::Kind::kLstm, kGru = Recurrent::Kind::kGru;
+  cases->push_back(RecurrentCase("Lstm", kLstm, {2, 5, 3}, 4));
+  cases->push_back(RecurrentCase("LstmOneStep", kLstm, {3, 1, 2}, 1));
+  cases->push_back(RecurrentCase("LstmPrimes", kLstm, {3, 7, 13}, 17, false));
+  cases->push_back(RecurrentCase("Gru", kGru, {2, 5, 3}, 4));
+  cases->push_back(RecurrentCase("GruOneStep", kGru, {3, 1, 2}, 1));
+  cases->push_back(RecurrentCase("GruPrimes", kGru, {3, 7, 13}, 17, false));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropySmoothed", {7}, 10, {.label_smoothing = 0.1f}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyIgnored", {7}, 3, {.ignored = 2}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {2, 3, 5}, 17,
+                                {.label_smoothing = 0.3f, .ignored = 4}));
+  cases->push_back(
+      ElementLossCase("SigmoidCrossEntropy", {3, 7}, {ElementLoss::Kind::kSigmoidCrossEntropy}));
+  cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
+  cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
+  cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));
 }
 
 }  // namespace psgd::testing
