@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "engine/ops/batchnorm.h"
-#include "engine/ops/bias.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
@@ -17,6 +16,7 @@
 #include "engine/ops/recurrent.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/row_bias.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/softmax_cross_entropy.h"
 #include "engine/ops/sum.h"
@@ -24,12 +24,12 @@
 
 namespace psgd {
 
-using Op =
-    std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward, Dense,
-                 DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward, BatchNorm,
-                 BatchNormInference, BatchNormBackward, Dropout, DropoutBackward, Reshape, Sum,
-                 SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward, Bias, BiasBackward, LayerNorm,
-                 LayerNormBackward, MatMul, Softmax, SoftmaxBackward, Transpose, ElementLoss,
-                 ElementLossBackward, Embedding, EmbeddingBackward, Recurrent, RecurrentBackward>;
+using Op = std::variant<Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Pool, PoolBackward,
+                        Dense, DenseBackwardData, DenseBackwardWeights, Relu, ReluBackward,
+                        BatchNorm, BatchNormInference, BatchNormBackward, Dropout, DropoutBackward,
+                        Reshape, Sum, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward, RowBias,
+                        RowBiasBackward, LayerNorm, LayerNormBackward, MatMul, Softmax,
+                        SoftmaxBackward, Transpose, ElementLoss, ElementLossBackward, Embedding,
+                        EmbeddingBackward, Recurrent, RecurrentBackward>;
 
 }  // namespace psgd

@@ -63,6 +63,10 @@ void CheckData(const DataConfig& data, Problems* problems) {
         "data.path is missing: format idx needs the folder of the idx files; or say "
         "data.format: synthetic, which needs none");
   }
+  if (data.format() == DataConfig::TEXT && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format text needs a file, or a folder of files, to read");
+  }
   if (data.mean_size() != data.stddev_size()) {
     problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
                                      data.stddev_size(),

@@ -36,7 +36,8 @@ absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const
                                     TensorId x);
 absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x, Shape shape);
 absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name, std::vector<TensorId> terms);
-absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
+absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, TensorId x,
+                                    TensorId bias);
 absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, const LayerNorm& op,
                                       TensorId x, TensorId gamma, TensorId beta);
 absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const MatMul& op,
@@ -74,7 +75,7 @@ absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape
 absl::Status AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Sum& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
-absl::Status AddGradient(const Bias& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const RowBias& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape);

@@ -9,7 +9,9 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
                                                 const SoftmaxCrossEntropy& op, TensorId x,
                                                 TensorId labels) {
   const Shape in = graph->shape(x);
-  if (in.size() < 2 || graph->shape(labels) != Shape(in.begin(), in.end() - 1) ||
+  const bool pixels = in.size() == 4;
+  const Shape places = pixels ? Shape{in[0], in[2], in[3]} : Shape(in.begin(), in.end() - 1);
+  if (in.size() < 2 || in.size() > 4 || graph->shape(labels) != places ||
       graph->tensors[labels].element != Element::kInt32) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": labels ", ShapeText(graph->shape(labels)), " do not fit logits ", ShapeText(in)));

@@ -2,38 +2,60 @@
 // must be summed in one fixed order, and the work is small next to the layers'.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "engine/ops/softmax_cross_entropy.h"
+#include "engine/shape.h"
 
 namespace psgd {
+
+// Logit c of place n: n / inner rows of classes x inner come before it.
+struct LogitsLayout {
+  explicit LogitsLayout(const Shape& x)
+      : classes(x.size() == 4 ? x[1] : x.back()),
+        inner(x.size() == 4 ? x[2] * x[3] : 1),
+        places(ElementCount(x) / classes) {}
+  int64_t First(int64_t place) const { return place / inner * classes * inner + place % inner; }
+
+  int64_t classes;
+  int64_t inner;  // from one class of a place to the next
+  int64_t places;
+};
+
+inline bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
+  return label >= 0 && label != op.ignored;
+}
 
 // The formulas of softmax_cross_entropy.h. `result` has three places.
 // REQUIRES: labels in [-1, classes), or the ignored one.
 template <typename T>
-void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, int64_t rows, int64_t classes,
-                                const T* x, const int32_t* label, T* p, double* result) {
+void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
+                                const T* logits, const int32_t* label, T* powers, double* result) {
   double loss = 0, correct = 0, counted = 0;
-  for (int64_t n = 0; n < rows; ++n, x += classes, p += classes) {
-    const int64_t best = std::max_element(x, x + classes) - x;
+  const int64_t end = layout.classes * layout.inner;
+  for (int64_t n = 0; n < layout.places; ++n) {
+    const T* x = logits + layout.First(n);
+    T* p = powers + layout.First(n);
+    int64_t best = 0;
+    for (int64_t c = layout.inner; c < end; c += layout.inner) best = x[c] > x[best] ? c : best;
     double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) {
+    for (int64_t c = 0; c < end; c += layout.inner) {
       const T power = std::exp(x[c] - x[best]);
       p[c] = power;
       sum += power;
     }
-    for (int64_t c = 0; c < classes; ++c) p[c] = static_cast<T>(p[c] / sum);
-    if (label[n] < 0 || label[n] == op.ignored) continue;
-    double target = double{x[label[n]]} - x[best];
+    for (int64_t c = 0; c < end; c += layout.inner) p[c] = static_cast<T>(p[c] / sum);
+    if (!Counts(op, label[n])) continue;
+    const int64_t truth = label[n] * layout.inner;
+    double target = double{x[truth]} - x[best];
     if (op.label_smoothing > 0) {
       double all = 0;
-      for (int64_t c = 0; c < classes; ++c) all += double{x[c]} - x[best];
-      target += op.label_smoothing * (all / static_cast<double>(classes) - target);
+      for (int64_t c = 0; c < end; c += layout.inner) all += double{x[c]} - x[best];
+      target += op.label_smoothing * (all / static_cast<double>(layout.classes) - target);
     }
     loss += std::log(sum) - target;
-    correct += best == label[n];
+    correct += best == truth;
     counted += 1;
   }
   result[0] = loss;
@@ -42,16 +64,17 @@ void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, int64_t rows, int
 }
 
 template <typename T>
-void SoftmaxCrossEntropyGradient(const SoftmaxCrossEntropy& op, int64_t rows, int64_t classes,
+void SoftmaxCrossEntropyGradient(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
                                  const T* p, const int32_t* label, const double* result, T* dx) {
   const double weight = result[2] > 0 ? 1 / result[2] : 0;
-  const double spread = op.label_smoothing / static_cast<double>(classes);
-  for (int64_t n = 0; n < rows; ++n) {
-    const bool counted = label[n] >= 0 && label[n] != op.ignored;
-    for (int64_t c = 0; c < classes; ++c) {
-      const int64_t i = n * classes + c;
-      const double share = c == label[n] ? 1 - double{op.label_smoothing} : 0;
-      const T target = static_cast<T>(spread + share);
+  const double spread = op.label_smoothing / static_cast<double>(layout.classes);
+  const T others = static_cast<T>(spread);
+  const T truth = static_cast<T>(spread + 1 - double{op.label_smoothing});
+  for (int64_t n = 0; n < layout.places; ++n) {
+    const bool counted = Counts(op, label[n]);
+    for (int64_t c = 0; c < layout.classes; ++c) {
+      const int64_t i = layout.First(n) + c * layout.inner;
+      const T target = c == label[n] ? truth : others;
       dx[i] = counted ? static_cast<T>((p[i] - target) * weight) : T{0};
     }
   }

@@ -45,9 +45,9 @@ void Compute(const SoftmaxCrossEntropy& op, const Operands<T>& t);
 template <typename T>
 void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t);
 template <typename T>
-void Compute(const Bias& op, const Operands<T>& t);
+void Compute(const RowBias& op, const Operands<T>& t);
 template <typename T>
-void Compute(const BiasBackward& op, const Operands<T>& t);
+void Compute(const RowBiasBackward& op, const Operands<T>& t);
 template <typename T>
 void Compute(const LayerNorm& op, const Operands<T>& t);
 template <typename T>

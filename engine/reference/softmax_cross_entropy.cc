@@ -5,16 +5,14 @@ namespace psgd::reference {
 
 template <typename T>
 void Compute(const SoftmaxCrossEntropy& op, const Operands<T>& t) {
-  const int64_t classes = t.in_shape(0).back(), rows = ElementCount(t.in_shape(1));
-  SoftmaxCrossEntropyForward(op, rows, classes, t.in(0), t.template in_as<int32_t>(1), t.out(0),
-                             t.template out_as<double>(1));
+  SoftmaxCrossEntropyForward(op, LogitsLayout(t.in_shape(0)), t.in(0), t.template in_as<int32_t>(1),
+                             t.out(0), t.template out_as<double>(1));
 }
 
 template <typename T>
 void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t) {
-  const int64_t classes = t.in_shape(0).back(), rows = ElementCount(t.in_shape(1));
-  SoftmaxCrossEntropyGradient(op.forward, rows, classes, t.in(0), t.template in_as<int32_t>(1),
-                              t.template in_as<double>(2), t.out(0));
+  SoftmaxCrossEntropyGradient(op.forward, LogitsLayout(t.in_shape(0)), t.in(0),
+                              t.template in_as<int32_t>(1), t.template in_as<double>(2), t.out(0));
 }
 
 PSGD_REFERENCE_OP(SoftmaxCrossEntropy);

@@ -9,5 +9,7 @@ namespace psgd::zoo {
 TensorId Mlp(NetworkBuilder& net, const ModelConfig& config);
 TensorId Lenet5(NetworkBuilder& net, const ModelConfig& config);
 TensorId Cnn(NetworkBuilder& net, const ModelConfig& config);
+TensorId Gpt(NetworkBuilder& net, const ModelConfig& config);
+TensorId LstmLm(NetworkBuilder& net, const ModelConfig& config);
 
 }  // namespace psgd::zoo

@@ -78,4 +78,7 @@ class CaseBuilder {
   OpCase case_;
 };
 
+// The cases of one theme, appended.
+void AddSequenceCases(std::vector<OpCase>* cases);
+
 }  // namespace psgd::testing

@@ -8,7 +8,6 @@
 #include "common/philox.h"
 #include "engine/ops/rules.h"
 #include "tests/unit/engine/case_builder.h"
-#include "tests/unit/engine/sequence_cases.h"
 
 namespace psgd::testing {
 namespace {
@@ -165,7 +164,7 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(ChainCase());
   cases.push_back(ResidualCase());
   cases.push_back(SharedWeightsCase());
-  AppendSequenceCases(&cases);
+  AddSequenceCases(&cases);
   return cases;
 }
 

@@ -1,5 +1,3 @@
-#include "tests/unit/engine/sequence_cases.h"
-
 #include <utility>
 
 #include "engine/ops/rules.h"
@@ -46,7 +44,7 @@ OpCase TransposeCase(const char* name, Shape x, std::vector<int> permutation) {
 OpCase BiasCase(const char* name, Shape x, Shape bias) {
   CaseBuilder b(name, 2e-6);
   const TensorId in = b.Input(std::move(x));
-  return b.Finish(AddBias(b.graph(), "bias", in, b.Input(std::move(bias))));
+  return b.Finish(AddRowBias(b.graph(), "bias", in, b.Input(std::move(bias))));
 }
 
 OpCase EmbeddingCase(const char* name, Shape index, int64_t rows, int64_t width) {
@@ -74,10 +72,9 @@ OpCase RecurrentCase(const char* name, Recurrent::Kind kind, const Shape& x, int
   return b.Finish(AddRecurrent(b.graph(), "rnn", op, in, p));
 }
 
-OpCase SmoothedCase(const char* name, Shape labels, int classes, const SoftmaxCrossEntropy& op) {
+OpCase SmoothedCase(const char* name, Shape logits, Shape labels, const SoftmaxCrossEntropy& op) {
   CaseBuilder b(name, 2e-6);
-  Shape logits = labels;
-  logits.push_back(classes);
+  const int classes = static_cast<int>(logits.size() == 4 ? logits[1] : logits.back());
   const TensorId x = b.Input(std::move(logits));
   return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", op, x, b.Labels(labels, classes)));
 }
@@ -90,7 +87,7 @@ OpCase ElementLossCase(const char* name, const Shape& x, const ElementLoss& op) 
 
 }  // namespace
 
-void AppendSequenceCases(std::vector<OpCase>* cases) {
+void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(LayerNormCase("LayerNorm", {2, 3, 8}));
   cases->push_back(LayerNormCase("LayerNormOneRow", {1, 17}));
   cases->push_back(LayerNormCase("LayerNormOneValue", {3, 1}));
@@ -135,12 +132,12 @@ void AppendSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(RecurrentCase("Gru", kGru, {2, 5, 3}, 4));
   cases->push_back(RecurrentCase("GruOneStep", kGru, {3, 1, 2}, 1));
   cases->push_back(RecurrentCase("GruPrimes", kGru, {3, 7, 13}, 17, false));
-  cases->push_back(SmoothedCase("SoftmaxCrossEntropySmoothed", {7}, 10, {.label_smoothing = 0.1f}));
-  cases->push_back(SmoothedCase("SoftmaxCrossEntropyIgnored", {7}, 3, {.ignored = 2}));
-  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {2, 3, 5}, 17,
-                                {.label_smoothing = 0.3f, .ignored = 4}));
   cases->push_back(
-      ElementLossCase("SigmoidCrossEntropy", {3, 7}, {ElementLoss::Kind::kSigmoidCrossEntropy}));
+      SmoothedCase("SoftmaxCrossEntropySmoothed", {7, 10}, {7}, {.label_smoothing = 0.1f}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyIgnored", {7, 3}, {7}, {.ignored = 2}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {6, 5, 17}, {6, 5},
+                                {.label_smoothing = 0.3f, .ignored = 4}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfPixels", {2, 5, 3, 7}, {2, 3, 7}, {}));
   cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));

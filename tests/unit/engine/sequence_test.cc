@@ -9,6 +9,7 @@
 #include "engine/ops/rules.h"
 #include "engine/reference/backend.h"
 #include "tests/unit/engine/graph_runner.h"
+#include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
 namespace {
@@ -18,6 +19,8 @@ using ::testing::ElementsAre;
 using testing::GraphRunner;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
+
+const NetworkOptions kReference = {.backend = "reference"};
 
 double S(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -140,8 +143,65 @@ TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
               HasSubstr("queries of 2x3x4"));
   EXPECT_THAT(AddRecurrent(&graph, "rnn", {}, x, {x, x, x, x}).status().ToString(),
               HasSubstr("of 4 gates do not fit 2x3x4"));
-  EXPECT_FALSE(AddBias(&graph, "bias", x, External(&graph, {3})).ok());
+  EXPECT_FALSE(AddRowBias(&graph, "bias", x, External(&graph, {3})).ok());
   EXPECT_FALSE(AddSoftmax(&graph, "softmax", {}, x, External(&graph, {2})).ok());
+}
+
+TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
+  const testing::Problem problem = testing::MakeTokenProblem();
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    const double first = testing::Descend(network.get(), problem, 0, 1.0f);
+    for (uint64_t step = 1; step < 150; ++step) {
+      testing::Descend(network.get(), problem, step, 1.0f);
+    }
+    std::vector<int32_t> labels = problem.labels;
+    labels[0] = -1;
+    const auto result = network->Evaluate(problem.tokens, labels);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->counted, labels.size() - 1);
+    EXPECT_LT(result->loss_sum / static_cast<double>(result->counted), 0.7 * first) << model;
+  }
+}
+
+// A change of the last token must leave what comes before as it was.
+TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
+  const testing::Problem problem = testing::MakeTokenProblem(5, 9, 1);
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    std::vector<int32_t> labels = problem.labels, tokens = problem.tokens;
+    labels.back() = -1;
+    const double before = network->Evaluate(tokens, labels)->loss_sum;
+    tokens.back() = (tokens.back() + 3) % 9;
+    EXPECT_EQ(network->Evaluate(tokens, labels)->loss_sum, before) << model;
+    tokens.front() = (tokens.front() + 3) % 9;
+    EXPECT_NE(network->Evaluate(tokens, labels)->loss_sum, before) << model;
+  }
+}
+
+TEST(SequenceNetworkTest, RefusesTokensThatDoNotFit) {
+  const testing::Problem problem = testing::MakeTokenProblem(4, 6, 2);
+  const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, kReference);
+  std::vector<int32_t> tokens = problem.tokens;
+  tokens[5] = 6;
+  EXPECT_THAT(network->Evaluate(tokens, problem.labels).status().ToString(),
+              HasSubstr("token 6 of sample 1 is not below 6"));
+  tokens[5] = -1;
+  EXPECT_FALSE(network->Evaluate(tokens, problem.labels).ok());
+  EXPECT_THAT(network->Evaluate(std::vector<float>(8), problem.labels).status().ToString(),
+              HasSubstr("a batch of 0 tokens and 8 labels; the network takes 8 and 8"));
+}
+
+TEST(SequenceNetworkTest, SmoothingIsForTrainingAlone) {
+  const testing::Problem problem = testing::MakeTokenProblem();
+  ModelConfig smooth = testing::SequenceModel("lstm_lm");
+  smooth.set_label_smoothing(0.5);
+  const auto a = testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, kReference);
+  const auto b = testing::MakeNetwork(smooth, problem, kReference);
+  EXPECT_EQ(a->Evaluate(problem.tokens, problem.labels)->loss_sum,
+            b->Evaluate(problem.tokens, problem.labels)->loss_sum);
+  EXPECT_NE(testing::Descend(a.get(), problem, 0, 0.1f),
+            testing::Descend(b.get(), problem, 0, 0.1f));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 namespace psgd::reference {
 
 template <typename T>
-void Compute(const Bias&, const Operands<T>& t) {
+void Compute(const RowBias&, const Operands<T>& t) {
   const int64_t width = ElementCount(t.in_shape(1));
   for (int64_t i = 0; i < ElementCount(t.in_shape(0)); ++i) {
     t.out(0)[i] = t.in(0)[i] + t.in(1)[i % width];
@@ -11,7 +11,7 @@ void Compute(const Bias&, const Operands<T>& t) {
 }
 
 template <typename T>
-void Compute(const BiasBackward&, const Operands<T>& t) {
+void Compute(const RowBiasBackward&, const Operands<T>& t) {
   const int64_t width = ElementCount(t.out_shape(0)), count = ElementCount(t.in_shape(0));
   for (int64_t s = 0; s < width; ++s) {
     double sum = 0;
@@ -20,7 +20,7 @@ void Compute(const BiasBackward&, const Operands<T>& t) {
   }
 }
 
-PSGD_REFERENCE_OP(Bias);
-PSGD_REFERENCE_OP(BiasBackward);
+PSGD_REFERENCE_OP(RowBias);
+PSGD_REFERENCE_OP(RowBiasBackward);
 
 }  // namespace psgd::reference

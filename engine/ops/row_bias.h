@@ -6,9 +6,9 @@
 namespace psgd {
 
 // x, b -> y
-struct Bias {};
+struct RowBias {};
 
 // dy -> db
-struct BiasBackward {};
+struct RowBiasBackward {};
 
 }  // namespace psgd

@@ -4,7 +4,7 @@
 
 namespace psgd::onednn {
 
-void Lower(const Bias&, const Context& c) {
+void Lower(const RowBias&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t width = ElementCount(l.graph().shape(c.in(1)));
   const int64_t rows = ElementCount(l.graph().shape(c.in(0))) / width;
@@ -21,7 +21,7 @@ void Lower(const Bias&, const Context& c) {
   });
 }
 
-void Lower(const BiasBackward&, const Context& c) {
+void Lower(const RowBiasBackward&, const Context& c) {
   Lowering& l = c.lowering;
   const int64_t width = ElementCount(l.graph().shape(c.out(0)));
   const int64_t rows = ElementCount(l.graph().shape(c.in(0))) / width;
