@@ -35,6 +35,9 @@ struct Arguments {
   std::vector<std::string> optimizers;
   size_t elements = 25'000'000;
   std::string model = "lenet5";
+  int tokens = 0;
+  int layers = 2;
+  int width = 128;
   int batch = 64;
   int threads = 1;
   std::string engine = "onednn";
@@ -90,6 +93,11 @@ absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
   StepBenchOptions options;
   options.model.set_zoo(arguments.model);
   if (arguments.model == "mlp") options.model.add_hidden(512);
+  if (arguments.tokens > 0) {
+    options.shape = {.classes = 256, .length = arguments.tokens, .vocabulary = 256};
+    options.model.set_layers(arguments.layers);
+    options.model.set_width(arguments.width);
+  }
   options.batch = arguments.batch;
   options.threads = arguments.threads;
   options.backend = arguments.engine;
@@ -161,8 +169,17 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30));
 
   CLI::App* step = add("step", "Forward and backward of a network");
-  step->add_option("--model", arguments.model, "a network of the zoo, as lenet5")
+  step->add_option("--model", arguments.model, "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm")
       ->capture_default_str();
+  step->add_option("--tokens", arguments.tokens, "Bytes of a sample of text; 0: 28x28 images")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65536));
+  step->add_option("--layers", arguments.layers, "Of gpt or lstm_lm")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  step->add_option("--width", arguments.width, "Of gpt or lstm_lm")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
   step->add_option("--batch", arguments.batch, "Samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));

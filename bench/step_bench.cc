@@ -20,6 +20,7 @@ constexpr double kTolerance = 1e-3;  // of the reference's largest gradient of e
 struct Replica {
   std::unique_ptr<Network> network;
   std::vector<float> images;
+  std::vector<int32_t> tokens;  // of sequences, then without images
   std::vector<int32_t> labels;
 };
 
@@ -39,14 +40,17 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
   RandomStream random(MakeKey(kSeed, RandomPurpose::kSynthetic), 0);
   replica.images.resize(size_t{1} * batch * shape.channels * shape.height * shape.width);
   for (float& pixel : replica.images) pixel = random.NextUnit();
-  replica.labels.resize(batch);
+  replica.tokens.resize(size_t{1} * batch * shape.length);
+  for (int32_t& token : replica.tokens) token = random.NextBelow(shape.vocabulary);
+  replica.labels.resize(shape.IsSequence() ? replica.tokens.size() : batch);
   for (int32_t& label : replica.labels) label = random.NextBelow(shape.classes);
   return replica;
 }
 
 absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
   replica->network->InvalidateParameters();  // as after every pull
-  return replica->network->TrainStep(replica->images, replica->labels, step, nullptr);
+  return replica->network->TrainStep({replica->images, replica->tokens}, replica->labels, step,
+                                     nullptr);
 }
 
 absl::StatusOr<bool> Verify(const StepBenchOptions& options) {

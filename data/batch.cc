@@ -20,12 +20,14 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
     : source_(std::move(source)),
       batch_(static_cast<size_t>(batch)),
       elements_(source_->shape().elements()),
+      labels_each_(source_->shape().labels()),
       labels_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
       // The pool rounds sizes up to powers of two, 4 KiB at least.
-      pool_(static_cast<size_t>(kept) * (2 * (labels_offset_ + batch_ * sizeof(int32_t)) + 4096)) {}
+      pool_(static_cast<size_t>(kept) *
+            (2 * (labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)) + 4096)) {}
 
 absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t> indices) {
-  const size_t bytes = labels_offset_ + batch_ * sizeof(int32_t);
+  const size_t bytes = labels_offset_ + batch_ * labels_each_ * sizeof(int32_t);
   std::shared_ptr<std::byte[]> buffer;
   try {
     buffer = pool_.Take(bytes);
@@ -35,15 +37,40 @@ absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t>
                      source_->shape().ImageText(), " (", HumanBytes(static_cast<double>(bytes)),
                      "); lower data.batch, data.eval_batch or data.prefetch"));
   }
-  const std::span pixels(reinterpret_cast<float*>(buffer.get()), batch_ * elements_);
-  const std::span labels(reinterpret_cast<int32_t*>(buffer.get() + labels_offset_), batch_);
+  const std::span labels(reinterpret_cast<int32_t*>(buffer.get() + labels_offset_),
+                         batch_ * labels_each_);
+  std::fill(labels.begin() + static_cast<ptrdiff_t>(indices.size() * labels_each_), labels.end(),
+            -1);
+  Batch batch = {.labels = labels};
+  if (source_->shape().IsSequence()) {
+    batch.tokens = FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels);
+  } else {
+    batch.pixels = FillPixels(epoch, indices, reinterpret_cast<float*>(buffer.get()), labels);
+  }
+  batch.owner = std::move(buffer);
+  return batch;
+}
+
+std::span<const float> BatchMaker::FillPixels(uint32_t epoch, std::span<const uint32_t> indices,
+                                              float* memory, std::span<int32_t> labels) const {
+  const std::span pixels(memory, batch_ * elements_);
   for (size_t i = 0; i < indices.size(); ++i) {
     source_->Read({epoch, indices[i]}, pixels.subspan(i * elements_, elements_), &labels[i]);
   }
   std::fill(pixels.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), pixels.end(),
             0.0f);
-  std::fill(labels.begin() + static_cast<ptrdiff_t>(indices.size()), labels.end(), -1);
-  return Batch{pixels, labels, std::move(buffer)};
+  return pixels;
+}
+
+std::span<const int32_t> BatchMaker::FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
+                                                int32_t* memory, std::span<int32_t> labels) const {
+  const std::span tokens(memory, batch_ * elements_);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    source_->ReadTokens({epoch, indices[i]}, tokens.subspan(i * elements_, elements_),
+                        labels.subspan(i * labels_each_, labels_each_));
+  }
+  std::fill(tokens.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), tokens.end(), 0);
+  return tokens;
 }
 
 EvaluationBatches::EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch)

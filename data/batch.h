@@ -14,8 +14,11 @@ namespace psgd {
 
 // Copies share the buffer.
 struct Batch {
-  std::span<const float> pixels;    // batch x channels x height x width, aligned to 64 bytes
-  std::span<const int32_t> labels;  // -1: padding, not a sample
+  // Of images: batch x channels x height x width. Of sequences: batch x length, and `pixels` is
+  // empty.
+  std::span<const float> pixels;  // these and all others are aligned to 64 bytes
+  std::span<const int32_t> tokens;
+  std::span<const int32_t> labels;  // one a sample or one a token; -1: padding, not counted
   std::shared_ptr<const std::byte[]> owner;
 };
 
@@ -25,15 +28,21 @@ class BatchMaker {
   // `kept`: how many buffers are worth keeping for reuse.
   BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept);
 
-  // Fewer samples than the batch holds are padded with zero pixels and label -1.
+  // Fewer samples than the batch holds are padded with zero pixels or tokens and label -1.
   // REQUIRES: indices.size() <= batch, each below the source's size.
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 
  private:
+  std::span<const float> FillPixels(uint32_t epoch, std::span<const uint32_t> indices,
+                                    float* memory, std::span<int32_t> labels) const;
+  std::span<const int32_t> FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
+                                      int32_t* memory, std::span<int32_t> labels) const;
+
   const std::shared_ptr<const SampleSource> source_;
   const size_t batch_;
-  const size_t elements_;       // of a sample
-  const size_t labels_offset_;  // in the buffer: behind the pixels
+  const size_t elements_;       // of a sample: pixels or tokens, four bytes each
+  const size_t labels_each_;    // of a sample
+  const size_t labels_offset_;  // in the buffer: behind the pixels or tokens
   BufferPool pool_;
 };
 

@@ -1,4 +1,5 @@
-// Labelled images by index: what every format becomes.
+// Labelled samples by index: what every format becomes. A sample is an image with one label, or a
+// sequence of tokens with a label each.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +15,27 @@ struct SampleShape {
   int height = 0;
   int width = 0;
   int classes = 0;
+  int length = 0;      // tokens of a sequence; 0: an image
+  int vocabulary = 0;  // tokens are below it
 
+  bool IsSequence() const { return length > 0; }
+  size_t labels() const { return IsSequence() ? static_cast<size_t>(length) : 1; }
+  // Pixels or tokens.
   size_t elements() const {
+    if (IsSequence()) return static_cast<size_t>(length);
     return static_cast<size_t>(channels) * static_cast<size_t>(height) * static_cast<size_t>(width);
   }
   bool SameImage(const SampleShape& other) const {
     return channels == other.channels && height == other.height && width == other.width;
   }
-  // For people: "1x28x28".
+  // For people: "1x28x28", or "128 tokens".
   std::string ImageText() const {
+    if (IsSequence()) return std::to_string(length) + " tokens";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
 };
 
-// Thread-safe: any number of threads may read at once.
+// Images. Thread-safe: any number of threads may read at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -36,6 +44,17 @@ class Dataset {
   // Pixels in [0, 1], channel by channel, row by row; a label below shape().classes.
   // REQUIRES: index < size(); pixels.size() == shape().elements().
   virtual void Read(size_t index, std::span<float> pixels, int32_t* label) const = 0;
+};
+
+// Sequences. Thread-safe, as Dataset.
+class TokenDataset {
+ public:
+  virtual ~TokenDataset() = default;
+  virtual size_t size() const = 0;
+  virtual SampleShape shape() const = 0;
+  // Tokens below shape().vocabulary, and for each a label below shape().classes, or -1: not
+  // counted. REQUIRES: index < size(); both spans have shape().length places.
+  virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
 };
 
 }  // namespace psgd

@@ -10,6 +10,7 @@
 #include "data/idx.h"
 #include "data/prefix.h"
 #include "data/synthetic.h"
+#include "data/text.h"
 
 namespace psgd {
 namespace {
@@ -71,14 +72,16 @@ absl::StatusOr<RawSets> OpenSynthetic(const SyntheticConfig& config, uint64_t se
   return sets;
 }
 
-absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const Dataset>* set) {
+// `Prefix`: the first samples of a Set.
+template <typename Prefix, typename Set>
+absl::Status Limit(absl::string_view key, int64_t limit, std::shared_ptr<const Set>* set) {
   if (limit == 0) return absl::OkStatus();
   if (static_cast<uint64_t>(limit) > (*set)->size()) {
     return absl::InvalidArgumentError(absl::StrCat("data.", key, " is ", limit, ", but there are ",
                                                    (*set)->size(),
                                                    " samples; lower it, or set it to 0 for all"));
   }
-  *set = std::make_shared<PrefixDataset>(std::move(*set), static_cast<size_t>(limit));
+  *set = std::make_shared<Prefix>(std::move(*set), static_cast<size_t>(limit));
   return absl::OkStatus();
 }
 
@@ -91,7 +94,8 @@ absl::Status CheckCounts(const DataConfig& config) {
       {"threads", config.threads()},
       {"synthetic.train_samples", config.synthetic().train_samples()},
       {"synthetic.test_samples", config.synthetic().test_samples()},
-      {"synthetic.classes", config.synthetic().classes()}};
+      {"synthetic.classes", config.synthetic().classes()},
+      {"text.length", config.text().length()}};
   for (const auto& [key, count] : counts) {
     if (count >= 1) continue;
     return absl::InvalidArgumentError(
@@ -100,13 +104,14 @@ absl::Status CheckCounts(const DataConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFits(const DataConfig& config, const Dataset& train) {
-  if (static_cast<size_t>(config.batch()) > train.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.batch is ", config.batch(), ", but the training set has only ",
-                     train.size(), " samples; lower data.batch or raise data.train_samples"));
-  }
-  const SampleShape shape = train.shape();
+absl::Status CheckBatch(const DataConfig& config, size_t train_samples) {
+  if (static_cast<size_t>(config.batch()) <= train_samples) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.batch is ", config.batch(), ", but the training set has only ",
+                   train_samples, " samples; lower data.batch or raise data.train_samples"));
+}
+
+absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
   const int padding = config.augment().crop_padding();
   if (padding >= std::min(shape.height, shape.width)) {
     return absl::InvalidArgumentError(
@@ -116,14 +121,44 @@ absl::Status CheckFits(const DataConfig& config, const Dataset& train) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DataSets> OpenText(const DataConfig& config) {
+  if (config.path().empty()) {
+    return absl::InvalidArgumentError(
+        "data.path is not set, and format text reads from there; set it to a file, or to a folder "
+        "of files");
+  }
+  const AugmentConfig& augment = config.augment();
+  if (augment.crop_padding() > 0 || augment.flip() ||
+      config.mean_size() + config.stddev_size() > 0) {
+    return absl::InvalidArgumentError(
+        "data.augment, data.mean and data.stddev are for images; leave them out with format text");
+  }
+  const double fraction = config.text().test_fraction();
+  if (!(fraction > 0 && fraction < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.text.test_fraction is ", fraction, "; it must be between 0 and 1"));
+  }
+  PSGD_ASSIGN_OR_RETURN(TextSets text, LoadText({config.path(), config.text().length(), fraction}));
+  PSGD_RETURN_IF_ERROR(Limit<PrefixTokens>("train_samples", config.train_samples(), &text.train));
+  PSGD_RETURN_IF_ERROR(Limit<PrefixTokens>("test_samples", config.test_samples(), &text.test));
+  PSGD_RETURN_IF_ERROR(CheckBatch(config, text.train->size()));
+  DataSets sets;
+  sets.shape = text.train->shape();
+  sets.train = std::make_shared<SampleSource>(std::move(text.train));
+  sets.test = std::make_shared<SampleSource>(std::move(text.test));
+  return sets;
+}
+
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
+  if (config.format() == DataConfig::TEXT) return OpenText(config);
   PSGD_ASSIGN_OR_RETURN(RawSets raw, config.format() == DataConfig::SYNTHETIC
                                          ? OpenSynthetic(config.synthetic(), seed)
                                          : OpenIdx(config));
-  PSGD_RETURN_IF_ERROR(Limit("train_samples", config.train_samples(), &raw.train));
-  PSGD_RETURN_IF_ERROR(Limit("test_samples", config.test_samples(), &raw.test));
-  PSGD_RETURN_IF_ERROR(CheckFits(config, *raw.train));
+  PSGD_RETURN_IF_ERROR(Limit<PrefixDataset>("train_samples", config.train_samples(), &raw.train));
+  PSGD_RETURN_IF_ERROR(Limit<PrefixDataset>("test_samples", config.test_samples(), &raw.test));
+  PSGD_RETURN_IF_ERROR(CheckBatch(config, raw.train->size()));
+  PSGD_RETURN_IF_ERROR(CheckAugment(config, raw.train->shape()));
 
   DataSets sets;
   sets.shape = raw.train->shape();

@@ -13,10 +13,10 @@
 namespace psgd {
 
 struct DataSets {
-  std::shared_ptr<const SampleSource> train;  // augmented as configured, then normalised
-  std::shared_ptr<const SampleSource> test;   // normalised
+  std::shared_ptr<const SampleSource> train;  // images: augmented as configured, then normalised
+  std::shared_ptr<const SampleSource> test;   // images: normalised
   SampleShape shape;
-  Normalization normalization;
+  Normalization normalization;  // of images
 };
 
 // `seed`: the run's; keys synthetic samples and augmentation. Every error says which key or file is

@@ -26,4 +26,21 @@ class PrefixDataset final : public Dataset {
   const size_t size_;
 };
 
+class PrefixTokens final : public TokenDataset {
+ public:
+  // REQUIRES: size <= whole->size().
+  PrefixTokens(std::shared_ptr<const TokenDataset> whole, size_t size)
+      : whole_(std::move(whole)), size_(size) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return whole_->shape(); }
+  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
+    whole_->Read(index, tokens, labels);
+  }
+
+ private:
+  const std::shared_ptr<const TokenDataset> whole_;
+  const size_t size_;
+};
+
 }  // namespace psgd

@@ -64,22 +64,31 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and what is done to its samples, in order. Thread-safe.
+// A dataset and what is done to its samples, in order: images are transformed, sequences come as
+// they are. Thread-safe.
 class SampleSource {
  public:
+  explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
+      : sequences_(std::move(sequences)) {}
   SampleSource(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<const Transform>> transforms)
       : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
 
-  size_t size() const { return dataset_->size(); }
-  SampleShape shape() const { return dataset_->shape(); }
-  // REQUIRES: as Dataset::Read.
+  size_t size() const { return sequences_ ? sequences_->size() : dataset_->size(); }
+  SampleShape shape() const { return sequences_ ? sequences_->shape() : dataset_->shape(); }
+  // REQUIRES: samples are sequences; as TokenDataset::Read.
+  void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
+                  std::span<int32_t> labels) const {
+    sequences_->Read(key.index, tokens, labels);
+  }
+  // REQUIRES: samples are images; as Dataset::Read.
   void Read(const SampleKey& key, std::span<float> pixels, int32_t* label) const {
     dataset_->Read(key.index, pixels, label);
     for (const auto& transform : transforms_) transform->Apply(key, pixels);
   }
 
  private:
+  const std::shared_ptr<const TokenDataset> sequences_;  // or null: images
   const std::shared_ptr<const Dataset> dataset_;
   const std::vector<std::unique_ptr<const Transform>> transforms_;
 };

@@ -22,19 +22,34 @@ bool TooLarge(const Shape& shape) {
 }  // namespace
 
 NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
-    : mode_(mode), classes_(shape.classes) {
-  const Shape image = {batch, shape.channels, shape.height, shape.width};
-  if (TooLarge(image) || shape.classes < 1) {
+    : mode_(mode), shape_(shape) {
+  const bool sequence = shape.IsSequence();
+  const Shape input = sequence ? Shape{batch, shape.length}
+                               : Shape{batch, shape.channels, shape.height, shape.width};
+  if (TooLarge(input) || shape.classes < 1 || (sequence && shape.vocabulary < 1)) {
     status_ =
-        absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(image), " with ",
+        absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(input), " with ",
                                                 shape.classes, " classes is empty or too large"));
     return;
   }
-  model_.image = model_.graph.AddTensor({.name = "image", .shape = image, .external = true});
+  model_.input = model_.graph.AddTensor({.name = sequence ? "tokens" : "image",
+                                         .shape = input,
+                                         .element = sequence ? Element::kInt32 : Element::kReal,
+                                         .external = true});
 }
 
-template <typename Make>
-TensorId NetworkBuilder::Layer(Make make) {
+TensorId NetworkBuilder::Input(bool sequence, const char* wanted, const char* given) {
+  if (status_.ok() && shape_.IsSequence() != sequence) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("the network takes ", wanted, ", but samples are ", given));
+  }
+  return model_.input;
+}
+
+TensorId NetworkBuilder::image() { return Input(false, "images", "sequences of tokens"); }
+TensorId NetworkBuilder::tokens() { return Input(true, "sequences of tokens", "images"); }
+
+TensorId NetworkBuilder::Layer(const std::function<absl::StatusOr<TensorId>()>& make) {
   if (!status_.ok()) return kNoTensor;
   absl::StatusOr<TensorId> made = make();
   if (made.ok() && status_.ok() && TooLarge(model_.graph.shape(*made))) {
@@ -254,18 +269,19 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
   });
 }
 
-absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits) {
+absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, float label_smoothing) {
   if (status_.ok()) {
-    const Shape& shape = model_.graph.shape(logits);
-    Shape samples = {shape[0]};
-    if (shape.size() == 4) samples.insert(samples.end(), shape.begin() + 2, shape.end());
+    // A label for each sample, token or pixel: channels are the second axis of images, else the last.
+    Shape places = model_.graph.shape(logits);
+    places.erase(places.size() == 4 ? places.begin() + 1 : places.end() - 1);
     model_.labels = model_.graph.AddTensor({.name = "labels",
-                                            .shape = std::move(samples),
+                                            .shape = std::move(places),
                                             .element = Element::kInt32,
                                             .external = true});
   }
-  model_.result =
-      Layer([&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", logits, model_.labels); });
+  const SoftmaxCrossEntropy loss = {.label_smoothing = mode_ == Mode::kTrain ? label_smoothing : 0};
+  model_.result = Layer(
+      [&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", loss, logits, model_.labels); });
   PSGD_RETURN_IF_ERROR(status_);
   return std::move(model_);
 }

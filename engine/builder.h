@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +23,8 @@ enum class Mode { kTrain, kEvaluate };
 // A network with its loss, forward only.
 struct ModelGraph {
   Graph graph;
-  TensorId image = kNoTensor;
-  TensorId labels = kNoTensor;
+  TensorId input = kNoTensor;   // N C H W, or tokens: N T
+  TensorId labels = kNoTensor;  // N, or N T
   TensorId result = kNoTensor;  // see softmax_cross_entropy.h
 };
 
@@ -54,13 +55,37 @@ struct PoolLayer {
   bool ceil = false;  // of max pooling; see ops/pool.h
 };
 
+struct LinearLayer {
+  int64_t outputs = 0;
+  bool bias = true;
+  // Of first weights around 0; biases then start at 0. 0: PyTorch's default.
+  double stddev = 0;
+};
+
+struct AttentionLayer {
+  int heads = 1;
+  bool causal = false;
+  double stddev = 0;      // as LinearLayer's, of queries, keys and values
+  double out_stddev = 0;  // and of the output
+};
+
+struct RecurrentLayer {
+  psgd::Recurrent::Kind kind = psgd::Recurrent::Kind::kLstm;
+  int64_t width = 0;
+  int index = 0;  // of the layer in its stack, as in PyTorch's names: "rnn.weight_ih_l0"
+};
+
 // Not thread-safe.
 class NetworkBuilder {
  public:
   NetworkBuilder(Mode mode, int batch, const InputShape& shape);
 
-  TensorId image() const { return model_.image; }
-  int classes() const { return classes_; }
+  // The input, by what the network takes; when samples are of the other kind, that is the error.
+  TensorId image();
+  TensorId tokens();
+  int classes() const { return shape_.classes; }
+  int length() const { return shape_.length; }
+  int vocabulary() const { return shape_.vocabulary; }
 
   // From here on the weights of convolutions start from N(0, 2 / fan_out), their biases from zero
   // (He et al., 2015): with PyTorch's default the signal fades in deep networks that normalise
@@ -95,9 +120,23 @@ class NetworkBuilder {
   TensorId Upsample(const std::string& name, TensorId x, int factor);
   TensorId Flatten(TensorId x);
 
-  // Ends the network with softmax cross-entropy over the logits: of samples, with a label each, or
-  // of images, with a label a pixel.
-  absl::StatusOr<ModelGraph> Finish(TensorId logits);
+  // Layers of sequences, which are N T C; those of one axis work on the last one.
+  // A table of `rows` x `width` weights NAME.weight, from N(0, stddev^2).
+  TensorId Table(const std::string& name, int64_t rows, int64_t width, double stddev);
+  TensorId Embed(const std::string& name, TensorId index, TensorId table);
+  // Adds `rows`, of the last axes of x, to x.
+  TensorId AddRows(const std::string& name, TensorId x, TensorId rows);
+  TensorId Linear(const std::string& name, TensorId x, const LinearLayer& layer);
+  // With the table's rows as weights, and no bias.
+  TensorId LinearByTable(const std::string& name, TensorId x, TensorId table);
+  TensorId LayerNorm(const std::string& name, TensorId x);
+  // Attention of a sequence to itself, with weights q_proj, k_proj, v_proj and out_proj.
+  TensorId SelfAttention(const std::string& name, TensorId x, const AttentionLayer& layer);
+  TensorId Recurrent(const std::string& name, TensorId x, const RecurrentLayer& layer);
+
+  // Ends the network with softmax cross-entropy over the logits: of samples, tokens or pixels, with a
+  // label each. Labels are smoothed in training only.
+  absl::StatusOr<ModelGraph> Finish(TensorId logits, float label_smoothing = 0);
 
  private:
   TensorId NewParameter(const std::string& name, Shape shape, Parameter parameter);
@@ -108,13 +147,14 @@ class NetworkBuilder {
   TensorId Activation(psgd::Activation::Kind kind, const std::string& name, TensorId x,
                       float slope = 0);
   TensorId Pool(Pool::Kind kind, const std::string& name, TensorId x, const PoolLayer& layer);
+  TensorId Input(bool sequence, const char* wanted, const char* given);
+  TensorId Reshape(const std::string& name, TensorId x, Shape shape);
   // Runs `make` unless an error came before; keeps its error.
-  template <typename Make>
-  TensorId Layer(Make make);
+  TensorId Layer(const std::function<absl::StatusOr<TensorId>()>& make);
   std::string NextName(const std::string& kind);
 
   const Mode mode_;
-  const int classes_;
+  const InputShape shape_;
   ModelGraph model_;
   absl::Status status_;
   bool he_initial_ = false;

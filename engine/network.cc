@@ -59,20 +59,20 @@ std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
 struct Network::Impl {
   ModelSpec spec;
   int batch = 0;
-  int classes = 0;
+  InputShape shape;
   std::unique_ptr<Backend> backend;
   ModelGraph train, evaluate;
   Region memory;
-  void *image = nullptr, *labels = nullptr, *result = nullptr;
-  size_t image_elements = 0, label_count = 0;
+  void *input = nullptr, *labels = nullptr, *result = nullptr;
+  size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of `train`
   std::unique_ptr<Executor> train_executor, evaluate_executor;
   uint64_t parameter_version = 1;
 
   absl::Status Prepare();
-  absl::Status CheckBatch(std::span<const float> input, std::span<const int32_t> given) const;
-  absl::StatusOr<Result> Run(Executor* executor, std::span<const float> input,
+  absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
+  absl::StatusOr<Result> Run(Executor* executor, const NetworkInput& batch_input,
                              std::span<const int32_t> given, uint64_t step,
                              const std::function<void(int)>& on_gradient);
 };
@@ -83,23 +83,24 @@ absl::Status Network::Impl::Prepare() {
   PSGD_ASSIGN_OR_RETURN(train_executor, Executor::Create(train.graph, backend.get()));
   PSGD_ASSIGN_OR_RETURN(evaluate_executor, Executor::Create(evaluate.graph, backend.get()));
   finished_after = FinishedAfter(train.graph);
-  image_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.image)));
-  label_count = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
+  input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
+  label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
 
-  const size_t image_at = memory.Add(image_elements * sizeof(float));
-  const size_t labels_at = memory.Add(label_count * sizeof(int32_t));
+  static_assert(sizeof(float) == sizeof(int32_t), "pixels and tokens take the same room");
+  const size_t input_at = memory.Add(input_elements * sizeof(float));
+  const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
   const size_t temporary_at =
       memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
   PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend.get()));
 
-  image = memory.at(image_at);
+  input = memory.at(input_at);
   labels = memory.at(labels_at);
   result = memory.at(result_at);
   const auto externals = [&](const ModelGraph& model) {
     return std::vector<ExternalMemory>{
-        {model.image, image}, {model.labels, labels}, {model.result, result}};
+        {model.input, input}, {model.labels, labels}, {model.result, result}};
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
@@ -113,28 +114,42 @@ absl::Status Network::Impl::Prepare() {
   return evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
 }
 
-absl::Status Network::Impl::CheckBatch(std::span<const float> input,
+absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
                                        std::span<const int32_t> given) const {
-  if (input.size() != image_elements || given.size() != label_count) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", input.size(), " values and ",
-                                                   given.size(), " labels; the network takes ",
-                                                   image_elements, " and ", label_count));
+  const size_t elements =
+      shape.IsSequence() ? batch_input.tokens.size() : batch_input.pixels.size();
+  if (elements != input_elements || given.size() != label_elements) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", elements, shape.IsSequence() ? " tokens and " : " values and ", given.size(),
+        " labels; the network takes ", input_elements, " and ", label_elements));
   }
+  const size_t labels_each = label_elements / static_cast<size_t>(batch);
   for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i] >= -1 && given[i] < classes) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("label ", given[i], " of sample ", i, " is not below ", classes, " classes"));
+    if (given[i] >= -1 && given[i] < shape.classes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
+                                                   i / labels_each, " is not below ", shape.classes,
+                                                   " classes"));
+  }
+  for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
+    const int32_t token = batch_input.tokens[i];
+    if (token >= 0 && token < shape.vocabulary) continue;
+    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / labels_each,
+                                                   " is not below ", shape.vocabulary,
+                                                   ", the size of the vocabulary"));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, std::span<const float> input,
+absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
+                                                   const NetworkInput& batch_input,
                                                    std::span<const int32_t> given, uint64_t step,
                                                    const std::function<void(int)>& on_gradient) {
-  PSGD_RETURN_IF_ERROR(CheckBatch(input, given));
+  PSGD_RETURN_IF_ERROR(CheckBatch(batch_input, given));
   backend->EnterThread();
   PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
-  PSGD_RETURN_IF_ERROR(backend->Upload(input.data(), image, input.size_bytes()));
+  const auto bytes =
+      shape.IsSequence() ? std::as_bytes(batch_input.tokens) : std::as_bytes(batch_input.pixels);
+  PSGD_RETURN_IF_ERROR(backend->Upload(bytes.data(), input, bytes.size()));
   PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
   absl::Status copied;
   const auto after = [&](int node) {
@@ -167,7 +182,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
   impl->spec = MakeModelSpec(model.zoo(), impl->train.graph);
   impl->batch = batch;
-  impl->classes = shape.classes;
+  impl->shape = shape;
   PSGD_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<Network>(new Network(std::move(impl)));
 }
@@ -180,13 +195,13 @@ std::span<const float> Network::gradient(int index) const {
 }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
-absl::StatusOr<Network::Result> Network::TrainStep(std::span<const float> input,
+absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
                                                    std::span<const int32_t> labels, uint64_t step,
                                                    const std::function<void(int)>& on_gradient) {
   return impl_->Run(impl_->train_executor.get(), input, labels, step, on_gradient);
 }
 
-absl::StatusOr<Network::Result> Network::Evaluate(std::span<const float> input,
+absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
                                                   std::span<const int32_t> labels) {
   return impl_->Run(impl_->evaluate_executor.get(), input, labels, 0, nullptr);
 }

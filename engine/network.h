@@ -1,6 +1,7 @@
 // A network that trains: what the trainer sees of the engine.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,20 @@ struct NetworkOptions {
   std::string plugin_dir = {};
 };
 
+// A batch as the network takes it: pixels, batch x channels x height x width, or tokens, batch x
+// length; the other is empty.
+struct NetworkInput {
+  NetworkInput(std::span<const float> pixels, std::span<const int32_t> tokens)
+      : pixels(pixels), tokens(tokens) {}
+  template <std::convertible_to<std::span<const float>> Pixels>
+  NetworkInput(const Pixels& pixels) : pixels(pixels) {}  // NOLINT: stands for its only content
+  template <std::convertible_to<std::span<const int32_t>> Tokens>
+  NetworkInput(const Tokens& tokens) : tokens(tokens) {}  // NOLINT
+
+  std::span<const float> pixels;
+  std::span<const int32_t> tokens;
+};
+
 // One replica: the weights, and the means to compute a gradient from a batch. Not thread-safe, but
 // may move between threads. All memory is planned and allocated by Create.
 class Network {
@@ -49,20 +64,20 @@ class Network {
   void InvalidateParameters();
 
   struct Result {
-    double loss_sum = 0;   // over the counted samples, summed in the order of the batch
-    uint64_t correct = 0;  // counted samples whose largest logit is the label's
-    uint64_t counted = 0;  // samples whose label is not -1
+    double loss_sum = 0;   // over the counted labels, summed in the order of the batch
+    uint64_t correct = 0;  // counted labels whose logit is the largest
+    uint64_t counted = 0;  // labels that are not -1: one a sample, or one a token
   };
 
-  // Forward and backward on one batch: gradients of the mean loss over the counted samples.
+  // Forward and backward on one batch: gradients of the mean loss over the counted labels.
   // `step` keys the dropout masks. on_gradient(i) is called from this thread as soon as
   // gradient(i) is final, for every parameter, from the last to the first. May be null.
-  // `input` is batch x channels x height x width; a label is below `classes`, or -1: not counted.
-  // A network that labels pixels takes batch x height x width labels, and a pixel is a sample.
-  absl::StatusOr<Result> TrainStep(std::span<const float> input, std::span<const int32_t> labels,
+  // Tokens are below the vocabulary; a label is below `classes`, or -1: not counted. A network that
+  // labels pixels takes batch x height x width labels.
+  absl::StatusOr<Result> TrainStep(const NetworkInput& input, std::span<const int32_t> labels,
                                    uint64_t step, const std::function<void(int)>& on_gradient);
   // Forward only, in evaluation mode (running statistics, no dropout).
-  absl::StatusOr<Result> Evaluate(std::span<const float> input, std::span<const int32_t> labels);
+  absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
 
  private:
   struct Impl;

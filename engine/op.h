@@ -12,15 +12,23 @@
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
+#include "engine/ops/element_loss.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/layernorm.h"
 #include "engine/ops/local_response_norm.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/mul.h"
 #include "engine/ops/pad.h"
 #include "engine/ops/pool.h"
+#include "engine/ops/recurrent.h"
 #include "engine/ops/relu.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/row_bias.h"
 #include "engine/ops/slice.h"
+#include "engine/ops/softmax.h"
 #include "engine/ops/softmax_cross_entropy.h"
 #include "engine/ops/sum.h"
+#include "engine/ops/transpose.h"
 #include "engine/ops/upsample.h"
 
 namespace psgd {
@@ -28,17 +36,19 @@ namespace psgd {
 using Op = std::variant<
     // Layers with weights.
     Bias, BiasBackward, Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Dense, DenseBackwardData,
-    DenseBackwardWeights,
+    DenseBackwardWeights, Embedding, EmbeddingBackward, MatMul, Recurrent, RecurrentBackward,
+    RowBias, RowBiasBackward,
     // Windows over images.
     AdaptiveAveragePool, AdaptiveAveragePoolBackward, Pool, PoolBackward, Upsample,
     UpsampleBackward,
     // Normalisation.
-    BatchNorm, BatchNormInference, BatchNormBackward, LocalResponseNorm, LocalResponseNormBackward,
+    BatchNorm, BatchNormInference, BatchNormBackward, LayerNorm, LayerNormBackward,
+    LocalResponseNorm, LocalResponseNormBackward, Softmax, SoftmaxBackward,
     // Element by element.
     Activation, ActivationBackward, Dropout, DropoutBackward, Mul, Relu, ReluBackward, Sum,
     // Moving elements.
-    Concat, Pad, Reshape, Slice,
+    Concat, Pad, Reshape, Slice, Transpose,
     // Losses.
-    SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
+    ElementLoss, ElementLossBackward, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
 
 }  // namespace psgd

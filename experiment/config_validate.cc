@@ -76,6 +76,10 @@ void CheckData(const DataConfig& data, Problems* problems) {
         "data.path is given, but format synthetic reads no files: set data.format to that of the "
         "files, or leave data.path out");
   }
+  if (data.format() == DataConfig::TEXT && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: format text needs a file, or a folder of files, to read");
+  }
   if (data.mean_size() != data.stddev_size()) {
     problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
                                      data.stddev_size(),

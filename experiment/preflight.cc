@@ -4,17 +4,14 @@
 #include "data/open_data.h"
 #include "engine/model_spec.h"
 #include "engine/zoo/zoo.h"
+#include "worker/evaluate.h"
 
 namespace psgd {
 
 absl::Status CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  const InputShape shape = {.channels = data.shape.channels,
-                            .height = data.shape.height,
-                            .width = data.shape.width,
-                            .classes = data.shape.classes};
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
-                        BuildModel(config.model(), shape, config.data().batch(), Mode::kTrain));
+                        BuildModel(config.model(), InputShapeOf(data.shape), config.data().batch(), Mode::kTrain));
   return CheckRules(config.compression(), MakeModelSpec(config.model().zoo(), model.graph));
 }
 

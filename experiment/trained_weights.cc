@@ -40,10 +40,7 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
   network_options.seed = config.seed();
   PSGD_ASSIGN_OR_RETURN(const auto network,
                         Network::Create(config.model(),
-                                        {.channels = data.shape.channels,
-                                         .height = data.shape.height,
-                                         .width = data.shape.width,
-                                         .classes = data.shape.classes},
+                                        InputShapeOf(data.shape),
                                         config.data().eval_batch(), network_options));
   if (network->spec().SerializeAsString() != weights.model().SerializeAsString()) {
     return absl::FailedPreconditionError(

@@ -4,13 +4,22 @@
 
 namespace psgd {
 
+InputShape InputShapeOf(const SampleShape& shape) {
+  return {.channels = shape.channels,
+          .height = shape.height,
+          .width = shape.width,
+          .classes = shape.classes,
+          .length = shape.length,
+          .vocabulary = shape.vocabulary};
+}
+
 absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches) {
   const Time start = SteadyNow();
   Network::Result sum;
   for (uint32_t i = 0; i < batches.size(); ++i) {
     PSGD_ASSIGN_OR_RETURN(const Batch batch, batches.Read(i));
     PSGD_ASSIGN_OR_RETURN(const Network::Result part,
-                          network.Evaluate(batch.pixels, batch.labels));
+                          network.Evaluate({batch.pixels, batch.tokens}, batch.labels));
     sum.loss_sum += part.loss_sum;
     sum.correct += part.correct;
     sum.counted += part.counted;

@@ -57,7 +57,6 @@ absl::Status Trainer::Prepare() {
                                            options_.log);
 
   PSGD_ASSIGN_OR_RETURN(data_, OpenData(config_.data(), config_.seed()));
-  const SampleShape& shape = data_->shape;
   NetworkOptions network;
   network.backend = options_.backend;
   network.threads = options_.threads;
@@ -66,11 +65,7 @@ absl::Status Trainer::Prepare() {
   network.seed = config_.seed();
   network.worker = key_.worker();
   PSGD_ASSIGN_OR_RETURN(
-      network_, Network::Create(config_.model(),
-                                {.channels = shape.channels,
-                                 .height = shape.height,
-                                 .width = shape.width,
-                                 .classes = shape.classes},
+      network_, Network::Create(config_.model(), InputShapeOf(data_->shape),
                                 config_.data().batch(), network));
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
@@ -246,7 +241,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   const Time start = SteadyNow();
   PSGD_ASSIGN_OR_RETURN(
       const Network::Result result,
-      network_->TrainStep(batch.pixels, batch.labels, clock, [&](int parameter) {
+      network_->TrainStep({batch.pixels, batch.tokens}, batch.labels, clock, [&](int parameter) {
         StepClock timer(&encoding);
         encoded_.clear();
         encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),

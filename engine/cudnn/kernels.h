@@ -7,6 +7,7 @@
 
 #include "common/philox.h"
 #include "engine/cudnn/format.h"
+#include "engine/ops/softmax_cross_entropy.h"
 
 namespace psgd::cudnn {
 
@@ -75,12 +76,13 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                                const float* var, const float* dgamma, const float* dbeta,
                                float epsilon, void* dx);
 
-// As engine/ops/softmax_cross_entropy.h. `losses` has a double a row, `correct` an int32.
-cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
-                                const void* x, const int32_t* labels, float* p, double* losses,
+// As engine/ops/softmax_cross_entropy.h, with the classes of a place side by side. `losses` has a
+// double a row, `correct` an int32.
+cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
                                 int32_t* correct, double* result);
-cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
-                                 const float* p, const int32_t* labels, const double* result,
+cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                                int64_t rows, int64_t classes, const float* p, const int32_t* labels, const double* result,
                                  void* dx);
 
 }  // namespace psgd::cudnn

@@ -32,9 +32,13 @@ __device__ Best BestOfBlock(Best mine) {
   return best;
 }
 
+__device__ bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
+  return label >= 0 && label != op.ignored;
+}
+
 // A block a row.
 template <typename T>
-__global__ void SoftmaxLossKernel(int64_t classes, const T* all_x, const int32_t* labels,
+__global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const T* all_x, const int32_t* labels,
                                   float* all_p, double* losses, int32_t* correct) {
   const int64_t row = blockIdx.x;
   const T* x = all_x + row * classes;
@@ -46,32 +50,36 @@ __global__ void SoftmaxLossKernel(int64_t classes, const T* all_x, const int32_t
     if (mine.at == classes || !(value <= mine.value)) mine = {value, c};
   }
   const Best best = BestOfBlock(mine);
-  double sum = 0;
+  double sum = 0, all = 0;
   for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
-    const float power = expf(Load(x, c) - best.value);
+    const float below = Load(x, c) - best.value;
+    const float power = expf(below);
+    all += below;
     p[c] = power;
     sum += power;
   }
   sum = SumOfBlock(sum);
+  all = SumOfBlock(all);
   for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
     p[c] = static_cast<float>(p[c] / sum);
   }
   if (threadIdx.x > 0) return;
   const int32_t label = labels[row];
-  const bool counted = label >= 0;
-  losses[row] =
-      counted ? log(sum) - (static_cast<double>(Load(x, label)) - best.value) : 0.0;
+  const bool counted = Counts(op, label);
+  double target = counted ? static_cast<double>(Load(x, label)) - best.value : 0.0;
+  target += static_cast<double>(op.label_smoothing) * (all / static_cast<double>(classes) - target);
+  losses[row] = counted ? log(sum) - target : 0.0;
   correct[row] = counted && best.at == label;
 }
 
 // One block.
-__global__ void LossResultKernel(int64_t rows, const int32_t* labels, const double* losses,
+__global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int32_t* labels, const double* losses,
                                  const int32_t* correct, double* result) {
   double loss = 0, right = 0, counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += kThreads) {
     loss += losses[row];
     right += correct[row];
-    counted += labels[row] >= 0;
+    counted += Counts(op, labels[row]);
   }
   loss = SumOfBlock(loss);
   right = SumOfBlock(right);
@@ -83,37 +91,39 @@ __global__ void LossResultKernel(int64_t rows, const int32_t* labels, const doub
 }
 
 template <typename T>
-__global__ void SoftmaxGradientKernel(int64_t count, int64_t classes, const float* p,
+__global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int64_t classes, const float* p,
                                       const int32_t* labels, const double* result, T* dx) {
   const double weight = result[2] > 0 ? 1 / result[2] : 0;
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const int32_t label = labels[i / classes];
-    const double distance = p[i] - (i % classes == label ? 1.0 : 0.0);
-    Store(label < 0 ? 0.0f : static_cast<float>(distance * weight), dx, i);
+    const double truth = i % classes == label ? 1.0 - static_cast<double>(op.label_smoothing) : 0.0;
+    const double target =
+        truth + static_cast<double>(op.label_smoothing) / static_cast<double>(classes);
+    Store(Counts(op, label) ? static_cast<float>((p[i] - target) * weight) : 0.0f, dx, i);
   }
 }
 
 }  // namespace
 
-cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
-                               const void* x, const int32_t* labels, float* p, double* losses,
+cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
                                int32_t* correct, double* result) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        classes, static_cast<const T*>(x), labels, p, losses, correct);
-    LossResultKernel<<<1, kThreads, 0, stream>>>(rows, labels, losses, correct, result);
+        op, classes, static_cast<const T*>(x), labels, p, losses, correct);
+    LossResultKernel<<<1, kThreads, 0, stream>>>(op, rows, labels, losses, correct, result);
     return cudaGetLastError();
   });
 }
 
-cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, int64_t rows, int64_t classes,
-                                const float* p, const int32_t* labels, const double* result,
+cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                                int64_t rows, int64_t classes, const float* p, const int32_t* labels, const double* result,
                                 void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
-        rows * classes, classes, p, labels, result, static_cast<T*>(dx));
+        op, rows * classes, classes, p, labels, result, static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }

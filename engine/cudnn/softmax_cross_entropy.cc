@@ -2,16 +2,32 @@
 #include "engine/cudnn/lower.h"
 
 namespace psgd::cudnn {
+namespace {
 
-absl::Status Lower(const SoftmaxCrossEntropy&, const Context& c) {
+// The usual layout has the classes of a place side by side: channels-last of images, else the last
+// axis.
+struct Places {
+  Places(const Lowering& l, TensorId logits)
+      : format{l.Usual(logits).layout, Type::kFloat},
+        classes(l.shape(logits).size() == 4 ? l.shape(logits)[1] : l.shape(logits).back()),
+        rows(l.elements(logits) / classes) {}
+
+  Format format;  // of the probabilities
+  int64_t classes;
+  int64_t rows;
+};
+
+}  // namespace
+
+absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t rows = l.shape(c.in(0))[0], classes = l.shape(c.in(0))[1];
+  const Places places(l, c.in(0));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
-  const View p = l.Put(c.out(0), kPlainFloat), result = l.Native(c.out(1));
-  const BufferId losses = l.Temporary(rows * sizeof(double));
-  const BufferId correct = l.Temporary(rows * sizeof(int32_t));
+  const View p = l.Put(c.out(0), places.format), result = l.Native(c.out(1));
+  const BufferId losses = l.Temporary(places.rows * sizeof(double));
+  const BufferId correct = l.Temporary(places.rows * sizeof(int32_t));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxLossForward(stream, type, rows, classes, b[x.buffer],
+    return SoftmaxLossForward(stream, type, op, places.rows, places.classes, b[x.buffer],
                               static_cast<const int32_t*>(b[labels.buffer]),
                               static_cast<float*>(b[p.buffer]), static_cast<double*>(b[losses]),
                               static_cast<int32_t*>(b[correct]),
@@ -20,13 +36,14 @@ absl::Status Lower(const SoftmaxCrossEntropy&, const Context& c) {
   return absl::OkStatus();
 }
 
-absl::Status Lower(const SoftmaxCrossEntropyBackward&, const Context& c) {
+absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t rows = l.shape(c.in(0))[0], classes = l.shape(c.in(0))[1];
-  const View p = l.Get(c.in(0), kPlainFloat), labels = l.Native(c.in(1));
+  const Places places(l, c.in(0));
+  const View p = l.Get(c.in(0), places.format), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxLossGradient(stream, type, rows, classes,
+  l.CallKernel([=, forward = op.forward, stream = l.stream(),
+                type = l.type()](const Buffers& b, const Step&) {
+    return SoftmaxLossGradient(stream, type, forward, places.rows, places.classes,
                                static_cast<const float*>(b[p.buffer]),
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), b[dx.buffer]);

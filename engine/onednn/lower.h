@@ -51,6 +51,20 @@ void Lower(const Reshape& op, const Context& c);
 void Lower(const Sum& op, const Context& c);
 void Lower(const SoftmaxCrossEntropy& op, const Context& c);
 void Lower(const SoftmaxCrossEntropyBackward& op, const Context& c);
+void Lower(const RowBias& op, const Context& c);
+void Lower(const RowBiasBackward& op, const Context& c);
+void Lower(const LayerNorm& op, const Context& c);
+void Lower(const LayerNormBackward& op, const Context& c);
+void Lower(const MatMul& op, const Context& c);
+void Lower(const Softmax& op, const Context& c);
+void Lower(const SoftmaxBackward& op, const Context& c);
+void Lower(const Transpose& op, const Context& c);
+void Lower(const ElementLoss& op, const Context& c);
+void Lower(const ElementLossBackward& op, const Context& c);
+void Lower(const Embedding& op, const Context& c);
+void Lower(const EmbeddingBackward& op, const Context& c);
+void Lower(const Recurrent& op, const Context& c);
+void Lower(const RecurrentBackward& op, const Context& c);
 
 // Where the layer that makes `y` is to write when its only reader is a relu, which then costs
 // nothing: `y` is replaced by the relu's output, and `attributes` get the relu.

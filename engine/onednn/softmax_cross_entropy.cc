@@ -3,27 +3,29 @@
 
 namespace psgd::onednn {
 
-void Lower(const SoftmaxCrossEntropy&, const Context& c) {
+void Lower(const SoftmaxCrossEntropy& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Shape shape = l.graph().shape(c.in(0));
+  const LogitsLayout layout(l.graph().shape(c.in(0)));
   const BufferId x = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId p = l.PutPlain(c.out(0)).buffer, result = l.Native(c.out(1)).buffer;
   l.Call([=](const Buffers& buffers, const Step&) {
-    SoftmaxCrossEntropyForward(
-        shape, static_cast<const float*>(buffers[x]), static_cast<const int32_t*>(buffers[labels]),
-        static_cast<float*>(buffers[p]), static_cast<double*>(buffers[result]));
+    SoftmaxCrossEntropyForward(op, layout, static_cast<const float*>(buffers[x]),
+                               static_cast<const int32_t*>(buffers[labels]),
+                               static_cast<float*>(buffers[p]),
+                               static_cast<double*>(buffers[result]));
   });
 }
 
-void Lower(const SoftmaxCrossEntropyBackward&, const Context& c) {
+void Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Shape shape = l.graph().shape(c.in(0));
+  const LogitsLayout layout(l.graph().shape(c.in(0)));
   const BufferId p = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId result = l.Native(c.in(2)).buffer, dx = l.PutPlain(c.out(0)).buffer;
-  l.Call([=](const Buffers& buffers, const Step&) {
-    SoftmaxCrossEntropyGradient(
-        shape, static_cast<const float*>(buffers[p]), static_cast<const int32_t*>(buffers[labels]),
-        static_cast<const double*>(buffers[result]), static_cast<float*>(buffers[dx]));
+  l.Call([=, op = op.forward](const Buffers& buffers, const Step&) {
+    SoftmaxCrossEntropyGradient(op, layout, static_cast<const float*>(buffers[p]),
+                                static_cast<const int32_t*>(buffers[labels]),
+                                static_cast<const double*>(buffers[result]),
+                                static_cast<float*>(buffers[dx]));
   });
 }
 

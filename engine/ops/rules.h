@@ -7,6 +7,7 @@
 #include "common/status.h"
 #include "engine/differentiate.h"
 #include "engine/graph.h"
+#include "engine/ops/attention.h"
 
 namespace psgd {
 
@@ -57,10 +58,35 @@ absl::StatusOr<TensorId> AddDropout(Graph* graph, const std::string& name, const
                                     TensorId x);
 absl::StatusOr<TensorId> AddReshape(Graph* graph, const std::string& name, TensorId x, Shape shape);
 absl::StatusOr<TensorId> AddSum(Graph* graph, const std::string& name, std::vector<TensorId> terms);
+absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, TensorId x,
+                                    TensorId bias);
+absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, const LayerNorm& op,
+                                      TensorId x, TensorId gamma, TensorId beta);
+absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const MatMul& op,
+                                   TensorId a, TensorId b);
+// `lengths` may be kNoTensor.
+absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const Softmax& op,
+                                    TensorId x, TensorId lengths);
+absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, const Transpose& op,
+                                      TensorId x);
+absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, TensorId index,
+                                      TensorId weight);
+// `lengths` may be kNoTensor.
+absl::StatusOr<TensorId> AddAttention(Graph* graph, const std::string& name, const Attention& op,
+                                      TensorId q, TensorId k, TensorId v, TensorId lengths);
 
-// Returns the external tensor of three doubles: loss sum, correct, counted.
-absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name, TensorId x,
+struct RecurrentParameters {
+  TensorId weight_ih, weight_hh, bias_ih, bias_hh;
+};
+absl::StatusOr<TensorId> AddRecurrent(Graph* graph, const std::string& name, const Recurrent& op,
+                                      TensorId x, const RecurrentParameters& parameters);
+
+// Losses return the external tensor of three doubles: loss sum, correct, counted.
+absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,
+                                                const SoftmaxCrossEntropy& op, TensorId x,
                                                 TensorId labels);
+absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
+                                        const ElementLoss& op, TensorId x, TensorId target);
 
 absl::Status AddGradient(const Activation& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
@@ -82,6 +108,14 @@ absl::Status AddGradient(const Dropout& op, const Node& node, GradientTape* tape
 absl::Status AddGradient(const Reshape& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Sum& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const SoftmaxCrossEntropy& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const RowBias& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Embedding& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
 // Of ops that the reverse pass itself is made of, and of those for evaluation alone.
 template <typename AnyOp>

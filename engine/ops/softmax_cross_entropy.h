@@ -1,20 +1,31 @@
-// Softmax and cross-entropy of class labels:
+// Softmax and cross-entropy of class labels, one for each place n of the logits:
 //   p[n,c] = exp(x[n,c] - max_c x) / sum_c exp(x[n,c] - max_c x)    loss[n] = -log p[n, label[n]]
-// A label of -1 is not counted. The result has three doubles: the loss summed from the first sample
-// to the last, the counted samples whose largest logit is the label's (of equals the first), and
-// the counted samples. The gradient is that of the mean over the counted samples:
-//   dx[n,c] = (p[n,c] - [c = label[n]]) / counted, and zero where the label is -1.
-//   x, p: N C    label: N, int32, below C
-// Of images, every pixel is a sample; the channels of the pixel are its logits:
-//   x, p: N C H W    label: N H W
+// With label smoothing e the label takes 1 - e of the target t, and all C classes share the rest:
+//   t[n,c] = (1 - e) [c = label[n]] + e / C    loss[n] = -sum over c of t[n,c] log p[n,c]
+// A label of -1, or the one to ignore, is not counted. The result has three doubles: the loss
+// summed from the first place to the last, the counted places whose largest logit is the label's
+// (of equals the first), and the counted places. The gradient is that of the mean over the counted
+// places:
+//   dx[n,c] = (p[n,c] - t[n,c]) / counted, and zero where the label is not counted.
+// A place is a sample, a token or a pixel:
+//   x, p: N C      label: N, int32, below C
+//   x, p: N T C    label: N T
+//   x, p: N C H W  label: N H W
 #pragma once
+
+#include <cstdint>
 
 namespace psgd {
 
 // x, label -> p, result
-struct SoftmaxCrossEntropy {};
+struct SoftmaxCrossEntropy {
+  float label_smoothing = 0;
+  int32_t ignored = -1;
+};
 
 // p, label, result -> dx
-struct SoftmaxCrossEntropyBackward {};
+struct SoftmaxCrossEntropyBackward {
+  SoftmaxCrossEntropy forward;
+};
 
 }  // namespace psgd

@@ -5,63 +5,79 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/ops/softmax_cross_entropy.h"
 #include "engine/shape.h"
 
 namespace psgd {
 
-// Calls visit(sample, index of its first logit): a sample is a row, or a pixel of an image.
-template <typename Visit>
-void ForEachSample(const Shape& x, Visit visit) {
-  const int64_t area = ElementCount(x) / (x[0] * x[1]);
-  for (int64_t n = 0; n < x[0]; ++n) {
-    for (int64_t i = 0; i < area; ++i) visit(n * area + i, n * x[1] * area + i);
-  }
+// Logit c of place n: n / inner rows of classes x inner come before it.
+struct LogitsLayout {
+  explicit LogitsLayout(const Shape& x)
+      : classes(x.size() == 4 ? x[1] : x.back()),
+        inner(x.size() == 4 ? x[2] * x[3] : 1),
+        places(ElementCount(x) / classes) {}
+  int64_t First(int64_t place) const { return place / inner * classes * inner + place % inner; }
+
+  int64_t classes;
+  int64_t inner;  // from one class of a place to the next
+  int64_t places;
+};
+
+inline bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
+  return label >= 0 && label != op.ignored;
 }
 
 // The formulas of softmax_cross_entropy.h. `result` has three places.
-// REQUIRES: labels in [-1, classes).
+// REQUIRES: labels in [-1, classes), or the ignored one.
 template <typename T>
-void SoftmaxCrossEntropyForward(const Shape& shape, const T* x, const int32_t* label, T* p,
-                                double* result) {
-  const int64_t stride = ElementCount(shape) / (shape[0] * shape[1]);  // from class to class
-  const int64_t end = shape[1] * stride;
+void SoftmaxCrossEntropyForward(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
+                                const T* logits, const int32_t* label, T* powers, double* result) {
   double loss = 0, correct = 0, counted = 0;
-  ForEachSample(shape, [&](int64_t sample, int64_t first) {
-    const T* logits = x + first;
-    T* powers = p + first;
+  const int64_t end = layout.classes * layout.inner;
+  for (int64_t n = 0; n < layout.places; ++n) {
+    const T* x = logits + layout.First(n);
+    T* p = powers + layout.First(n);
     int64_t best = 0;
-    for (int64_t c = stride; c < end; c += stride) {
-      if (logits[c] > logits[best]) best = c;
-    }
+    for (int64_t c = layout.inner; c < end; c += layout.inner) best = x[c] > x[best] ? c : best;
     double sum = 0;
-    for (int64_t c = 0; c < end; c += stride) {
-      powers[c] = std::exp(logits[c] - logits[best]);
-      sum += powers[c];
+    for (int64_t c = 0; c < end; c += layout.inner) {
+      const T power = std::exp(x[c] - x[best]);
+      p[c] = power;
+      sum += power;
     }
-    for (int64_t c = 0; c < end; c += stride) powers[c] = static_cast<T>(powers[c] / sum);
-    if (label[sample] < 0) return;
-    const int64_t truth = label[sample] * stride;
-    loss += std::log(sum) - (double{logits[truth]} - logits[best]);
+    for (int64_t c = 0; c < end; c += layout.inner) p[c] = static_cast<T>(p[c] / sum);
+    if (!Counts(op, label[n])) continue;
+    const int64_t truth = label[n] * layout.inner;
+    double target = double{x[truth]} - x[best];
+    if (op.label_smoothing > 0) {
+      double all = 0;
+      for (int64_t c = 0; c < end; c += layout.inner) all += double{x[c]} - x[best];
+      target += op.label_smoothing * (all / static_cast<double>(layout.classes) - target);
+    }
+    loss += std::log(sum) - target;
     correct += best == truth;
     counted += 1;
-  });
+  }
   result[0] = loss;
   result[1] = correct;
   result[2] = counted;
 }
 
 template <typename T>
-void SoftmaxCrossEntropyGradient(const Shape& shape, const T* p, const int32_t* label,
-                                 const double* result, T* dx) {
-  const int64_t stride = ElementCount(shape) / (shape[0] * shape[1]);
+void SoftmaxCrossEntropyGradient(const SoftmaxCrossEntropy& op, const LogitsLayout& layout,
+                                 const T* p, const int32_t* label, const double* result, T* dx) {
   const double weight = result[2] > 0 ? 1 / result[2] : 0;
-  ForEachSample(shape, [&](int64_t sample, int64_t first) {
-    for (int64_t c = 0; c < shape[1]; ++c) {
-      const int64_t i = first + c * stride;
-      const double truth = c == label[sample] ? 1 : 0;
-      dx[i] = label[sample] < 0 ? T{0} : static_cast<T>((p[i] - truth) * weight);
+  const double spread = op.label_smoothing / static_cast<double>(layout.classes);
+  const T others = static_cast<T>(spread);
+  const T truth = static_cast<T>(spread + 1 - double{op.label_smoothing});
+  for (int64_t n = 0; n < layout.places; ++n) {
+    const bool counted = Counts(op, label[n]);
+    for (int64_t c = 0; c < layout.classes; ++c) {
+      const int64_t i = layout.First(n) + c * layout.inner;
+      const T target = c == label[n] ? truth : others;
+      dx[i] = counted ? static_cast<T>((p[i] - target) * weight) : T{0};
     }
-  });
+  }
 }
 
 }  // namespace psgd

@@ -73,6 +73,34 @@ template <typename T>
 void Compute(const SoftmaxCrossEntropy& op, const Operands<T>& t);
 template <typename T>
 void Compute(const SoftmaxCrossEntropyBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const RowBias& op, const Operands<T>& t);
+template <typename T>
+void Compute(const RowBiasBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LayerNorm& op, const Operands<T>& t);
+template <typename T>
+void Compute(const LayerNormBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const MatMul& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Softmax& op, const Operands<T>& t);
+template <typename T>
+void Compute(const SoftmaxBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Transpose& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ElementLoss& op, const Operands<T>& t);
+template <typename T>
+void Compute(const ElementLossBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Embedding& op, const Operands<T>& t);
+template <typename T>
+void Compute(const EmbeddingBackward& op, const Operands<T>& t);
+template <typename T>
+void Compute(const Recurrent& op, const Operands<T>& t);
+template <typename T>
+void Compute(const RecurrentBackward& op, const Operands<T>& t);
 
 }  // namespace psgd::reference
 

@@ -23,5 +23,7 @@ TensorId Resnet20(NetworkBuilder& net, const ModelConfig& config);
 TensorId Resnet56(NetworkBuilder& net, const ModelConfig& config);
 TensorId Resnet110(NetworkBuilder& net, const ModelConfig& config);
 TensorId Unet(NetworkBuilder& net, const ModelConfig& config);
+TensorId Gpt(NetworkBuilder& net, const ModelConfig& config);
+TensorId LstmLm(NetworkBuilder& net, const ModelConfig& config);
 
 }  // namespace psgd::zoo

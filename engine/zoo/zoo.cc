@@ -31,7 +31,15 @@ constexpr ZooEntry kZoo[] = {
     {"resnet56", zoo::Resnet56},
     {"resnet110", zoo::Resnet110},
     {"unet", zoo::Unet},
+    {"gpt", zoo::Gpt},
+    {"lstm_lm", zoo::LstmLm},
 };
+
+std::string SampleText(const InputShape& shape) {
+  if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");
+  return absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,
+                      " (channels, height, width)");
+}
 
 absl::Status UnknownModel(const std::string& name) {
   const std::vector<std::string> names = ZooNames();
@@ -59,11 +67,10 @@ absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShap
     if (config.zoo() != entry.name) continue;
     NetworkBuilder net(mode, batch, shape);
     const TensorId logits = entry.build(net, config);
-    absl::StatusOr<ModelGraph> model = net.Finish(logits);
+    absl::StatusOr<ModelGraph> model = net.Finish(logits, config.label_smoothing());
     if (model.ok()) return model;
     return Annotate(model.status(), absl::StrCat("model ", entry.name, " does not fit samples of ",
-                                                 shape.channels, "x", shape.height, "x",
-                                                 shape.width, " (channels, height, width)"));
+                                                 SampleText(shape)));
   }
   return UnknownModel(config.zoo());
 }

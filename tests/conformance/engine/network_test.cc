@@ -11,7 +11,9 @@ namespace {
 using testing::Descend;
 using testing::MakeNetwork;
 using testing::MakeProblem;
+using testing::MakeTokenProblem;
 using testing::Problem;
+using testing::SequenceModel;
 using testing::ZooModel;
 
 constexpr double kLossBound = 1e-3;  // relative, after ten steps
@@ -51,6 +53,27 @@ TEST_P(NetworkConformanceTest, TenStepsFollowTheReference) {
     ASSERT_TRUE(evaluated.ok() && expected.ok());
     EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * (1 + expected->loss_sum));
     EXPECT_EQ(evaluated->counted, 4u);
+  }
+}
+
+TEST_P(NetworkConformanceTest, SequenceModelsFollowTheReference) {
+  const Problem problem = MakeTokenProblem(13, 17, 5);
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    const ModelConfig config = SequenceModel(model, 0.25);
+    const auto network = MakeNetwork(config, problem, options_);
+    const auto again = MakeNetwork(config, problem, options_);
+    const auto reference = MakeNetwork(config, problem, {.backend = "reference"});
+    for (uint64_t step = 0; step < 10; ++step) {
+      const double expected = Descend(reference.get(), problem, step, 0.3f);
+      const double loss = Descend(network.get(), problem, step, 0.3f);
+      EXPECT_NEAR(loss, expected, kLossBound * (1 + expected)) << model << ", step " << step;
+      EXPECT_EQ(Descend(again.get(), problem, step, 0.3f), loss) << model << ", step " << step;
+    }
+    const auto evaluated = network->Evaluate(problem.tokens, problem.labels);
+    const auto expected = reference->Evaluate(problem.tokens, problem.labels);
+    ASSERT_TRUE(evaluated.ok() && expected.ok());
+    EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * (1 + expected->loss_sum));
+    EXPECT_EQ(evaluated->counted, 65u);
   }
 }
 

@@ -16,6 +16,8 @@ class CaseBuilder {
   TensorId Input(Shape shape, bool wants_gradient = true);
   // A statistic whose values must be positive, as a variance's.
   TensorId Positive(Shape shape);
+  // Whole numbers from 0 to kIndexLimit - 1.
+  TensorId Indices(Shape shape);
   TensorId Labels(Shape shape, int classes);
   Graph* graph() { return &case_.graph; }
 
@@ -38,5 +40,6 @@ void AddElementwiseCases(std::vector<OpCase>* cases);
 void AddImageCases(std::vector<OpCase>* cases);
 void AddLayerCases(std::vector<OpCase>* cases);
 void AddMovingCases(std::vector<OpCase>* cases);
+void AddSequenceCases(std::vector<OpCase>* cases);
 
 }  // namespace psgd::testing

@@ -38,7 +38,8 @@ TEST(DifferentiateTest, ParametersThatShareAGradientGetOneEach) {
   graph.parameters = {{.value = a}, {.value = b}};
   const TensorId labels = graph.AddTensor(
       {.name = "labels", .shape = {1}, .element = Element::kInt32, .external = true});
-  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", *AddSum(&graph, "sum", {a, b}), labels).ok());
+  ASSERT_TRUE(
+      AddSoftmaxCrossEntropy(&graph, "loss", {}, *AddSum(&graph, "sum", {a, b}), labels).ok());
   ASSERT_TRUE(Differentiate(&graph).ok());
   EXPECT_NE(graph.parameters[0].gradient, graph.parameters[1].gradient);
   testing::GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
@@ -57,7 +58,7 @@ TEST(DifferentiateTest, NamesAParameterThatTheLossDoesNotDependOn) {
   graph.parameters = {{.value = x}, {.value = lost}};
   const TensorId labels =
       graph.AddTensor({.name = "labels", .shape = {1}, .element = Element::kInt32});
-  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", x, labels).ok());
+  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", {}, x, labels).ok());
   const absl::Status status = Differentiate(&graph).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(std::string(status.message()).find("fc9.weight"), std::string::npos) << status;
@@ -70,7 +71,7 @@ TEST(DifferentiateTest, LeavesOutWhatNobodyWants) {
   const TensorId labels = graph.AddTensor(
       {.name = "labels", .shape = {2}, .element = Element::kInt32, .external = true});
   const TensorId y = *AddDense(&graph, "fc", x, w, kNoTensor);
-  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", y, labels).ok());
+  ASSERT_TRUE(AddSoftmaxCrossEntropy(&graph, "loss", {}, y, labels).ok());
   ASSERT_TRUE(Differentiate(&graph).ok());
   for (const Node& node : graph.nodes) {
     EXPECT_FALSE(std::holds_alternative<DenseBackwardData>(node.op)) << node.name;

@@ -25,7 +25,7 @@ class GradientTest : public ::testing::TestWithParam<OpCase> {};
 double Objective(const OpCase& test, const GraphRunner<double>& runner,
                  const std::vector<double>& seed) {
   const std::vector<double> output = runner.Get(test.output);
-  if (test.labels != kNoTensor) return output[0] / output[2];
+  if (test.seed == kNoTensor) return output[0] / output[2];
   double sum = 0;
   for (size_t i = 0; i < output.size(); ++i) sum += output[i] * seed[i];
   return sum;

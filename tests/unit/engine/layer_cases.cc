@@ -59,7 +59,7 @@ OpCase LossCase(const char* name, const Shape& labels, int classes) {
   Shape logits = labels;
   logits.insert(logits.begin() + 1, classes);
   const TensorId x = b.Input(std::move(logits));
-  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", x, b.Labels(labels, classes)));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", {}, x, b.Labels(labels, classes)));
 }
 
 // relu(conv(x)) pooled: equal values (zeros) meet in a window, and layouts change hands.

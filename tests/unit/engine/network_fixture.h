@@ -18,6 +18,9 @@ struct Problem {
   int batch = 12;
   std::vector<float> images = {};
   std::vector<int32_t> labels = {};
+  std::vector<int32_t> tokens = {};  // of sequences, then without images
+
+  NetworkInput input() const { return {images, tokens}; }
 };
 
 inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch = 12) {
@@ -33,10 +36,29 @@ inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch =
   return problem;
 }
 
+// Sequences in which each token is followed by the next number.
+inline Problem MakeTokenProblem(int length = 7, int vocabulary = 11, int batch = 3) {
+  Problem problem = {.shape = {.classes = vocabulary, .length = length, .vocabulary = vocabulary},
+                     .batch = batch};
+  for (int i = 0; i < batch * length; ++i) {
+    problem.tokens.push_back((i / length * 5 + i % length) % vocabulary);
+    problem.labels.push_back((problem.tokens.back() + 1) % vocabulary);
+  }
+  return problem;
+}
+
 inline ModelConfig ZooModel(const std::string& name, float dropout = 0) {
   ModelConfig config;
   config.set_zoo(name);
   config.set_dropout(dropout);
+  return config;
+}
+
+inline ModelConfig SequenceModel(const std::string& name, float dropout = 0) {
+  ModelConfig config = ZooModel(name, dropout);
+  config.set_layers(2);
+  config.set_width(16);
+  config.set_heads(2);
   return config;
 }
 
@@ -55,7 +77,7 @@ inline std::unique_ptr<Network> MakeNetwork(const ModelConfig& model, const Prob
 // One step of plain gradient descent; statistics get their delta. Returns the mean loss.
 inline double Descend(Network* network, const Problem& problem, uint64_t step,
                       float learning_rate) {
-  const auto result = network->TrainStep(problem.images, problem.labels, step, nullptr);
+  const auto result = network->TrainStep(problem.input(), problem.labels, step, nullptr);
   EXPECT_TRUE(result.ok()) << result.status();
   for (int i = 0; i < network->spec().parameters_size(); ++i) {
     const bool statistic = network->spec().parameters(i).role() == ParameterSpec::STATISTIC;

@@ -137,7 +137,7 @@ TEST(NetworkTest, RefusesBatchesThatDoNotFit) {
   const absl::Status label = network->Evaluate(problem.images, wrong).status();
   EXPECT_THAT(label.ToString(), HasSubstr("label 3 of sample 1 is not below 3 classes"));
   const absl::Status size =
-      network->TrainStep({problem.images.data(), 5}, problem.labels, 0, nullptr).status();
+      network->TrainStep(std::span(problem.images).first(5), problem.labels, 0, nullptr).status();
   EXPECT_EQ(size.code(), absl::StatusCode::kInvalidArgument);
 }
 

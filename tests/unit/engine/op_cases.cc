@@ -30,6 +30,12 @@ TensorId CaseBuilder::Positive(Shape shape) {
   return tensor;
 }
 
+TensorId CaseBuilder::Indices(Shape shape) {
+  const TensorId tensor = Input(std::move(shape), false);
+  graph()->tensors[tensor].element = Element::kInt32;
+  return tensor;
+}
+
 TensorId CaseBuilder::Labels(Shape shape, int classes) {
   case_.labels = graph()->AddTensor(
       {.name = "labels", .shape = std::move(shape), .element = Element::kInt32, .external = true});
@@ -47,7 +53,7 @@ OpCase CaseBuilder::Finish(const absl::StatusOr<TensorId>& output) {
   case_.output = Check(output);
   graph.tensors[case_.output].external = true;
   std::vector<GradientSeed> seeds;
-  if (case_.labels == kNoTensor) {
+  if (graph.tensors[case_.output].element == Element::kReal) {
     case_.seed =
         graph.AddTensor({.name = "seed", .shape = graph.shape(case_.output), .external = true});
     seeds.push_back({case_.output, case_.seed});
@@ -75,6 +81,7 @@ std::vector<OpCase> AllOpCases() {
   AddImageCases(&cases);
   AddElementwiseCases(&cases);
   AddMovingCases(&cases);
+  AddSequenceCases(&cases);
   return cases;
 }
 
@@ -83,6 +90,10 @@ std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t s
   std::vector<double> values(ElementCount(graph.shape(tensor)));
   const bool positive = graph.tensors[tensor].name == "positive";
   for (double& value : values) {
+    if (graph.tensors[tensor].element == Element::kInt32) {
+      value = random.NextBelow(kIndexLimit);
+      continue;
+    }
     value = 2.0f * random.NextUnit() - 1.0f;
     if (positive) value = 1.5 + value;
   }

@@ -27,7 +27,9 @@ struct OpCase {
 
 std::vector<OpCase> AllOpCases();
 
-// Values for an input: pseudo-random in [-1, 1), exact in fp32, positive where `positive`.
+// Values for an input: pseudo-random in [-1, 1), exact in fp32, positive where `positive`; where
+// kInt32, whole numbers from 0 to kIndexLimit - 1.
+inline constexpr int kIndexLimit = 5;
 std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream);
 
 }  // namespace psgd::testing

@@ -197,12 +197,64 @@ TEST(ZooTest, HeInitialHasTheDeviationOfTheFanOut) {
   EXPECT_FALSE(spec.parameters(1).decay());
 }
 
+InputShape Text(int length, int vocabulary) {
+  return {.classes = vocabulary, .length = length, .vocabulary = vocabulary};
+}
+
+TEST(ZooTest, GptHasTheWeightsOfGpt2) {
+  ModelConfig config = Zoo("gpt");
+  config.set_layers(12);
+  config.set_width(768);
+  config.set_heads(12);
+  const ModelSpec spec = Spec(config, Text(1024, 50257));
+  EXPECT_EQ(Count(spec), 124439808);
+  const std::vector<std::string> names = Names(spec);
+  EXPECT_EQ(names[0], "wte.weight");
+  EXPECT_EQ(names[1], "wpe.weight");
+  EXPECT_THAT(std::vector<std::string>(names.begin() + 2, names.begin() + 18),
+              ElementsAre("h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.q_proj.weight",
+                          "h.0.attn.q_proj.bias", "h.0.attn.k_proj.weight", "h.0.attn.k_proj.bias",
+                          "h.0.attn.v_proj.weight", "h.0.attn.v_proj.bias",
+                          "h.0.attn.out_proj.weight", "h.0.attn.out_proj.bias", "h.0.ln_2.weight",
+                          "h.0.ln_2.bias", "h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias",
+                          "h.0.mlp.c_proj.weight", "h.0.mlp.c_proj.bias"));
+  EXPECT_EQ(names.back(), "ln_f.bias");
+  EXPECT_FLOAT_EQ(spec.parameters(4).initializer().normal().stddev(), 0.02f);
+  EXPECT_TRUE(spec.parameters(4).decay());
+  EXPECT_FALSE(spec.parameters(5).decay());
+}
+
+// PyTorch's word_language_model at the sizes of Zaremba et al.'s medium model.
+TEST(ZooTest, LstmLmHasTheWeightsOfPytorchs) {
+  ModelConfig config = Zoo("lstm_lm");
+  config.set_width(650);
+  const ModelSpec spec = Spec(config, Text(35, 10000));
+  EXPECT_EQ(Count(spec), 19780400);
+  EXPECT_THAT(Names(spec), ElementsAre("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0",
+                                       "rnn.bias_ih_l0", "rnn.bias_hh_l0", "rnn.weight_ih_l1",
+                                       "rnn.weight_hh_l1", "rnn.bias_ih_l1", "rnn.bias_hh_l1",
+                                       "decoder.weight", "decoder.bias"));
+  EXPECT_FLOAT_EQ(spec.parameters(1).initializer().uniform().high(), 1 / std::sqrt(650.0f));
+}
+
+TEST(ZooTest, ModelsSayWhichSamplesTheyTake) {
+  EXPECT_THAT(ErrorOf(Zoo("gpt"), kFashion), HasSubstr("takes sequences of tokens"));
+  EXPECT_THAT(ErrorOf(Zoo("lenet5"), Text(64, 256)),
+              AllOf(HasSubstr("64 tokens"), HasSubstr("takes images")));
+  ModelConfig uneven = Zoo("gpt");
+  uneven.set_heads(3);
+  EXPECT_THAT(ErrorOf(uneven, Text(64, 256)), HasSubstr("3 heads do not share 2x64x128 evenly"));
+}
+
 TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
   for (const std::string& name : ZooNames()) {
     ModelConfig config = Zoo(name);
     config.set_dropout(0.5);
-    const auto train = BuildModel(config, ShapeFor(name), 2, Mode::kTrain);
-    const auto evaluate = BuildModel(config, ShapeFor(name), 2, Mode::kEvaluate);
+    const InputShape shape = BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok()
+                                 ? ShapeFor(name)
+                                 : Text(16, 32);
+    const auto train = BuildModel(config, shape, 2, Mode::kTrain);
+    const auto evaluate = BuildModel(config, shape, 2, Mode::kEvaluate);
     ASSERT_TRUE(train.ok() && evaluate.ok()) << name << ": " << train.status();
     EXPECT_EQ(MakeModelSpec(name, train->graph).SerializeAsString(),
               MakeModelSpec(name, evaluate->graph).SerializeAsString());

@@ -139,7 +139,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"data: {batch: {a: 1}}", "c.yaml:1:15: data.batch: expected a single value, got a mapping"},
       {"data: {noise: 1, synthetic: {noise: 1x}}",
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
-       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples"},
+       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text"},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",
@@ -154,7 +154,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"model: {hidden: [1, ~]}",
        "c.yaml:1:21: model.hidden[1]: expected a single value, got nothing"},
       {"model: lenet5",
-       "c.yaml:1:8: model: expected a mapping with keys of zoo, hidden, dropout, got \"lenet5\""},
+       "c.yaml:1:8: model: expected a mapping with keys of zoo, hidden, dropout, layers, width, heads, "
+       "label_smoothing, got \"lenet5\""},
       {"train: [1]",
        "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
       {"{[a]: 1}", "c.yaml:1:2: a key must be a word, got a list"},

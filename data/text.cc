@@ -1,0 +1,107 @@
+#include "data/text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBytes = 256;  // tokens and classes
+// Sample indices travel as u32, and an epoch's order holds one for each sample.
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+
+using Text = std::vector<uint8_t>;
+
+// Thread-safe: immutable.
+class TextDataset final : public TokenDataset {
+ public:
+  // The part of the text from `begin` to `end`.
+  TextDataset(std::shared_ptr<const Text> text, size_t begin, size_t end, int length)
+      : text_(std::move(text)),
+        begin_(begin),
+        length_(static_cast<size_t>(length)),
+        size_(end > begin ? (end - begin - 1) / length_ : 0) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override {
+    return {.classes = kBytes, .length = static_cast<int>(length_), .vocabulary = kBytes};
+  }
+  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
+    const uint8_t* bytes = text_->data() + begin_ + index * length_;
+    std::copy_n(bytes, length_, tokens.begin());
+    std::copy_n(bytes + 1, length_, labels.begin());
+  }
+
+ private:
+  const std::shared_ptr<const Text> text_;
+  const size_t begin_;
+  const size_t length_;
+  const size_t size_;
+};
+
+absl::Status Bad(const std::string& path, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem, "; check data.path"));
+}
+
+absl::Status Append(const std::string& path, Text* text) {
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) return Bad(path, error.message());
+  if (size > kMostBytes - text->size()) {
+    return Bad(path, absl::StrCat("more than ", kMostBytes, " bytes of text; use a part of it"));
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (file == nullptr) return Bad(path, "cannot be opened");
+  const size_t before = text->size();
+  text->resize(before + size);
+  if (std::fread(text->data() + before, 1, size, file.get()) != size) {
+    return Bad(path, "cannot be read to its end");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return std::vector<std::string>{path};
+  if (!fs::is_directory(path, error)) return Bad(path, "no such file or folder");
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    if (it->symlink_status().type() == fs::file_type::regular) files.push_back(it->path().string());
+  }
+  if (error) return Bad(path, error.message());
+  if (files.empty()) return Bad(path, "a folder without files");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<TextSets> LoadText(const TextOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
+  auto text = std::make_shared<Text>();
+  for (const std::string& file : files) PSGD_RETURN_IF_ERROR(Append(file, text.get()));
+  const size_t size = text->size();
+  const auto split = static_cast<size_t>(static_cast<double>(size) * (1 - options.test_fraction));
+  TextSets sets;
+  sets.train = std::make_shared<TextDataset>(text, 0, split, options.length);
+  sets.test = std::make_shared<TextDataset>(text, split, size, options.length);
+  if (sets.train->size() == 0 || sets.test->size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.path, ": ", size, " bytes are too few: training and test take at least ",
+        options.length + 1, " each, and the test is ", options.test_fraction,
+        " of them; use more text, a smaller data.text.length or another data.text.test_fraction"));
+  }
+  return sets;
+}
+
+}  // namespace psgd

@@ -1,0 +1,118 @@
+// The layers of sequence models.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/builder.h"
+
+namespace psgd {
+
+TensorId NetworkBuilder::Table(const std::string& name, int64_t rows, int64_t width,
+                               double stddev) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    return NewParameter(name + ".weight", {rows, width},
+                        {.decay = true, .initial = {Initial::Kind::kNormal, 0, stddev}});
+  });
+}
+
+TensorId NetworkBuilder::Embed(const std::string& name, TensorId index, TensorId table) {
+  return Layer([&] { return AddEmbedding(&model_.graph, name, index, table); });
+}
+
+TensorId NetworkBuilder::AddRows(const std::string& name, TensorId x, TensorId rows) {
+  return Layer([&] { return AddRowBias(&model_.graph, name, x, rows); });
+}
+
+TensorId NetworkBuilder::Reshape(const std::string& name, TensorId x, Shape shape) {
+  return Layer([&] { return AddReshape(&model_.graph, name, x, std::move(shape)); });
+}
+
+TensorId NetworkBuilder::Linear(const std::string& name, TensorId x, const LinearLayer& layer) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    Shape shape = model_.graph.shape(x);
+    const int64_t inputs = shape.back();
+    const Initial normal = {Initial::Kind::kNormal, 0, layer.stddev};
+    const TensorId weight =
+        layer.stddev > 0 ? NewParameter(name + ".weight", {layer.outputs, inputs},
+                                        {.decay = true, .initial = normal})
+                         : NewWeight(name + ".weight", {layer.outputs, inputs}, inputs, true);
+    TensorId bias = kNoTensor;
+    if (layer.bias) {
+      bias = layer.stddev > 0 ? NewParameter(name + ".bias", {layer.outputs}, {})
+                              : NewWeight(name + ".bias", {layer.outputs}, inputs, false);
+    }
+    const Shape rows = {ElementCount(shape) / inputs, inputs};
+    PSGD_ASSIGN_OR_RETURN(const TensorId flat, AddReshape(&model_.graph, name + ".rows", x, rows));
+    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddDense(&model_.graph, name, flat, weight, bias));
+    shape.back() = layer.outputs;
+    return AddReshape(&model_.graph, name + ".out", y, std::move(shape));
+  });
+}
+
+TensorId NetworkBuilder::LinearByTable(const std::string& name, TensorId x, TensorId table) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    Shape shape = model_.graph.shape(x);
+    const Shape rows = {ElementCount(shape) / shape.back(), shape.back()};
+    PSGD_ASSIGN_OR_RETURN(const TensorId flat, AddReshape(&model_.graph, name + ".rows", x, rows));
+    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddDense(&model_.graph, name, flat, table, kNoTensor));
+    shape.back() = model_.graph.shape(table)[0];
+    return AddReshape(&model_.graph, name + ".out", y, std::move(shape));
+  });
+}
+
+TensorId NetworkBuilder::LayerNorm(const std::string& name, TensorId x) {
+  return Layer([&] {
+    const Shape width = {model_.graph.shape(x).back()};
+    const TensorId gamma = NewParameter(name + ".weight", width, {.initial = {.center = 1}});
+    const TensorId beta = NewParameter(name + ".bias", width, {});
+    return AddLayerNorm(&model_.graph, name, {}, x, gamma, beta);
+  });
+}
+
+TensorId NetworkBuilder::SelfAttention(const std::string& name, TensorId x,
+                                       const AttentionLayer& layer) {
+  if (!status_.ok()) return kNoTensor;
+  const Shape in = model_.graph.shape(x);
+  if (in.size() != 3 || in[2] % layer.heads != 0) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", layer.heads, " heads do not share ", ShapeText(in), " evenly"));
+    return kNoTensor;
+  }
+  const auto transpose = [&](const std::string& of, TensorId heads) {
+    return Layer([&] { return AddTranspose(&model_.graph, of, {{0, 2, 1, 3}}, heads); });
+  };
+  // N T C to N H T C/H
+  const auto project = [&](const std::string& to) {
+    const TensorId all = Linear(to, x, {.outputs = in[2], .stddev = layer.stddev});
+    return transpose(to + ".heads",
+                     Reshape(to + ".split", all, {in[0], in[1], layer.heads, in[2] / layer.heads}));
+  };
+  const TensorId q = project(name + ".q_proj"), k = project(name + ".k_proj");
+  const TensorId v = project(name + ".v_proj");
+  const TensorId attended = Layer([&] {
+    return AddAttention(&model_.graph, name, {.causal = layer.causal}, q, k, v, kNoTensor);
+  });
+  const TensorId joined = Reshape(name + ".joined", transpose(name + ".places", attended), in);
+  return Linear(name + ".out_proj", joined, {.outputs = in[2], .stddev = layer.out_stddev});
+}
+
+TensorId NetworkBuilder::Recurrent(const std::string& name, TensorId x,
+                                   const RecurrentLayer& layer) {
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    const Shape in = model_.graph.shape(x);
+    const psgd::Recurrent op = {layer.kind};
+    const int64_t rows = op.gates() * layer.width;
+    const auto weight = [&](const char* kind, Shape shape) {
+      const bool decay = shape.size() > 1;
+      return NewWeight(absl::StrCat(name, ".", kind, "_l", layer.index), std::move(shape),
+                       layer.width, decay);
+    };
+    RecurrentParameters p;
+    p.weight_ih = weight("weight_ih", {rows, in.back()});
+    p.weight_hh = weight("weight_hh", {rows, layer.width});
+    p.bias_ih = weight("bias_ih", {rows});
+    p.bias_hh = weight("bias_hh", {rows});
+    return AddRecurrent(&model_.graph, absl::StrCat(name, ".", layer.index), op, x, p);
+  });
+}
+
+}  // namespace psgd

@@ -1,0 +1,20 @@
+#include "engine/onednn/lower.h"
+
+namespace psgd::onednn {
+
+// A reorder from plain memory whose axes are named in another order.
+void Lower(const Transpose& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const View x = l.GetPlain(c.in(0)), y = l.PutPlain(c.out(0));
+  const Dims dims = x.desc.dims();
+  Dims strides(dims.size(), 1), permuted;
+  for (size_t i = dims.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * dims[i + 1];
+  for (int axis : op.permutation) permuted.push_back(strides[axis]);
+  const Desc from(y.desc.dims(), dnnl::memory::data_type::f32, permuted);
+  const dnnl::reorder::primitive_desc pd(l.engine(), from, l.engine(), y.desc, PlannedScratchpad());
+  l.Call(
+      dnnl::reorder(pd),
+      {{DNNL_ARG_FROM, {from, x.buffer}}, {DNNL_ARG_TO, y}, {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
+}
+
+}  // namespace psgd::onednn

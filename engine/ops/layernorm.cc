@@ -1,0 +1,41 @@
+#include "engine/ops/layernorm.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddLayerNorm(Graph* graph, const std::string& name, const LayerNorm& op,
+                                      TensorId x, TensorId gamma, TensorId beta) {
+  const Shape in = graph->shape(x);
+  if (in.size() < 2 || graph->shape(gamma) != Shape{in.back()} ||
+      graph->shape(beta) != Shape{in.back()}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", ShapeText(graph->shape(gamma)), " and ", ShapeText(graph->shape(beta)),
+        " weights do not fit the last axis of ", ShapeText(in)));
+  }
+  const Shape rows(in.begin(), in.end() - 1);
+  const TensorId y = graph->AddTensor(name, in);
+  const TensorId mean = graph->AddTensor(name + ".mean", rows);
+  const TensorId var = graph->AddTensor(name + ".var", rows);
+  graph->AddNode(name, op, {x, gamma, beta}, {y, mean, var});
+  return y;
+}
+
+absl::Status AddGradient(const LayerNorm& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId x = node.inputs[0], gamma = node.inputs[1], beta = node.inputs[2];
+  std::vector<TensorId> outputs = {tape->NewGradient(gamma), tape->NewGradient(beta)};
+  tape->Contribute(gamma, outputs[0]);
+  tape->Contribute(beta, outputs[1]);
+  if (tape->Wanted(x)) {
+    outputs.push_back(tape->NewGradient(x));
+    tape->Contribute(x, outputs[2]);
+  }
+  tape->graph().AddNode(node.name + ".backward", LayerNormBackward{op},
+                        {x, gamma, node.outputs[1], node.outputs[2], dy}, std::move(outputs));
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

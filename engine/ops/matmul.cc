@@ -1,0 +1,64 @@
+#include "engine/ops/matmul.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+namespace {
+
+// Of the matrices as they are multiplied.
+struct MatrixSize {
+  int64_t rows, columns;
+};
+MatrixSize SizeOf(const Shape& shape, bool transposed) {
+  const int64_t before = shape[shape.size() - 2], last = shape.back();
+  return transposed ? MatrixSize{last, before} : MatrixSize{before, last};
+}
+
+}  // namespace
+
+absl::StatusOr<TensorId> AddMatMul(Graph* graph, const std::string& name, const MatMul& op,
+                                   TensorId a, TensorId b) {
+  const Shape &left = graph->shape(a), &right = graph->shape(b);
+  if (left.size() < 2 || left.size() != right.size() ||
+      !std::equal(left.begin(), left.end() - 2, right.begin()) ||
+      SizeOf(left, op.transpose_a).columns != SizeOf(right, op.transpose_b).rows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": cannot multiply ", ShapeText(left), op.transpose_a ? " transposed" : "", " and ",
+        ShapeText(right), op.transpose_b ? " transposed" : ""));
+  }
+  Shape shape = left;
+  shape[shape.size() - 2] = SizeOf(left, op.transpose_a).rows;
+  shape.back() = SizeOf(right, op.transpose_b).columns;
+  const TensorId y = graph->AddTensor(name, std::move(shape));
+  graph->AddNode(name, op, {a, b}, {y});
+  return y;
+}
+
+// y = A B: dA = dy B^T and dB = A^T dy; where a is A^T, its gradient is that of A transposed.
+absl::Status AddGradient(const MatMul& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId a = node.inputs[0], b = node.inputs[1];
+  if (tape->Wanted(a)) {
+    const TensorId da = tape->NewGradient(a);
+    const bool flip = op.transpose_a;
+    tape->graph().AddNode(node.name + ".backward_left",
+                          flip ? MatMul{op.transpose_b, true} : MatMul{false, !op.transpose_b},
+                          flip ? std::vector<TensorId>{b, dy} : std::vector<TensorId>{dy, b}, {da});
+    tape->Contribute(a, da);
+  }
+  if (tape->Wanted(b)) {
+    const TensorId db = tape->NewGradient(b);
+    const bool flip = op.transpose_b;
+    tape->graph().AddNode(node.name + ".backward_right",
+                          flip ? MatMul{true, op.transpose_a} : MatMul{!op.transpose_a, false},
+                          flip ? std::vector<TensorId>{dy, a} : std::vector<TensorId>{a, dy}, {db});
+    tape->Contribute(b, db);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,14 @@
+// Products of matrices, one for each index of the leading axes: y = A B, where A is a or its
+// transpose, and B likewise. The gradients are such products, too.
+//   a: ... M K, transposed ... K M    b: ... K N, transposed ... N K    y: ... M N
+#pragma once
+
+namespace psgd {
+
+// a, b -> y
+struct MatMul {
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+}  // namespace psgd

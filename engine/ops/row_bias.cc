@@ -1,0 +1,36 @@
+#include "engine/ops/row_bias.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddRowBias(Graph* graph, const std::string& name, TensorId x,
+                                    TensorId bias) {
+  const Shape in = graph->shape(x);
+  const Shape& b = graph->shape(bias);
+  if (b.empty() || b.size() > in.size() || !std::equal(b.rbegin(), b.rend(), in.rbegin())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", ShapeText(b), " are not the last axes of ", ShapeText(in)));
+  }
+  const TensorId y = graph->AddTensor(name, in);
+  graph->AddNode(name, RowBias{}, {x, bias}, {y});
+  return y;
+}
+
+absl::Status AddGradient(const RowBias&, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId bias = node.inputs[1];
+  tape->Contribute(node.inputs[0], dy);
+  if (tape->Wanted(bias)) {
+    const TensorId db = tape->NewGradient(bias);
+    tape->graph().AddNode(node.name + ".backward", RowBiasBackward{}, {dy}, {db});
+    tape->Contribute(bias, db);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,39 @@
+#include "engine/ops/softmax.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+absl::StatusOr<TensorId> AddSoftmax(Graph* graph, const std::string& name, const Softmax& op,
+                                    TensorId x, TensorId lengths) {
+  const Shape in = graph->shape(x);
+  const size_t least_rank = lengths != kNoTensor ? 3 : op.causal ? 2 : 1;
+  if (in.size() < least_rank) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", ShapeText(in), " has too few axes, at least ", least_rank, " are needed"));
+  }
+  std::vector<TensorId> inputs = {x};
+  if (lengths != kNoTensor) {
+    if (graph->shape(lengths) != Shape{in[0]} ||
+        graph->tensors[lengths].element != Element::kInt32) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": lengths ", ShapeText(graph->shape(lengths)), " do not fit ", ShapeText(in)));
+    }
+    inputs.push_back(lengths);
+  }
+  const TensorId y = graph->AddTensor(name, in);
+  graph->AddNode(name, op, std::move(inputs), {y});
+  return y;
+}
+
+absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape) {
+  const TensorId dy = tape->Gradient(node.outputs[0]);
+  if (dy == kNoTensor) return absl::OkStatus();
+  const TensorId dx = tape->NewGradient(node.inputs[0]);
+  tape->graph().AddNode(node.name + ".backward", SoftmaxBackward{op}, {node.outputs[0], dy}, {dx});
+  tape->Contribute(node.inputs[0], dx);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,146 @@
+#include <utility>
+
+#include "engine/ops/rules.h"
+#include "tests/unit/engine/case_builder.h"
+
+namespace psgd::testing {
+namespace {
+
+OpCase LayerNormCase(const char* name, const Shape& x, bool wants_input_gradient = true) {
+  CaseBuilder b(name, 2e-5);
+  const TensorId in = b.Input(x, wants_input_gradient);
+  const TensorId gamma = b.Input({x.back()}), beta = b.Input({x.back()});
+  return b.Finish(AddLayerNorm(b.graph(), "ln", {}, in, gamma, beta));
+}
+
+OpCase SoftmaxCase(const char* name, const Shape& x, const Softmax& op, bool lengths = false) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  return b.Finish(
+      AddSoftmax(b.graph(), "softmax", op, in, lengths ? b.Indices({x[0]}) : kNoTensor));
+}
+
+// Products of rows x inner and inner x columns.
+OpCase MatMulCase(const std::string& name, const Shape& leading, int64_t rows, int64_t inner,
+                  int64_t columns, const MatMul& op) {
+  CaseBuilder b(name, 2e-6);
+  const auto matrices = [&](int64_t height, int64_t width, bool transposed) {
+    Shape shape = leading;
+    if (transposed) std::swap(height, width);
+    shape.insert(shape.end(), {height, width});
+    return b.Input(std::move(shape));
+  };
+  const TensorId left = matrices(rows, inner, op.transpose_a);
+  const TensorId right = matrices(inner, columns, op.transpose_b);
+  return b.Finish(AddMatMul(b.graph(), "matmul", op, left, right));
+}
+
+OpCase TransposeCase(const char* name, Shape x, std::vector<int> permutation) {
+  CaseBuilder b(name, 1e-6);
+  const TensorId in = b.Input(std::move(x));
+  return b.Finish(AddTranspose(b.graph(), "transpose", {std::move(permutation)}, in));
+}
+
+OpCase BiasCase(const char* name, Shape x, Shape bias) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(std::move(x));
+  return b.Finish(AddRowBias(b.graph(), "bias", in, b.Input(std::move(bias))));
+}
+
+OpCase EmbeddingCase(const char* name, Shape index, int64_t rows, int64_t width) {
+  CaseBuilder b(name, 1e-6);
+  const TensorId places = b.Indices(std::move(index));
+  return b.Finish(AddEmbedding(b.graph(), "embedding", places, b.Input({rows, width})));
+}
+
+OpCase AttentionCase(const char* name, const Shape& q, int64_t keys, bool causal, bool padded) {
+  CaseBuilder b(name, 5e-6);
+  const TensorId query = b.Input(q), key = b.Input({q[0], q[1], keys, q[3]});
+  const TensorId value = b.Input({q[0], q[1], keys, q[3] + 1});
+  const TensorId lengths = padded ? b.Indices({q[0]}) : kNoTensor;
+  return b.Finish(AddAttention(b.graph(), "attention", {causal}, query, key, value, lengths));
+}
+
+OpCase RecurrentCase(const char* name, Recurrent::Kind kind, const Shape& x, int64_t hidden,
+                     bool wants_input_gradient = true) {
+  CaseBuilder b(name, 5e-6);
+  const Recurrent op = {kind};
+  const TensorId in = b.Input(x, wants_input_gradient);
+  const int64_t rows = op.gates() * hidden;
+  const RecurrentParameters p = {b.Input({rows, x[2]}), b.Input({rows, hidden}), b.Input({rows}),
+                                 b.Input({rows})};
+  return b.Finish(AddRecurrent(b.graph(), "rnn", op, in, p));
+}
+
+OpCase SmoothedCase(const char* name, Shape logits, Shape labels, const SoftmaxCrossEntropy& op) {
+  CaseBuilder b(name, 2e-6);
+  const int classes = static_cast<int>(logits.size() == 4 ? logits[1] : logits.back());
+  const TensorId x = b.Input(std::move(logits));
+  return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", op, x, b.Labels(labels, classes)));
+}
+
+OpCase ElementLossCase(const char* name, const Shape& x, const ElementLoss& op) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x);
+  return b.Finish(AddElementLoss(b.graph(), "loss", op, in, b.Input(x, false)));
+}
+
+}  // namespace
+
+void AddSequenceCases(std::vector<OpCase>* cases) {
+  cases->push_back(LayerNormCase("LayerNorm", {2, 3, 8}));
+  cases->push_back(LayerNormCase("LayerNormOneRow", {1, 17}));
+  cases->push_back(LayerNormCase("LayerNormOneValue", {3, 1}));
+  cases->push_back(LayerNormCase("LayerNormPrimes", {5, 7, 37}));
+  cases->push_back(LayerNormCase("LayerNormOfInputs", {3, 5, 16}, false));
+  cases->push_back(SoftmaxCase("Softmax", {3, 7}, {}));
+  cases->push_back(SoftmaxCase("SoftmaxOfOne", {1}, {}));
+  cases->push_back(SoftmaxCase("SoftmaxScaled", {2, 3, 5, 17}, {.scale = 0.3f}));
+  cases->push_back(SoftmaxCase("SoftmaxCausal", {2, 3, 5, 5}, {.scale = 0.5f, .causal = true}));
+  cases->push_back(SoftmaxCase("SoftmaxCausalMoreKeys", {2, 3, 7}, {.causal = true}));
+  cases->push_back(SoftmaxCase("SoftmaxCausalFewerKeys", {2, 5, 3}, {.causal = true}));
+  cases->push_back(SoftmaxCase("SoftmaxPadded", {7, 2, 3, 4}, {}, true));
+  cases->push_back(SoftmaxCase("SoftmaxCausalPadded", {7, 4, 4}, {.causal = true}, true));
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      const std::string flags = std::string(a ? "T" : "N") + (b ? "T" : "N");
+      cases->push_back(MatMulCase("MatMulPlain" + flags, {}, 5, 7, 3, {a, b}));
+      cases->push_back(MatMulCase("MatMulBatch" + flags, {2, 3}, 17, 5, 16, {a, b}));
+      cases->push_back(MatMulCase("MatMulOfOne" + flags, {3}, 1, 1, 1, {a, b}));
+    }
+  }
+  cases->push_back(MatMulCase("MatMulRow", {3}, 1, 13, 1, {}));
+  cases->push_back(TransposeCase("Transpose", {3, 7}, {1, 0}));
+  cases->push_back(TransposeCase("TransposeHeads", {2, 5, 3, 7}, {0, 2, 1, 3}));
+  cases->push_back(TransposeCase("TransposeCycle", {2, 3, 5, 1, 7}, {4, 0, 3, 1, 2}));
+  cases->push_back(TransposeCase("TransposeNothing", {3, 1, 2}, {0, 1, 2}));
+  cases->push_back(TransposeCase("TransposeOneAxis", {5}, {0}));
+  cases->push_back(BiasCase("BiasOfRows", {2, 3, 17}, {17}));
+  cases->push_back(BiasCase("BiasOfPositions", {5, 3, 7}, {3, 7}));
+  cases->push_back(BiasCase("BiasOfAll", {3, 1}, {3, 1}));
+  cases->push_back(EmbeddingCase("Embedding", {2, 7}, kIndexLimit, 3));
+  cases->push_back(EmbeddingCase("EmbeddingOfOne", {1}, kIndexLimit, 1));
+  cases->push_back(EmbeddingCase("EmbeddingRowsWithoutPlaces", {3, 1, 2}, 11, 17));
+  cases->push_back(AttentionCase("Attention", {2, 3, 5, 4}, 7, false, false));
+  cases->push_back(AttentionCase("AttentionCausal", {2, 2, 17, 8}, 17, true, false));
+  cases->push_back(AttentionCase("AttentionCausalPadded", {7, 2, 4, 3}, 4, true, true));
+  cases->push_back(AttentionCase("AttentionOfOne", {1, 1, 1, 1}, 1, false, false));
+  constexpr auto kLstm = Recurrent::Kind::kLstm, kGru = Recurrent::Kind::kGru;
+  cases->push_back(RecurrentCase("Lstm", kLstm, {2, 5, 3}, 4));
+  cases->push_back(RecurrentCase("LstmOneStep", kLstm, {3, 1, 2}, 1));
+  cases->push_back(RecurrentCase("LstmPrimes", kLstm, {3, 7, 13}, 17, false));
+  cases->push_back(RecurrentCase("Gru", kGru, {2, 5, 3}, 4));
+  cases->push_back(RecurrentCase("GruOneStep", kGru, {3, 1, 2}, 1));
+  cases->push_back(RecurrentCase("GruPrimes", kGru, {3, 7, 13}, 17, false));
+  cases->push_back(
+      SmoothedCase("SoftmaxCrossEntropySmoothed", {7, 10}, {7}, {.label_smoothing = 0.1f}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyIgnored", {7, 3}, {7}, {.ignored = 2}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {6, 5, 17}, {6, 5},
+                                {.label_smoothing = 0.3f, .ignored = 4}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfPixels", {2, 5, 3, 7}, {2, 3, 7}, {}));
+  cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
+  cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
+  cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));
+}
+
+}  // namespace psgd::testing

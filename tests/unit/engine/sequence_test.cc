@@ -1,0 +1,208 @@
+// Values worked out by hand, of the ops of sequence models.
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/differentiate.h"
+#include "engine/ops/rules.h"
+#include "engine/reference/backend.h"
+#include "tests/unit/engine/graph_runner.h"
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using testing::GraphRunner;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+const NetworkOptions kReference = {.backend = "reference"};
+
+double S(double x) { return 1 / (1 + std::exp(-x)); }
+
+TensorId External(Graph* graph, Shape shape, Element element = Element::kReal) {
+  return graph->AddTensor(
+      {.name = "input", .shape = std::move(shape), .element = element, .external = true});
+}
+
+// Two steps of one cell with one input; every gate has weights of its own.
+std::vector<double> RunOneCell(Recurrent::Kind kind) {
+  Graph graph;
+  const Recurrent op = {kind};
+  const TensorId x = External(&graph, {1, 2, 1}), w_ih = External(&graph, {op.gates(), 1});
+  const TensorId w_hh = External(&graph, {op.gates(), 1}), b_ih = External(&graph, {op.gates()});
+  const TensorId b_hh = External(&graph, {op.gates()});
+  const TensorId y = AddRecurrent(&graph, "rnn", op, x, {w_ih, w_hh, b_ih, b_hh}).value();
+  graph.tensors[y].external = true;
+  GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
+  const size_t gates = static_cast<size_t>(op.gates());
+  const auto first = [&](std::vector<double> values) {
+    values.resize(gates);
+    return values;
+  };
+  runner.Set(x, {0.5, -2});
+  runner.Set(w_ih, first({0.3, -0.7, 1.1, 0.9}));
+  runner.Set(w_hh, first({0.8, 0.6, -0.5, 0.4}));
+  runner.Set(b_ih, first({0.1, 0.2, 0.3, -0.1}));
+  runner.Set(b_hh, first({-0.3, 0.15, 0.25, 0.05}));
+  runner.Run();
+  return runner.Get(y);
+}
+
+TEST(RecurrentTest, LstmHasPytorchsGates) {
+  const double c1 = S(0.15 - 0.2) * std::tanh(0.55 + 0.55);
+  const double h1 = S(0.45 - 0.05) * std::tanh(c1);
+  const double i = S(-0.6 - 0.2 + 0.8 * h1), f = S(1.4 + 0.35 + 0.6 * h1);
+  const double g = std::tanh(-2.2 + 0.55 - 0.5 * h1), o = S(-1.8 - 0.05 + 0.4 * h1);
+  const double h2 = o * std::tanh(f * c1 + i * g);
+  EXPECT_THAT(RunOneCell(Recurrent::Kind::kLstm),
+              Pointwise(DoubleNear(1e-12), std::vector<double>{h1, h2}));
+}
+
+TEST(RecurrentTest, GruHasPytorchsGates) {
+  const double z1 = S(-0.35 + 0.35);
+  const double h1 = (1 - z1) * std::tanh(0.85 + S(0.15 - 0.2) * 0.25);
+  const double r = S(-0.6 - 0.2 + 0.8 * h1), z = S(1.4 + 0.35 + 0.6 * h1);
+  const double g = std::tanh(-2.2 + 0.3 + r * (0.25 - 0.5 * h1));
+  const double h2 = (1 - z) * g + z * h1;
+  EXPECT_THAT(RunOneCell(Recurrent::Kind::kGru),
+              Pointwise(DoubleNear(1e-12), std::vector<double>{h1, h2}));
+}
+
+TEST(SoftmaxTest, MasksAreZerosAndTheRestSumsToOne) {
+  Graph graph;
+  const TensorId x = External(&graph, {2, 2, 3});
+  const TensorId lengths = External(&graph, {2}, Element::kInt32);
+  const TensorId y = AddSoftmax(&graph, "softmax", {2, true}, x, lengths).value();
+  graph.tensors[y].external = true;
+  GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
+  runner.Set(x, {1, 1, 500, 0, 0, std::log(2.0) / 2, 3, 4, 5, 6, 7, 8});
+  runner.Set(lengths, {3, 0});
+  runner.Run();
+  EXPECT_THAT(runner.Get(y),
+              Pointwise(DoubleNear(1e-12),
+                        std::vector<double>{0.5, 0.5, 0, 0.25, 0.25, 0.5, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST(LossTest, SmoothingSpreadsTheTargetAndIgnoredRowsDoNotCount) {
+  Graph graph;
+  const TensorId x = External(&graph, {3, 2});
+  const TensorId labels = External(&graph, {3}, Element::kInt32);
+  const TensorId loss =
+      AddSoftmaxCrossEntropy(&graph, "loss", {.label_smoothing = 0.25f, .ignored = 1}, x, labels)
+          .value();
+  GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
+  runner.Set(x, {2, 1, 0, 9, 0, 9});
+  runner.Set(labels, {0, 1, -1});
+  runner.Run();
+  const double normal = std::log(std::exp(2.0) + std::exp(1.0));
+  const double expected = 0.875 * (normal - 2) + 0.125 * (normal - 1);
+  EXPECT_THAT(runner.Get(loss), ElementsAre(DoubleNear(expected, 1e-12), 1, 1));
+}
+
+std::vector<double> ElementLossOf(const ElementLoss& op, const std::vector<double>& x,
+                                  const std::vector<double>& target) {
+  Graph graph;
+  const Shape shape = {static_cast<int64_t>(x.size())};
+  const TensorId in = External(&graph, shape), wanted = External(&graph, shape);
+  const TensorId loss = AddElementLoss(&graph, "loss", op, in, wanted).value();
+  GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
+  runner.Set(in, x);
+  runner.Set(wanted, target);
+  runner.Run();
+  return runner.Get(loss);
+}
+
+TEST(LossTest, ElementsWithoutATargetDoNotCount) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(ElementLossOf({ElementLoss::Kind::kSquaredError}, {3, 5, 1}, {1, kNone, 2}),
+              ElementsAre(5, 0, 2));
+  EXPECT_THAT(ElementLossOf({ElementLoss::Kind::kSmoothL1, 2}, {3, 5, 1}, {2, 1, kNone}),
+              ElementsAre(0.25 + 3, 0, 2));
+  const double expected = -std::log(S(2)) - std::log(1 - S(1)) - std::log(S(-1));
+  EXPECT_THAT(
+      ElementLossOf({ElementLoss::Kind::kSigmoidCrossEntropy}, {2, 1, -1, 7}, {1, 0, 1, kNone}),
+      ElementsAre(DoubleNear(expected, 1e-12), 1, 3));
+}
+
+TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
+  Graph graph;
+  const TensorId x = External(&graph, {2, 3, 4});
+  EXPECT_THAT(AddMatMul(&graph, "mm", {}, x, x).status().ToString(),
+              HasSubstr("mm: cannot multiply 2x3x4 and 2x3x4"));
+  EXPECT_THAT(AddTranspose(&graph, "t", {{0, 2, 2}}, x).status().ToString(),
+              HasSubstr("(0, 2, 2) is no order of the axes of 2x3x4"));
+  EXPECT_THAT(AddLayerNorm(&graph, "ln", {}, x, x, x).status().ToString(),
+              HasSubstr("the last axis of 2x3x4"));
+  EXPECT_THAT(AddEmbedding(&graph, "wte", x, x).status().ToString(), HasSubstr("int32"));
+  EXPECT_THAT(AddAttention(&graph, "attn", {}, x, x, x, kNoTensor).status().ToString(),
+              HasSubstr("queries of 2x3x4"));
+  EXPECT_THAT(AddRecurrent(&graph, "rnn", {}, x, {x, x, x, x}).status().ToString(),
+              HasSubstr("of 4 gates do not fit 2x3x4"));
+  EXPECT_FALSE(AddRowBias(&graph, "bias", x, External(&graph, {3})).ok());
+  EXPECT_FALSE(AddSoftmax(&graph, "softmax", {}, x, External(&graph, {2})).ok());
+}
+
+TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
+  const testing::Problem problem = testing::MakeTokenProblem();
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    const double first = testing::Descend(network.get(), problem, 0, 1.0f);
+    for (uint64_t step = 1; step < 150; ++step) {
+      testing::Descend(network.get(), problem, step, 1.0f);
+    }
+    std::vector<int32_t> labels = problem.labels;
+    labels[0] = -1;
+    const auto result = network->Evaluate(problem.tokens, labels);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->counted, labels.size() - 1);
+    EXPECT_LT(result->loss_sum / static_cast<double>(result->counted), 0.7 * first) << model;
+  }
+}
+
+// A change of the last token must leave what comes before as it was.
+TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
+  const testing::Problem problem = testing::MakeTokenProblem(5, 9, 1);
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    std::vector<int32_t> labels = problem.labels, tokens = problem.tokens;
+    labels.back() = -1;
+    const double before = network->Evaluate(tokens, labels)->loss_sum;
+    tokens.back() = (tokens.back() + 3) % 9;
+    EXPECT_EQ(network->Evaluate(tokens, labels)->loss_sum, before) << model;
+    tokens.front() = (tokens.front() + 3) % 9;
+    EXPECT_NE(network->Evaluate(tokens, labels)->loss_sum, before) << model;
+  }
+}
+
+TEST(SequenceNetworkTest, RefusesTokensThatDoNotFit) {
+  const testing::Problem problem = testing::MakeTokenProblem(4, 6, 2);
+  const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, kReference);
+  std::vector<int32_t> tokens = problem.tokens;
+  tokens[5] = 6;
+  EXPECT_THAT(network->Evaluate(tokens, problem.labels).status().ToString(),
+              HasSubstr("token 6 of sample 1 is not below 6"));
+  tokens[5] = -1;
+  EXPECT_FALSE(network->Evaluate(tokens, problem.labels).ok());
+  EXPECT_THAT(network->Evaluate(std::vector<float>(8), problem.labels).status().ToString(),
+              HasSubstr("a batch of 0 tokens and 8 labels; the network takes 8 and 8"));
+}
+
+TEST(SequenceNetworkTest, SmoothingIsForTrainingAlone) {
+  const testing::Problem problem = testing::MakeTokenProblem();
+  ModelConfig smooth = testing::SequenceModel("lstm_lm");
+  smooth.set_label_smoothing(0.5);
+  const auto a = testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, kReference);
+  const auto b = testing::MakeNetwork(smooth, problem, kReference);
+  EXPECT_EQ(a->Evaluate(problem.tokens, problem.labels)->loss_sum,
+            b->Evaluate(problem.tokens, problem.labels)->loss_sum);
+  EXPECT_NE(testing::Descend(a.get(), problem, 0, 0.1f),
+            testing::Descend(b.get(), problem, 0, 0.1f));
+}
+
+}  // namespace
+}  // namespace psgd
