@@ -250,11 +250,9 @@ TensorId NetworkBuilder::Slice(const std::string& name, TensorId x, const psgd::
   return Layer([&] { return AddSlice(&model_.graph, name, op, length, x); });
 }
 
-TensorId NetworkBuilder::PadAfter(const std::string& name, TensorId x, int channels, Extent image) {
-  return Layer([&] {
-    return AddPad(&model_.graph, name, {.before = {0, 0, 0, 0}},
-                  {0, channels, image.height, image.width}, x);
-  });
+TensorId NetworkBuilder::Pad(const std::string& name, TensorId x, const psgd::Pad& op,
+                             const Shape& after) {
+  return Layer([&] { return AddPad(&model_.graph, name, op, after, x); });
 }
 
 TensorId NetworkBuilder::Upsample(const std::string& name, TensorId x, int factor) {

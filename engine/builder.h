@@ -115,8 +115,8 @@ class NetworkBuilder {
   // Along the channels.
   TensorId Concat(const std::string& name, const std::vector<TensorId>& parts);
   TensorId Slice(const std::string& name, TensorId x, const psgd::Slice& op, int64_t length);
-  // Zeros below and right of images, and after their channels.
-  TensorId PadAfter(const std::string& name, TensorId x, int channels, Extent image);
+  // `after`: how much follows x, one number an axis, as op.before.
+  TensorId Pad(const std::string& name, TensorId x, const psgd::Pad& op, const Shape& after);
   TensorId Upsample(const std::string& name, TensorId x, int factor);
   TensorId Flatten(TensorId x);
 

@@ -25,7 +25,7 @@ TensorId ResnetCifar(NetworkBuilder& net, int blocks) {
       const TensorId added = conv(name + ".", "2", inner, channels, 1);
       if (stride > 1) {
         x = net.AveragePool(name + ".every_second", x, {.kernel = 1, .stride = stride});
-        x = net.PadAfter(name + ".shortcut", x, channels / 2, 0);
+        x = net.Pad(name + ".shortcut", x, {.before = {0, 0, 0, 0}}, {0, channels / 2, 0, 0});
       }
       x = net.Relu(net.Add(name, added, x));
     }
