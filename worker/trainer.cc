@@ -220,7 +220,9 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   }
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
-  const double weight_decay = heartbeat_->hyper().weight_decay();
+  // AdamW's is decoupled: the server applies it, and in the gradient it would count twice.
+  const double weight_decay =
+      config_.optimizer().has_adamw() ? 0 : heartbeat_->hyper().weight_decay();
   double encoding = 0;
   const Time start = SteadyNow();
   PSGD_ASSIGN_OR_RETURN(
