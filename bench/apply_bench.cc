@@ -100,7 +100,7 @@ class Case {
     for (size_t s = 0; s < slices_.size(); ++s) {
       Contribution contribution;
       contribution.reader = readers[s].get();
-      updater_.Apply(slices_[s], {&contribution, 1}, kLearningRate);
+      updater_.Apply(slices_[s], {&contribution, 1}, {kLearningRate});
     }
     *apply_seconds = Seconds(SteadyNow() - opened);
     *open_seconds = Seconds(opened - start);

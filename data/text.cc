@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>

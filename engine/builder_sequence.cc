@@ -1,5 +1,5 @@
 // The layers of sequence models.
-#include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/builder.h"

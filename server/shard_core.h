@@ -139,7 +139,7 @@ class ShardCore {
   void ReleaseHeld();
   // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.
   void Settle(Outbox* out);
-  double LearningRate(uint64_t clock) const;
+  UpdateRates RatesAt(uint64_t clock) const;
   float ContributionScale(size_t contributors) const;
 
   // Pulls (shard_core_pull.cc).

@@ -139,7 +139,7 @@ float ShardCore::ContributionScale(size_t contributors) const {
   return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
 }
 
-double ShardCore::LearningRate(uint64_t clock) const {
+UpdateRates ShardCore::RatesAt(uint64_t clock) const {
   const uint64_t step = clock - 1;
   double epoch = 0, epochs_per_clock = 0;
   auto it = segments_.upper_bound(step);
@@ -149,17 +149,18 @@ double ShardCore::LearningRate(uint64_t clock) const {
     epoch = segment.epoch_at_start() +
             static_cast<double>(step - segment.first_clock()) * epochs_per_clock;
   }
-  return hyper_.learning_rate() *
-         ScheduleFactor(options_.config.schedule(),
-                        {.epoch = epoch,
-                         .step = step,
-                         .epochs_per_step = epochs_per_clock,
-                         .total_epochs = static_cast<double>(options_.config.train().epochs())});
+  const double factor =
+      ScheduleFactor(options_.config.schedule(),
+                     {.epoch = epoch,
+                      .step = step,
+                      .epochs_per_step = epochs_per_clock,
+                      .total_epochs = static_cast<double>(options_.config.train().epochs())});
+  return {hyper_.learning_rate() * factor, hyper_.weight_decay()};
 }
 
 void ShardCore::ApplyNow(Member& member, const Push& push,
                          const std::vector<std::unique_ptr<PayloadReader>>& readers) {
-  const double rate = readers.empty() ? 0 : LearningRate(push.clock());
+  const UpdateRates rates = readers.empty() ? UpdateRates{} : RatesAt(push.clock());
   const auto running = static_cast<size_t>(
       std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
   for (size_t i = 0; i < readers.size(); ++i) {
@@ -174,7 +175,7 @@ void ShardCore::ApplyNow(Member& member, const Push& push,
         member.pulled[local].version == push.parts(static_cast<int>(i)).base_version()) {
       contribution.pulled = member.pulled[local].weights;
     }
-    updater_->Apply(slice, {&contribution, 1}, rate);
+    updater_->Apply(slice, {&contribution, 1}, rates);
   }
   if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
 }
@@ -232,12 +233,12 @@ void ShardCore::ApplyGathered(uint64_t clock,
       gathered_bytes_ -= message.PayloadBytes();
     }
   }
-  const double rate = LearningRate(clock);
+  const UpdateRates rates = RatesAt(clock);
   for (size_t local = 0; local < slices_.size(); ++local) {
     auto& parts = contributions[local];
     if (parts.empty()) continue;
     for (Contribution& part : parts) part.scale = ContributionScale(parts.size());
-    updater_->Apply(slices_[local], parts, rate);
+    updater_->Apply(slices_[local], parts, rates);
   }
 }
 

@@ -21,7 +21,6 @@ void Fill(CowArray& array, const Bytes& values) {
 
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
-      weight_decay_(config.optimizer().has_adamw() ? config.optimizer().adamw().weight_decay() : 0),
       optimizer_(MakeOptimizer(config.optimizer())),
       pool_(kPoolBytes) {}
 
@@ -122,12 +121,12 @@ bool SliceUpdater::ApplySparse(SliceState& slice, const Contribution& contributi
 }
 
 void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contributions,
-                         double learning_rate) {
+                         const UpdateRates& rates) {
   slice.version += contributions.size();
   ++slice.steps;
   OptimizerStep step;
-  step.learning_rate = learning_rate;
-  step.weight_decay = slice.decays ? weight_decay_ : 0;
+  step.learning_rate = rates.learning_rate;
+  step.weight_decay = slice.decays ? rates.weight_decay : 0;
   step.step = slice.steps;
   if (contributions.size() == 1 && ApplySparse(slice, contributions[0], step)) return;
 

@@ -46,6 +46,12 @@ struct Contribution {
   Bytes pulled;            // the weights it computed with; for delay compensation
 };
 
+// Of one update: the hyper-parameters that hold, with the schedule's part in them.
+struct UpdateRates {
+  double learning_rate = 0;
+  double weight_decay = 0;  // adamw's; the others' is in the gradient
+};
+
 // Makes and updates slices. Not thread-safe: one a shard.
 class SliceUpdater {
  public:
@@ -57,7 +63,8 @@ class SliceUpdater {
 
   // One update from the sum of the contributions, in their order. The payloads go through a block
   // that stays in the first-level cache into the optimizer; no dense gradient is ever made.
-  void Apply(SliceState& slice, std::span<const Contribution> contributions, double learning_rate);
+  void Apply(SliceState& slice, std::span<const Contribution> contributions,
+             const UpdateRates& rates);
 
   SliceSnapshot Snapshot(const SliceState& slice) const;
 
@@ -71,7 +78,6 @@ class SliceUpdater {
   static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB
 
   const ConsistencyConfig consistency_;
-  const double weight_decay_;  // adamw's
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];

@@ -20,7 +20,8 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(ChooseCodec(config.compression(), parameter)));
     by_parameter.push_back(codec.get());
     encoder->codecs_.push_back(std::move(codec));
-    encoder->decays_.push_back(parameter.decay());
+    // adamw's is decoupled: the server applies it, and in the gradient it would count twice.
+    encoder->decays_.push_back(parameter.decay() && !config.optimizer().has_adamw());
   }
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);

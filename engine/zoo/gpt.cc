@@ -25,7 +25,7 @@ TensorId Gpt(NetworkBuilder& net, const ModelConfig& config) {
         {.heads = config.heads(), .causal = true, .stddev = stddev, .out_stddev = last_stddev});
     x = net.Add(h + ".attended", x, drop(attended));
     TensorId y = net.LayerNorm(h + ".ln_2", x);
-    y = net.Relu(net.Linear(h + ".mlp.c_fc", y, {.outputs = 4 * width, .stddev = stddev}));
+    y = net.Gelu(net.Linear(h + ".mlp.c_fc", y, {.outputs = 4 * width, .stddev = stddev}));
     y = net.Linear(h + ".mlp.c_proj", y, {.outputs = width, .stddev = last_stddev});
     x = net.Add(h + ".out", x, drop(y));
   }

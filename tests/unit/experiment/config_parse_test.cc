@@ -154,7 +154,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"model: {hidden: [1, ~]}",
        "c.yaml:1:21: model.hidden[1]: expected a single value, got nothing"},
       {"model: lenet5",
-       "c.yaml:1:8: model: expected a mapping with keys of zoo, hidden, dropout, layers, width, heads, "
+       "c.yaml:1:8: model: expected a mapping with keys of zoo, hidden, dropout, layers, width, "
+       "heads, "
        "label_smoothing, got \"lenet5\""},
       {"train: [1]",
        "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},

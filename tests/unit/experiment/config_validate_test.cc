@@ -36,6 +36,8 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.format=idx"},
        "data.path is missing: format idx needs the folder of the idx files; or say data.format: "
        "synthetic, which needs none"},
+      {{"data.format=text"},
+       "data.path is missing: format text needs a file, or a folder of files, to read"},
       {{"data.mean=[0.5]"},
        "data.mean has 1 and data.stddev 0 values: give one of each a channel, or neither"},
       {{"data.synthetic.shape=[8,8]"},

@@ -76,7 +76,7 @@ TEST_F(SliceUpdaterTest, OnePushIsOneStepOverEveryElement) {
   SliceState slice = Make(updater);
   const auto gradient = Random(1);
   const Contribution contribution{Dense(gradient), 1, 0, {}};
-  updater.Apply(slice, {&contribution, 1}, 0.5);
+  updater.Apply(slice, {&contribution, 1}, {0.5});
   for (uint32_t i = 0; i < kOdd; ++i) ASSERT_EQ(slice.weights.read()[i], 0.0f - 0.5f * gradient[i]);
   EXPECT_EQ(slice.version, 1u);
   EXPECT_EQ(slice.steps, 1u);
@@ -88,7 +88,7 @@ TEST_F(SliceUpdaterTest, SeveralAreSummedInTheirOrder) {
   const auto a = Random(1), b = Random(2), c = Random(3);
   const Contribution contributions[] = {
       {Dense(a), 0.25f, 0, {}}, {Dense(b), 0.25f, 0, {}}, {Dense(c), 0.5f, 0, {}}};
-  updater.Apply(slice, contributions, 1);
+  updater.Apply(slice, contributions, {1});
   for (uint32_t i = 0; i < kOdd; ++i) {
     const float sum = ((0.0f + 0.25f * a[i]) + 0.25f * b[i]) + 0.5f * c[i];
     ASSERT_EQ(slice.weights.read()[i], 0.0f - sum) << i;
@@ -107,7 +107,7 @@ TEST_F(SliceUpdaterTest, SparseUpdatesGiveTheBitsOfDenseOnes) {
     std::vector<float> values(kOdd);
     Topk(gradient, 0.05)->AddBlock(1, values);
     const Contribution one{reader, scale, 0, {}}, other{Dense(values), scale, 0, {}};
-    updater.Apply(sparse, {&one, 1}, 0.5);
+    updater.Apply(sparse, {&one, 1}, {0.5});
     updater.Apply(dense, {&other, 1}, 0.5);
     for (uint32_t i = 0; i < kOdd; ++i) {
       ASSERT_EQ(sparse.weights.read()[i], dense.weights.read()[i]) << i;
@@ -136,7 +136,7 @@ TEST_F(SliceUpdaterTest, ASharedSliceIsUpdatedBesideWhatWasShared) {
   const auto gradient = Random(5);
   for (int i = 0; i < 3; ++i) {
     const Contribution contribution{Dense(gradient), 1, 0, {}};
-    updater.Apply(slice, {&contribution, 1}, 0.5);
+    updater.Apply(slice, {&contribution, 1}, {0.5});
   }
   EXPECT_EQ(snapshot.version, 0u);
   ASSERT_EQ(snapshot.states.size(), 1u);
@@ -146,6 +146,18 @@ TEST_F(SliceUpdaterTest, ASharedSliceIsUpdatedBesideWhatWasShared) {
     for (size_t i = 0; i < bytes->size(); ++i) ASSERT_EQ(bytes->data()[i], std::byte{0});
   }
   EXPECT_NE(slice.weights.read()[7], 0);
+}
+
+TEST_F(SliceUpdaterTest, DecoupledDecayIsThatOfTheMoment) {
+  Config config;
+  config.mutable_optimizer()->mutable_adamw()->set_weight_decay(0.25);
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater, "w", 4);
+  slice.decays = true;
+  for (float& weight : slice.weights.Writable()) weight = 1;
+  const Contribution contribution{Dense({0, 0, 0, 0}), 1, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {.learning_rate = 1, .weight_decay = 0.5});
+  EXPECT_EQ(slice.weights.read()[0], 0.5f);
 }
 
 TEST_F(SliceUpdaterTest, SlicesOfATensorStartAsTheWholeDoes) {
