@@ -137,7 +137,8 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(SmoothedCase("SoftmaxCrossEntropyIgnored", {7, 3}, {7}, {.ignored = 2}));
   cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {6, 5, 17}, {6, 5},
                                 {.label_smoothing = 0.3f, .ignored = 4}));
-  cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfPixels", {2, 5, 3, 7}, {2, 3, 7}, {}));
+  cases->push_back(SmoothedCase("SoftmaxCrossEntropySmoothedPixels", {2, 5, 3, 7}, {2, 3, 7},
+                               {.label_smoothing = 0.1f}));
   cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));

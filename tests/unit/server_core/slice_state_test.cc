@@ -108,7 +108,7 @@ TEST_F(SliceUpdaterTest, SparseUpdatesGiveTheBitsOfDenseOnes) {
     Topk(gradient, 0.05)->AddBlock(1, values);
     const Contribution one{reader, scale, 0, {}}, other{Dense(values), scale, 0, {}};
     updater.Apply(sparse, {&one, 1}, {0.5});
-    updater.Apply(dense, {&other, 1}, 0.5);
+    updater.Apply(dense, {&other, 1}, {0.5});
     for (uint32_t i = 0; i < kOdd; ++i) {
       ASSERT_EQ(sparse.weights.read()[i], dense.weights.read()[i]) << i;
     }
@@ -121,9 +121,9 @@ TEST_F(SliceUpdaterTest, WithMomentumZeroGradientsStillMoveWeights) {
   SliceState slice = Make(updater, "w", 4);
   ASSERT_EQ(slice.states.size(), 1u);
   const Contribution first{Topk({8, 0, 0, 0}, 0.25), 1, 0, {}};
-  updater.Apply(slice, {&first, 1}, 1);
+  updater.Apply(slice, {&first, 1}, {1});
   const Contribution second{Topk({0, 4, 0, 0}, 0.25), 1, 0, {}};
-  updater.Apply(slice, {&second, 1}, 1);
+  updater.Apply(slice, {&second, 1}, {1});
   // v = 8, then 4; w = -8, then -12.
   EXPECT_EQ(slice.weights.read()[0], -12);
   EXPECT_EQ(slice.weights.read()[1], -4);
