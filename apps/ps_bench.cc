@@ -41,6 +41,8 @@ struct Arguments {
   int batch = 64;
   int threads = 1;
   std::string engine = "onednn";
+  std::string precision = "fp32";
+  int image = 28;
 };
 
 absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
@@ -101,6 +103,11 @@ absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
   options.batch = arguments.batch;
   options.threads = arguments.threads;
   options.backend = arguments.engine;
+  PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
+  if (arguments.image != 28) {
+    const int classes = arguments.image < 200 ? 10 : 1000;
+    options.shape = {3, arguments.image, arguments.image, classes};
+  }
   PSGD_ASSIGN_OR_RETURN(BenchRow row, RunStepBench(options));
   return std::vector<BenchRow>{std::move(row)};
 }
@@ -186,7 +193,15 @@ int main(int argc, char** argv) {
   step->add_option("--threads", arguments.threads, "Processor threads")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  step->add_option("--engine", arguments.engine, "onednn or reference")->capture_default_str();
+  step->add_option("--image", arguments.image,
+                   "Pixels a side: 28, grey, in 10 classes; others in colour, from 200 in 1000 classes")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  step->add_option("--engine", arguments.engine, "onednn, cudnn or reference")
+      ->capture_default_str();
+  step->add_option("--precision", arguments.precision, "fp32, tf32 or bf16; of cudnn")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
 
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   absl::StatusOr<std::vector<BenchRow>> rows;

@@ -1,7 +1,6 @@
 // ps-worker: computes gradients for a run.
 #include <unistd.h>
 
-#include <map>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -52,15 +51,13 @@ std::string DefaultName() {
   return name.substr(name.size() > kMost ? name.size() - kMost : 0);
 }
 
-const std::map<std::string, Precision> kPrecisions = {
-    {"fp32", Precision::kFp32}, {"tf32", Precision::kTf32}, {"bf16", Precision::kBf16}};
-
 // A replica for each device of the list.
 absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
                                                         const TrainerOptions& common) {
   const std::string& list = arguments.gpu;
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ParseDeviceList(list));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
+  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
   std::vector<TrainerOptions> replicas;
   for (int device : wanted) {
     if (device >= static_cast<int>(found.size())) {
@@ -71,7 +68,7 @@ absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& argumen
     TrainerOptions& replica = replicas.emplace_back(common);
     replica.backend = "cudnn";
     replica.gpu = device;
-    replica.precision = kPrecisions.at(arguments.precision);
+    replica.precision = precision;
     replica.device = absl::StrCat("gpu ", device, ", ", found[device].name);
     if (wanted.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
   }

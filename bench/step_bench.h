@@ -7,6 +7,7 @@
 #include "bench/bench_row.h"
 #include "common/status.h"
 #include "engine/input_shape.h"
+#include "engine/precision.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -18,6 +19,7 @@ struct StepBenchOptions {
   std::string backend = "onednn";
   std::string plugin_dir = {};  // see NetworkOptions
   int threads = 1;
+  Precision precision = Precision::kFp32;  // of cudnn
   double seconds = 2;  // of timed steps; as long again at most warms up
 };
 

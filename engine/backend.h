@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "engine/graph.h"
 #include "engine/memory_plan.h"
+#include "engine/precision.h"
 
 namespace psgd {
 
@@ -40,13 +41,6 @@ class Copy {
  public:
   virtual ~Copy() = default;
   virtual absl::Status Wait() = 0;
-};
-
-// What a device computes in. Parameters, their gradients and sums are fp32 in any case.
-enum class Precision {
-  kFp32,
-  kTf32,  // factors of products are rounded to 11 significant bits
-  kBf16,  // so are activations, and to 8
 };
 
 struct BackendOptions {

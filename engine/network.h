@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/status.h"
-#include "engine/backend.h"
 #include "engine/input_shape.h"
+#include "engine/precision.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 

@@ -1,5 +1,8 @@
 #include "engine/zoo/zoo.h"
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
@@ -11,18 +14,19 @@ namespace {
 struct ZooEntry {
   const char* name;
   TensorId (*build)(NetworkBuilder& net, const ModelConfig& config);
+  std::set<std::string> keys = {};  // of the model section that it heeds, beside those of all
 };
 
-constexpr ZooEntry kZoo[] = {
-    {"mlp", zoo::Mlp},
+const ZooEntry kZoo[] = {
+    {"mlp", zoo::Mlp, {"hidden", "dropout"}},
     {"lenet5", zoo::Lenet5},
-    {"cnn", zoo::Cnn},
-    {"alexnet", zoo::Alexnet},
-    {"vgg16", zoo::Vgg16},
-    {"vgg19", zoo::Vgg19},
-    {"googlenet", zoo::Googlenet},
-    {"inception_v3", zoo::InceptionV3},
-    {"squeezenet", zoo::Squeezenet},
+    {"cnn", zoo::Cnn, {"dropout"}},
+    {"alexnet", zoo::Alexnet, {"dropout"}},
+    {"vgg16", zoo::Vgg16, {"dropout"}},
+    {"vgg19", zoo::Vgg19, {"dropout"}},
+    {"googlenet", zoo::Googlenet, {"dropout"}},
+    {"inception_v3", zoo::InceptionV3, {"dropout"}},
+    {"squeezenet", zoo::Squeezenet, {"dropout"}},
     {"resnet18", zoo::Resnet18},
     {"resnet34", zoo::Resnet34},
     {"resnet50", zoo::Resnet50},
@@ -30,15 +34,33 @@ constexpr ZooEntry kZoo[] = {
     {"resnet20", zoo::Resnet20},
     {"resnet56", zoo::Resnet56},
     {"resnet110", zoo::Resnet110},
-    {"unet", zoo::Unet},
-    {"gpt", zoo::Gpt},
-    {"lstm_lm", zoo::LstmLm},
+    {"unet", zoo::Unet, {"dropout"}},
+    {"gpt", zoo::Gpt, {"dropout", "heads", "layers", "width"}},
+    {"lstm_lm", zoo::LstmLm, {"dropout", "layers", "width"}},
 };
 
 std::string SampleText(const InputShape& shape) {
   if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");
   return absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,
                       " (channels, height, width)");
+}
+
+// A key that was given and would do nothing is a mistake. (A resolved config spells defaults out.)
+absl::Status CheckKeys(const ZooEntry& entry, const ModelConfig& config) {
+  const ModelConfig plain;
+  const std::pair<const char*, bool> keys[] = {
+      {"hidden", config.hidden_size() > 0},
+      {"dropout", config.dropout() != plain.dropout()},
+      {"layers", config.layers() != plain.layers()},
+      {"width", config.width() != plain.width()},
+      {"heads", config.heads() != plain.heads()},
+  };
+  for (const auto& [key, given] : keys) {
+    if (!given || entry.keys.count(key) > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.", key, " does nothing in ", entry.name, "; leave it out"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status UnknownModel(const std::string& name) {
@@ -65,6 +87,7 @@ absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShap
   }
   for (const ZooEntry& entry : kZoo) {
     if (config.zoo() != entry.name) continue;
+    PSGD_RETURN_IF_ERROR(CheckKeys(entry, config));
     NetworkBuilder net(mode, batch, shape);
     const TensorId logits = entry.build(net, config);
     absl::StatusOr<ModelGraph> model = net.Finish(logits, config.label_smoothing());

@@ -94,6 +94,7 @@ TEST_F(Error, KeysThatWouldDoNothing) {
       {"compression.rules=[{match: cnov*, push: none}]", "fits no parameter of mlp"},
       {"schedule.warmup=1000 epochs", "schedule.warmup is longer than the run"},
       {"data.path=/x", "format synthetic reads no files"},
+      {"model.heads=2", "model.heads does nothing in mlp"},
   };
   for (const auto& [set, words] : cases) {
     const Ended ended = RunSmall("run", Sets({set}));

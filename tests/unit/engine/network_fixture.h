@@ -50,7 +50,8 @@ inline Problem MakeTokenProblem(int length = 7, int vocabulary = 11, int batch =
 inline ModelConfig ZooModel(const std::string& name, float dropout = 0) {
   ModelConfig config;
   config.set_zoo(name);
-  config.set_dropout(dropout);
+  const bool has_none = name == "lenet5" || name.starts_with("resnet");
+  if (!has_none) config.set_dropout(dropout);
   return config;
 }
 
@@ -58,7 +59,7 @@ inline ModelConfig SequenceModel(const std::string& name, float dropout = 0) {
   ModelConfig config = ZooModel(name, dropout);
   config.set_layers(2);
   config.set_width(16);
-  config.set_heads(2);
+  if (name == "gpt") config.set_heads(2);
   return config;
 }
 

@@ -249,16 +249,29 @@ TEST(ZooTest, ModelsSayWhichSamplesTheyTake) {
 TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
   for (const std::string& name : ZooNames()) {
     ModelConfig config = Zoo(name);
-    config.set_dropout(0.5);
     const InputShape shape = BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok()
                                  ? ShapeFor(name)
                                  : Text(16, 32);
+    config.set_dropout(0.5);
+    if (!BuildModel(config, shape, 2, Mode::kTrain).ok()) config.clear_dropout();  // it has none
     const auto train = BuildModel(config, shape, 2, Mode::kTrain);
     const auto evaluate = BuildModel(config, shape, 2, Mode::kEvaluate);
     ASSERT_TRUE(train.ok() && evaluate.ok()) << name << ": " << train.status();
     EXPECT_EQ(MakeModelSpec(name, train->graph).SerializeAsString(),
               MakeModelSpec(name, evaluate->graph).SerializeAsString());
   }
+}
+
+TEST(ZooTest, KeysThatWouldDoNothingAreErrors) {
+  ModelConfig config = Zoo("lenet5");
+  config.set_dropout(0.5);
+  EXPECT_THAT(ErrorOf(config, kFashion), HasSubstr("model.dropout does nothing in lenet5"));
+  config = Zoo("cnn");
+  config.add_hidden(64);
+  EXPECT_THAT(ErrorOf(config, kFashion), HasSubstr("model.hidden does nothing in cnn"));
+  config = Zoo("lstm_lm");
+  config.set_heads(2);
+  EXPECT_THAT(ErrorOf(config, Text(16, 32)), HasSubstr("model.heads does nothing in lstm_lm"));
 }
 
 TEST(ZooTest, AModelThatDoesNotFitNamesTheLayer) {
