@@ -41,7 +41,8 @@ absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t>
                          batch_ * labels_each_);
   std::fill(labels.begin() + static_cast<ptrdiff_t>(indices.size() * labels_each_), labels.end(),
             -1);
-  Batch batch = {.labels = labels};
+  Batch batch;
+  batch.labels = labels;
   if (source_->shape().IsSequence()) {
     batch.tokens = FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels);
   } else {
