@@ -10,6 +10,7 @@
 #include "engine/reference/backend.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/op_cases.h"
+#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -52,7 +53,7 @@ class BackendTest : public ::testing::TestWithParam<Param> {
   }
 
   absl::StatusOr<std::unique_ptr<Backend>> Load() {
-    return LoadBackend(std::get<0>(GetParam()), PSGD_TEST_PLUGIN_DIR, kOptions);
+    return LoadBackend(std::get<0>(GetParam()), testing::PluginDir(), kOptions);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -22,7 +23,7 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     options_.backend = GetParam();
-    options_.plugin_dir = PSGD_TEST_PLUGIN_DIR;
+    options_.plugin_dir = testing::PluginDir();
     const absl::Status status =
         Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options_).status();
     if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||

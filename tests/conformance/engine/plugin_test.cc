@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/engine/plugin_dir.h"
+
 namespace psgd {
 namespace {
 
@@ -15,7 +17,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 TEST(PluginTest, RefusesAProgramOfAnotherBuild) {
-  const std::string path = std::string(PSGD_TEST_PLUGIN_DIR) + "/libpsgd_onednn.so";
+  const std::string path = testing::PluginDir() + "/libpsgd_onednn.so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) GTEST_SKIP() << dlerror();
   const auto make = reinterpret_cast<MakeBackendFunction>(dlsym(library, "psgd_make_backend"));
@@ -37,7 +39,7 @@ TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
 }
 
 TEST(PluginTest, CudnnSaysThatThereIsNoDevice) {
-  const auto backend = LoadBackend("cudnn", PSGD_TEST_PLUGIN_DIR, {});
+  const auto backend = LoadBackend("cudnn", testing::PluginDir(), {});
   if (backend.ok()) GTEST_SKIP() << "there is one";
   if (absl::IsNotFound(backend.status())) GTEST_SKIP() << backend.status();
   EXPECT_EQ(backend.status().code(), absl::StatusCode::kUnavailable) << backend.status();

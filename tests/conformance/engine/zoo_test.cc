@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -31,7 +32,7 @@ struct ZooCase {
 // Its address, which the default would print, says nothing.
 void PrintTo(const ZooCase& test, std::ostream* out) { *out << test.model; }
 
-const NetworkOptions kOnednn = {.backend = "onednn", .plugin_dir = PSGD_TEST_PLUGIN_DIR};
+const NetworkOptions kOnednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
 
 class ZooConformanceTest : public ::testing::TestWithParam<ZooCase> {
  protected:
