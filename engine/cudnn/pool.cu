@@ -30,32 +30,40 @@ __device__ Span WindowsOver(int64_t at, int64_t kernel, int64_t stride, int64_t 
   return {first, last < out ? last : out - 1};
 }
 
+// Calls visit(index of x, place in the window) for what lies over the image of the window that makes
+// `at`, in row-major order.
+template <typename Visit>
+__device__ void ForEachInWindow(const PoolShape& s, const Place& at, Visit visit) {
+  for (int64_t u = 0; u < s.kernel_height; ++u) {
+    const int64_t row = at.row * s.stride_height + u - s.pad_height;
+    if (row < 0 || row >= s.height) continue;
+    for (int64_t v = 0; v < s.kernel_width; ++v) {
+      const int64_t column = at.column * s.stride_width + v - s.pad_width;
+      if (column < 0 || column >= s.width) continue;
+      visit(((at.image * s.height + row) * s.width + column) * s.channels + at.channel,
+            u * s.kernel_width + v);
+    }
+  }
+}
+
 template <typename T>
 __global__ void MaxPoolKernel(PoolShape s, int64_t count, const T* x, T* y, uint16_t* where) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
     float best = 0;
     int place = -1;
-    for (int64_t u = 0; u < s.kernel_height; ++u) {
-      const int64_t row = at.row * s.stride_height + u - s.pad_height;
-      if (row < 0 || row >= s.height) continue;
-      for (int64_t v = 0; v < s.kernel_width; ++v) {
-        const int64_t column = at.column * s.stride_width + v - s.pad_width;
-        if (column < 0 || column >= s.width) continue;
-        const float value =
-            Load(x, ((at.image * s.height + row) * s.width + column) * s.channels + at.channel);
-        if (place < 0 || value > best) {
-          best = value;
-          place = static_cast<int>(u * s.kernel_width + v);
-        }
-      }
-    }
+    ForEachInWindow(s, at, [&](int64_t from, int64_t in_window) {
+      const float value = Load(x, from);
+      if (place >= 0 && !(value > best)) return;
+      best = value;
+      place = static_cast<int>(in_window);
+    });
     Store(best, y, i);
     where[i] = static_cast<uint16_t>(place);
   }
 }
 
-// Gathers, so that no two threads write one place and the order of the sum is fixed. Visit(index of
+// Gathers, so that no two threads write one place and the order of the sum is fixed. flow(index of
 // y, place in its window) gives what flows back from there.
 template <typename T, typename Flow>
 __device__ void GatherGradient(const PoolShape& s, int64_t count, T* dx, Flow flow) {
@@ -92,15 +100,7 @@ __global__ void AveragePoolKernel(PoolShape s, int64_t count, const T* x, T* y) 
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const Place at = PlaceOf(i, s.out_height, s.out_width, s.channels);
     float sum = 0;
-    for (int64_t u = 0; u < s.kernel_height; ++u) {
-      const int64_t row = at.row * s.stride_height + u - s.pad_height;
-      if (row < 0 || row >= s.height) continue;
-      for (int64_t v = 0; v < s.kernel_width; ++v) {
-        const int64_t column = at.column * s.stride_width + v - s.pad_width;
-        if (column < 0 || column >= s.width) continue;
-        sum += Load(x, ((at.image * s.height + row) * s.width + column) * s.channels + at.channel);
-      }
-    }
+    ForEachInWindow(s, at, [&](int64_t from, int64_t) { sum += Load(x, from); });
     Store(sum * share, y, i);
   }
 }

@@ -1,6 +1,7 @@
 #include "engine/ops/batchnorm.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/ops/norm_gradient.h"
 #include "engine/ops/rules.h"
 
 namespace psgd {
@@ -51,19 +52,7 @@ absl::StatusOr<TensorId> AddBatchNormInference(Graph* graph, const std::string& 
 }
 
 absl::Status AddGradient(const BatchNorm& op, const Node& node, GradientTape* tape) {
-  const TensorId dy = tape->Gradient(node.outputs[0]);
-  if (dy == kNoTensor) return absl::OkStatus();
-  const TensorId x = node.inputs[0], gamma = node.inputs[1], beta = node.inputs[2];
-  std::vector<TensorId> outputs = {tape->NewGradient(gamma), tape->NewGradient(beta)};
-  tape->Contribute(gamma, outputs[0]);
-  tape->Contribute(beta, outputs[1]);
-  if (tape->Wanted(x)) {
-    outputs.push_back(tape->NewGradient(x));
-    tape->Contribute(x, outputs[2]);
-  }
-  tape->graph().AddNode(node.name + ".backward", BatchNormBackward{op},
-                        {x, gamma, node.outputs[1], node.outputs[2], dy}, std::move(outputs));
-  return absl::OkStatus();
+  return AddNormGradient(BatchNormBackward{op}, node, tape);
 }
 
 }  // namespace psgd
