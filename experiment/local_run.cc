@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "experiment/resume_advice.h"
 #include "experiment/run_dir.h"
+#include "experiment/run_dir_status.h"
 #include "experiment/run_recorder.h"
 
 namespace psgd {
@@ -186,10 +187,17 @@ absl::Status LocalRun::ServerEnded() {
     return Failed(cluster_->Obituary(server));
   }
   WaitForWorkers();
+  ShowLastEvaluations();
   if (server.exit_code() == 0) return absl::OkStatus();
   const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
   return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ",
                                            ResumeAdvice(run_dir_)));
+}
+
+void LocalRun::ShowLastEvaluations() {
+  // The server may have ended before it could be asked once more.
+  const auto left = ReadRunDirStatus(run_dir_);
+  if (left.ok()) display_.ShowEvaluations(left->evaluations, status_.epochs());
 }
 
 absl::Status LocalRun::Failed(std::string what) {

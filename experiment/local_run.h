@@ -50,6 +50,7 @@ class LocalRun {
   absl::Status ServerEnded();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
+  void ShowLastEvaluations();
   bool AnyoneLives() const;
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
 

@@ -23,6 +23,10 @@ constexpr char kDim[] = "\033[2m";
 constexpr char kPlain[] = "\033[0m";
 constexpr char kEraseLine[] = "\r\033[K";
 
+std::pair<uint64_t, uint32_t> MadeAt(const EvalResult& result) {
+  return {result.clock(), result.epoch()};
+}
+
 std::string Staleness(const StatusReply& status) {
   const CountHistogram seen = CountHistogram::FromCounts(status.total().pull_staleness());
   return absl::StrFormat("stale %.1f/%d", seen.Mean(), seen.max());
@@ -150,14 +154,13 @@ void ProgressDisplay::Update(const StatusReply& status) {
   if (!started_) {
     // A resumed run's earlier evaluations are no news.
     started_ = true;
-    evaluations_ = status.evaluations_size();
+    if (!status.evaluations().empty()) evaluated_ = MadeAt(*status.evaluations().rbegin());
     last_plain_ = now;
   }
   if (status.state() != StatusReply::WAITING) rate_.Add(status, now);
-  for (; evaluations_ < status.evaluations_size(); ++evaluations_) {
-    Note(EvaluationText(status.evaluations(evaluations_), status.epochs()));
-    last_plain_ = now;
-  }
+  const auto shown = evaluated_;
+  ShowEvaluations({status.evaluations().begin(), status.evaluations().end()}, status.epochs());
+  if (evaluated_ != shown) last_plain_ = now;
   if (options_.quiet) return;
   if (options_.terminal.interactive) {
     Draw(status);
@@ -165,6 +168,14 @@ void ProgressDisplay::Update(const StatusReply& status) {
     last_plain_ = now;
     const bool waiting = status.state() == StatusReply::WAITING;
     Note(waiting ? absl::StrCat("waiting: ", status.detail()) : ProgressText(status, rate_));
+  }
+}
+
+void ProgressDisplay::ShowEvaluations(const std::vector<EvalResult>& evaluations, uint32_t epochs) {
+  for (const EvalResult& result : evaluations) {
+    if (MadeAt(result) <= evaluated_) continue;
+    evaluated_ = MadeAt(result);
+    Note(EvaluationText(result, epochs));
   }
 }
 

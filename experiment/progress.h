@@ -4,6 +4,8 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/clock.h"
 #include "experiment/terminal.h"
@@ -51,6 +53,8 @@ class ProgressDisplay {
   ~ProgressDisplay() { Clear(); }
 
   void Update(const StatusReply& status);
+  // A line for each that has not had one yet, in the order they were made.
+  void ShowEvaluations(const std::vector<EvalResult>& evaluations, uint32_t epochs);
   // A line that stays; shown even when quiet if it is `important`.
   void Note(const std::string& text, bool important = false);
   // Takes the redrawn line away.
@@ -63,7 +67,7 @@ class ProgressDisplay {
   const ProgressOptions options_;
   ProgressRate rate_;
   bool started_ = false;
-  int evaluations_ = 0;  // shown
+  std::pair<uint64_t, uint32_t> evaluated_;  // clock and epoch of the last that was shown
   Time last_plain_{};
   bool drawn_ = false;
 };

@@ -100,6 +100,7 @@ class CoordinatorCore {
   bool CheckpointDue() const;
   bool AllFinished(uint64_t segment) const;
   bool RunsIn(uint32_t worker, uint64_t segment) const;
+  bool NobodyIsAhead(const MemberState& member) const;
   void AssignEvaluation(const MemberState& member, NextSegmentReply* reply);
   NextSegmentReply Wait(std::string reason) const;
   void EndRun(Time now);
@@ -128,8 +129,10 @@ class CoordinatorCore {
   std::optional<CoordinatorSnapshot> under_way_;
   uint64_t under_way_after_ = 0;  // the segment whose end is its boundary
 
-  // Evaluations to be made, oldest first: the last worker to finish the segment makes each. With
-  // unbounded staleness a fast worker opens further epochs before a slow one has finished.
+  // Evaluations to be made, oldest first, each once all have finished the segment, by the worker
+  // that is furthest: the time that it takes must not set a slow one further back. Workers that
+  // keep together leave it to the last, at once. With unbounded staleness a fast worker opens
+  // further epochs before a slow one has finished.
   struct PendingEvaluation {
     uint64_t after = 0;  // the segment whose end is to be evaluated
     uint32_t epoch = 0;  // epochs finished there

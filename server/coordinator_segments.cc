@@ -7,7 +7,15 @@
 
 namespace psgd {
 namespace {
+
 constexpr int64_t kPollMs = 100;  // how soon a worker that waits asks again
+
+// One that joined later counts as past what it was not there for: it may stand in for those who
+// finished it, who may be gone.
+uint64_t PastSegment(const MemberState& member) {
+  return std::max(member.finished_segment, member.joined_after);
+}
+
 }  // namespace
 
 bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
@@ -94,11 +102,20 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   }
 }
 
+bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
+  for (uint32_t worker : members_.Ready()) {
+    if (members_.Find(worker)->finished_segment > PastSegment(member)) return false;
+  }
+  return true;
+}
+
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
+  const bool may_evaluate = NobodyIsAhead(member);
   for (PendingEvaluation& pending : pending_evaluations_) {
-    // One that joined later may stand in: all who finished it may be gone.
-    const bool past = std::max(member.finished_segment, member.joined_after) >= pending.after;
-    if (!pending.evaluator && past && AllFinished(pending.after)) pending.evaluator = member.key;
+    if (!pending.evaluator && may_evaluate && PastSegment(member) >= pending.after &&
+        AllFinished(pending.after)) {
+      pending.evaluator = member.key;
+    }
     if (pending.evaluator && pending.evaluator->worker() == member.key.worker()) {
       reply->set_evaluate(true);
       reply->set_evaluate_epoch(pending.epoch);

@@ -81,6 +81,37 @@ TEST(Progress, StepsMayEndTheRunBeforeItsEpochs) {
   EXPECT_DOUBLE_EQ(ShareDone(StatusReply()), 0);
 }
 
+// The server may be gone before it was asked for the last one: its record then fills the gap.
+TEST(Progress, EveryEvaluationHasOneLine) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  EvalResult second, third;
+  second.set_epoch(2);
+  second.set_clock(200);
+  third.set_epoch(3);
+  third.set_clock(300);
+  {
+    ProgressOptions options;
+    options.fd = fileno(file);
+    ProgressDisplay display(options);
+    StatusReply status;
+    status.set_epochs(3);
+    status.add_evaluations()->set_clock(100);  // of before the run was resumed
+    display.Update(status);
+    *status.add_evaluations() = second;
+    display.Update(status);
+    display.Update(status);
+    display.ShowEvaluations({status.evaluations(0), second, third}, 3);
+  }
+  std::string text(200, '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_EQ(text,
+            "epoch 2/3: test accuracy 0.00 %, loss 0.0000\n"
+            "epoch 3/3: test accuracy 0.00 %, loss 0.0000\n");
+}
+
 TEST(Readable, Figures) {
   EXPECT_EQ(ReadableCount(0), "0");
   EXPECT_EQ(ReadableCount(843), "843");

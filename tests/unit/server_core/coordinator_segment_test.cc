@@ -59,7 +59,8 @@ TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
   EXPECT_TRUE(run.Next(a, 2).evaluate());
 }
 
-TEST(CoordinatorSegment, NoEvaluationIsDroppedWhenAFastWorkerRunsAhead) {
+// The slow one would fall back further with each evaluation that it makes.
+TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
   CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
   const WorkerKey fast = run.JoinAndRegister(), slow = run.JoinAndRegister();
   run.Next(fast);
@@ -69,11 +70,16 @@ TEST(CoordinatorSegment, NoEvaluationIsDroppedWhenAFastWorkerRunsAhead) {
   }
   std::vector<uint32_t> evaluated;
   for (uint64_t segment = 1; segment <= 3; ++segment) {
-    for (NextSegmentReply reply = run.Next(slow, segment); reply.evaluate();
-         reply = run.Next(slow, segment)) {
-      evaluated.push_back(reply.evaluate_epoch());
-      run.Evaluate(slow, reply.evaluate_epoch());
+    // At the end they are level, and the one who asks has it.
+    if (segment < 3) {
+      EXPECT_FALSE(run.Next(slow, segment).evaluate());
     }
+    const WorkerKey asking = segment < 3 ? fast : slow;
+    const NextSegmentReply reply = run.Next(asking, 3);
+    ASSERT_TRUE(reply.evaluate());
+    evaluated.push_back(reply.evaluate_epoch());
+    run.Evaluate(asking, reply.evaluate_epoch());
+    EXPECT_FALSE(run.Next(asking, 3).evaluate());
   }
   EXPECT_THAT(evaluated, ElementsAre(1, 2, 3));
 }
