@@ -111,6 +111,7 @@ class ShardCore {
     WorkerKey key;
     uint64_t request;
     uint64_t clock;
+    uint64_t own_clock;
     std::vector<uint32_t> slices;  // local indices
   };
   struct Cut {
@@ -144,7 +145,7 @@ class ShardCore {
 
   // Pulls (shard_core_pull.cc).
   void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
-  bool Allowed(uint64_t pull_clock) const;
+  bool Allowed(const WaitingPull& pull) const;
   void Reply(const WaitingPull& pull, Outbox* out);
   Bytes EncodeWeights(SliceState& slice, CodecId* codec);
 

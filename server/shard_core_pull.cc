@@ -6,10 +6,13 @@
 
 namespace psgd {
 
-bool ShardCore::Allowed(uint64_t pull_clock) const {
+bool ShardCore::Allowed(const WaitingPull& pull) const {
+  // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
+  // steps would all start from the same weights, and their gradients would then be added up.
+  if (members_.at(pull.key.worker()).clock < pull.own_clock) return false;
   if (unbounded_) return true;
   const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
-  return pull_clock <= SlowestClock() + bound;
+  return pull.clock <= SlowestClock() + bound;
 }
 
 void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outbox* out) {
@@ -20,6 +23,7 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
   pull.key.set_incarnation(message.header.incarnation());
   pull.request = request.request();
   pull.clock = request.clock();
+  pull.own_clock = request.own_clock();
   if (request.slices_size() > static_cast<int>(slices_.size())) {
     Refuse(from, message.header, Refusal::MALFORMED, "more slices than the shard has", 0, out);
     return;
@@ -42,7 +46,7 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
     // Overtaken on its way by a newer one: nobody waits for it any more.
     if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
   }
-  if (Allowed(pull.clock)) {
+  if (Allowed(pull)) {
     Reply(pull, out);
     return;
   }

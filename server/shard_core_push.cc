@@ -272,7 +272,7 @@ void ShardCore::Settle(Outbox* out) {
     if (synchronous_) ApplyClocks();
   }
   for (size_t i = 0; i < waiting_.size();) {
-    if (!Allowed(waiting_[i].clock)) {
+    if (!Allowed(waiting_[i])) {
       ++i;
       continue;
     }

@@ -42,6 +42,7 @@ void SessionCore::Pull(uint64_t clock, Time now) {
     Message message = MakeMessage(s);
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
+    message.header.mutable_pull()->set_own_clock(ended_clock_);
     shards_[s].pull = message;
     shards_[s].requests.push_back(std::move(message));
     shards_[s].owed_since = now;
@@ -67,6 +68,7 @@ void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payl
 
 void SessionCore::EndClock(uint64_t clock, Time now) {
   now_ = now;
+  ended_clock_ = clock;
   for (uint32_t s = 0; s < shards_.size(); ++s) Flush(s, clock, true);
 }
 

@@ -146,6 +146,7 @@ class SessionCore {
   std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
   uint64_t next_request_ = 1;
   uint64_t pull_clock_ = 0;
+  uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
   std::vector<size_t> parts_left_;   // of the pull under way, by shard
   std::vector<bool> pull_done_;

@@ -77,7 +77,8 @@ void Oracle::Made(const Message& message, bool poisoned) {
   if (!member) return Breach("a message of a worker that never registered");
   MemberBooks& books = members_[*member];
   if (message.header.has_pull()) {
-    books.pulls[message.header.pull().request()] = message.header.pull().clock();
+    books.pulls[message.header.pull().request()] = {message.header.pull().clock(),
+                                                        message.header.pull().own_clock()};
   } else if (message.header.has_push()) {
     const Push& push = message.header.push();
     auto [it, fresh] = books.pushes[message.header.shard()].try_emplace(push.seq());
@@ -143,17 +144,18 @@ void Oracle::CheckPull(uint32_t shard, const Message& message) {
   auto asked = books.pulls.find(reply.request());
   if (asked == books.pulls.end()) return Breach("a reply to a pull that was never sent");
   const int64_t bound = scenario_.config.consistency().staleness();
-  if (bound < 0) return;
   ++counts_.pulls_checked;
-  const auto clock = static_cast<int64_t>(asked->second);
-  const int64_t required = clock - bound;
+  const auto& [clock, own_clock] = asked->second;
+  const uint64_t others_clock =
+      bound < 0 || clock < static_cast<uint64_t>(bound) ? 0 : clock - static_cast<uint64_t>(bound);
   for (int p = 0; p < reply.parts_size(); ++p) {
     const uint32_t slice = reply.parts(p).slice();
     const std::span<const float> weights = AsFloats(message.payloads[p]);
     for (uint32_t m = 0; m < members_.size(); ++m) {
       if (!members_[m].in) continue;
+      const uint64_t required = &members_[m] == &books ? own_clock : others_clock;
       for (const auto& [step, batch] : members_[m].steps) {
-        if (static_cast<int64_t>(step) > required) break;
+        if (step > required) break;
         bool acknowledged = false;
         const MadePush* push = Find(m, step, slice, &acknowledged);
         if (push != nullptr && push->poisoned) continue;

@@ -64,12 +64,16 @@ class Oracle {
     std::vector<uint32_t> slices;
     bool poisoned = false;
   };
+  struct PullMade {
+    uint64_t clock = 0;
+    uint64_t own_clock = 0;
+  };
   struct MemberBooks {
     WorkerKey key;
     bool in = true;
     uint64_t first_clock = 0;                            // of its first segment
     std::map<uint64_t, Batch> steps;                     // clocks that it has a batch for
-    std::map<uint64_t, uint64_t> pulls;                  // request -> clock
+    std::map<uint64_t, PullMade> pulls;                  // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
     std::map<uint32_t, uint64_t> acknowledged;           // shard -> pushes below this
   };

@@ -13,6 +13,9 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
   if (kind_ == Sabotage::kIgnoreGate && message.header.has_pull()) {
     message.header.mutable_pull()->set_clock(0);
   }
+  if (kind_ == Sabotage::kForgetOwn && message.header.has_pull()) {
+    message.header.mutable_pull()->clear_own_clock();
+  }
   if (!message.header.has_push()) {
     if (auto shifted = shifted_from_.find(SenderOf(message));
         shifted != shifted_from_.end() && message.header.has_save_state()) {

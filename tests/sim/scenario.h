@@ -18,6 +18,7 @@ enum class Sabotage {
   kLosePush,      // an acknowledged push loses its parts
   kChangePush,    // one element of a push is off by one
   kIgnoreGate,    // pulls claim to come from the slowest worker
+  kForgetOwn,     // pulls do not ask for the worker's own updates
   kLateCut,       // one shard cuts a clock later than the others
   kEarlyCut,      // one shard cuts a clock earlier
   kKeepDead,      // one shard is not told that a worker is out

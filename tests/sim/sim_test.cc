@@ -146,6 +146,10 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     Scenario scenario = CalmScenario(seed, 3, 1);
     scenario.sabotage = sabotage;
     if (sabotage == Sabotage::kIgnoreGate) scenario.slow_step = std::chrono::seconds(2);
+    if (sabotage == Sabotage::kForgetOwn) {
+      scenario.config.mutable_consistency()->set_staleness(-1);
+      scenario.slow_step = std::chrono::seconds(2);
+    }
     if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
     if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
     scenario.patience = std::chrono::seconds(30);
@@ -163,6 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kLosePush, "lacks clock"},
                     Breakage{Sabotage::kChangePush, "the applied updates make"},
                     Breakage{Sabotage::kIgnoreGate, "stale pull"},
+                    Breakage{Sabotage::kForgetOwn, "stale pull"},
                     Breakage{Sabotage::kLateCut, "beyond its clock"},
                     Breakage{Sabotage::kEarlyCut, "lacks clock"},
                     Breakage{Sabotage::kKeepDead, "the run did not end"},

@@ -48,6 +48,26 @@ TEST_P(ShardCutTest, HoldsLaterPushesBackUntilItIsComplete) {
   EXPECT_EQ(Saved(*cut, 0), (Values{-3, -3, -3, -3}));
 }
 
+// A worker that went on meanwhile would compute step after step from weights without its own updates.
+TEST_P(ShardCutTest, NoWeightsAreGivenForWhatItHoldsBack) {
+  ShardFixture shard({.staleness = GetParam()});
+  shard.Start(2);
+  ASSERT_TRUE(shard.Execute(Take(7, 1, {0, 1})).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 7, {}));
+  shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {{0, {4, 4, 4, 4}}}));
+  Message pull = ShardFixture::PullOf(0, 1, 2);
+  pull.header.mutable_pull()->set_own_clock(2);
+  EXPECT_TRUE(shard.Send(std::move(pull)).empty());
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {2, 2, 2, 2}}}));
+  auto replies = shard.Send(ShardFixture::SaveOf(1, 2, 7, {}));
+  ASSERT_TRUE(shard.core().TakeFinishedCut().has_value());
+  if (GetParam() == 0) replies = shard.Send(ShardFixture::PushOf(1, 3, 2, {}));
+  EXPECT_TRUE(std::any_of(replies.begin(), replies.end(), [](const auto& reply) {
+    return reply.message.header.has_pull_reply();
+  }));
+}
+
 TEST_P(ShardCutTest, IsTakenAtOnceWhenNobodyIsIn) {
   ShardFixture shard({.staleness = GetParam()});
   shard.Start(1);

@@ -86,12 +86,15 @@ TEST_F(SessionTest, PushesGoBeforeThePullThatFollowsThem) {
   EXPECT_TRUE(sent[0].header.has_push());
   ASSERT_TRUE(sent[1].header.has_pull());
   EXPECT_EQ(sent[1].header.pull().clock(), 1u);
+  EXPECT_EQ(sent[1].header.pull().own_clock(), 1u);
   EXPECT_EQ(sent[1].header.pull().slices_size(), 0);
 }
 
 TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
-  core_->Pull(4, now_);
-  Drain();
+  core_->Pull(4, now_);  // no step has ended yet
+  const auto asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].header.pull().own_clock(), 0u);
   EXPECT_TRUE(core_->pulling());
   Weights(0, 1, {0, 2}, 3, 7);
   Weights(0, 1, {0, 2}, 3, 8);      // repeated: the first stands
