@@ -31,6 +31,7 @@ enum class RandomPurpose : uint32_t {
   kDropout = 4,
   kCodec = 5,
   kSynthetic = 6,
+  kNegatives = 7,
 };
 
 // Mixes the run's seed and a purpose into a key (splitmix64 finaliser).

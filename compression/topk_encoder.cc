@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compression/payload_bytes.h"
-#include "compression/rice.h"
+#include "compression/topk_payload.h"
 
 namespace psgd {
 namespace {
@@ -28,7 +27,7 @@ void TopkEncoder::Encode(const EncodeInput& input, std::vector<std::byte>* out) 
   if (!input.residual.empty()) {
     for (size_t i = 0; i < count_; ++i) input.residual[indices_[i]] = 0;
   }
-  Write(out);
+  WriteTopkPayload(std::span(indices_).first(count_), std::span(values_).first(count_), out);
 }
 
 bool TopkEncoder::SelectFromSample(const EncodeInput& input, size_t keep) {
@@ -85,18 +84,6 @@ void TopkEncoder::Apply(size_t begin, Cut* cut) {
     kept += tie || bits > cut->least;
   }
   count_ = kept;
-}
-
-void TopkEncoder::Write(std::vector<std::byte>* out) const {
-  const std::span indices = std::span(indices_).first(count_);
-  const RiceShape shape = ChooseRice(indices);
-  const size_t index_bytes = (shape.total_bits + 7) / 8;
-  std::byte* payload = Grow(2 * sizeof(uint32_t) + count_ * sizeof(float) + index_bytes, out);
-  StoreField(static_cast<uint32_t>(count_), payload);
-  StoreField(shape.low_bits, payload + sizeof(uint32_t));
-  payload += 2 * sizeof(uint32_t);
-  if (count_ > 0) std::memcpy(payload, values_.data(), count_ * sizeof(float));
-  WriteRice(indices, shape, payload + count_ * sizeof(float));
 }
 
 }  // namespace psgd

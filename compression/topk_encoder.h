@@ -23,7 +23,6 @@ class TopkEncoder final : public Encoder {
   void Gather(std::span<const float> gradient, float* residual, uint32_t least, size_t first);
   // Drops the entries from `begin` on that the cut does not keep; counts its ties down.
   void Apply(size_t begin, Cut* cut);
-  void Write(std::vector<std::byte>* out) const;
 
   const double density_;
   const CodecKernels& kernels_;

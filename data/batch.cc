@@ -21,7 +21,8 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
       batch_(static_cast<size_t>(batch)),
       elements_(source_->shape().elements()),
       labels_each_(source_->shape().labels()),
-      labels_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
+      values_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
+      labels_offset_(values_offset_ * (source_->shape().IsSparse() ? 2 : 1)),
       // The pool rounds sizes up to powers of two, 4 KiB at least.
       pool_(static_cast<size_t>(kept) *
             (2 * (labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)) + 4096)) {}
@@ -43,7 +44,9 @@ absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t>
             -1);
   Batch batch;
   batch.labels = labels;
-  if (source_->shape().IsSequence()) {
+  if (source_->shape().IsSparse()) {
+    FillSparse(epoch, indices, buffer.get(), labels, &batch);
+  } else if (source_->shape().IsSequence()) {
     batch.tokens = FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels);
   } else {
     batch.pixels = FillPixels(epoch, indices, reinterpret_cast<float*>(buffer.get()), labels);
@@ -72,6 +75,21 @@ std::span<const int32_t> BatchMaker::FillTokens(uint32_t epoch, std::span<const 
   }
   std::fill(tokens.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), tokens.end(), 0);
   return tokens;
+}
+
+void BatchMaker::FillSparse(uint32_t epoch, std::span<const uint32_t> indices, std::byte* memory,
+                            std::span<int32_t> labels, Batch* out) const {
+  const std::span features(reinterpret_cast<int32_t*>(memory), batch_ * elements_);
+  const std::span values(reinterpret_cast<float*>(memory + values_offset_), batch_ * elements_);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    source_->ReadSparse({epoch, indices[i]}, features.subspan(i * elements_, elements_),
+                        values.subspan(i * elements_, elements_), &labels[i]);
+  }
+  const size_t filled = indices.size() * elements_;
+  std::fill(features.begin() + static_cast<ptrdiff_t>(filled), features.end(), 0);
+  std::fill(values.begin() + static_cast<ptrdiff_t>(filled), values.end(), 0.0f);
+  out->tokens = features;
+  out->values = values;
 }
 
 EvaluationBatches::EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch)

@@ -14,10 +14,10 @@ namespace psgd {
 
 // Copies share the buffer.
 struct Batch {
-  // Of images: batch x channels x height x width. Of sequences: batch x length, and `pixels` is
-  // empty.
-  std::span<const float> pixels;  // these and all others are aligned to 64 bytes
-  std::span<const int32_t> tokens;
+  // What samples do not have is empty.
+  std::span<const float> pixels;    // batch x channels x height x width; all aligned to 64 bytes
+  std::span<const int32_t> tokens;  // batch x length, or the indices of batch x entries
+  std::span<const float> values;    // batch x entries
   std::span<const int32_t> labels;  // one a sample or one a token; -1: padding, not counted
   std::shared_ptr<const std::byte[]> owner;
 };
@@ -28,7 +28,7 @@ class BatchMaker {
   // `kept`: how many buffers are worth keeping for reuse.
   BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept);
 
-  // Fewer samples than the batch holds are padded with zero pixels or tokens and label -1.
+  // Fewer samples than the batch holds are padded with zeros and label -1.
   // REQUIRES: indices.size() <= batch, each below the source's size.
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 
@@ -37,12 +37,15 @@ class BatchMaker {
                                     float* memory, std::span<int32_t> labels) const;
   std::span<const int32_t> FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
                                       int32_t* memory, std::span<int32_t> labels) const;
+  void FillSparse(uint32_t epoch, std::span<const uint32_t> indices, std::byte* memory,
+                  std::span<int32_t> labels, Batch* out) const;
 
   const std::shared_ptr<const SampleSource> source_;
   const size_t batch_;
-  const size_t elements_;       // of a sample: pixels or tokens, four bytes each
+  const size_t elements_;       // of a sample: pixels, tokens or entries, four bytes each
   const size_t labels_each_;    // of a sample
-  const size_t labels_offset_;  // in the buffer: behind the pixels or tokens
+  const size_t values_offset_;  // in the buffer: behind the indices; else as labels_offset_
+  const size_t labels_offset_;  // behind all others
   BufferPool pool_;
 };
 

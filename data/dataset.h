@@ -1,5 +1,5 @@
-// Labelled samples by index: what every format becomes. A sample is an image with one label, or a
-// sequence of tokens with a label each.
+// Labelled samples by index: what every format becomes. A sample is an image with one label, a
+// sequence of tokens with a label each, or a sparse vector with one label.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,25 @@ struct SampleShape {
   int height = 0;
   int width = 0;
   int classes = 0;
-  int length = 0;      // tokens of a sequence; 0: an image
-  int vocabulary = 0;  // tokens are below it
+  int length = 0;      // tokens of a sequence
+  int entries = 0;     // of a sparse vector: places for an index and its value
+  int vocabulary = 0;  // tokens and indices are below it
 
   bool IsSequence() const { return length > 0; }
+  bool IsSparse() const { return entries > 0; }
   size_t labels() const { return IsSequence() ? static_cast<size_t>(length) : 1; }
-  // Pixels or tokens.
+  // Pixels, tokens or entries.
   size_t elements() const {
+    if (IsSparse()) return static_cast<size_t>(entries);
     if (IsSequence()) return static_cast<size_t>(length);
     return static_cast<size_t>(channels) * static_cast<size_t>(height) * static_cast<size_t>(width);
   }
   bool SameImage(const SampleShape& other) const {
     return channels == other.channels && height == other.height && width == other.width;
   }
-  // For people: "1x28x28", or "128 tokens".
+  // For people: "1x28x28", "128 tokens" or "14 of 123 features".
   std::string ImageText() const {
+    if (IsSparse()) return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
     if (IsSequence()) return std::to_string(length) + " tokens";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
@@ -55,6 +59,25 @@ class TokenDataset {
   // Tokens below shape().vocabulary, and for each a label below shape().classes, or -1: not
   // counted. REQUIRES: index < size(); both spans have shape().length places.
   virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
+};
+
+// Which sample, and in which pass over the data. What is random about a sample draws from this and
+// the seed alone, so it comes out the same whichever thread or worker reads it.
+struct SampleKey {
+  uint32_t epoch = 0;
+  uint64_t index = 0;
+};
+
+// Sparse vectors. Thread-safe, as Dataset.
+class SparseDataset {
+ public:
+  virtual ~SparseDataset() = default;
+  virtual size_t size() const = 0;
+  virtual SampleShape shape() const = 0;
+  // Indices below shape().vocabulary with a value each; the places left over get index 0, value 0.
+  // REQUIRES: key.index < size(); both spans have shape().entries places.
+  virtual void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
+                    int32_t* label) const = 0;
 };
 
 }  // namespace psgd

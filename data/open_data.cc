@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/idx.h"
+#include "data/open_sparse.h"
 #include "data/prefix.h"
 #include "data/synthetic.h"
 #include "data/text.h"
@@ -121,37 +122,53 @@ absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
   return absl::OkStatus();
 }
 
+absl::Status RefuseImageKeys(const DataConfig& config) {
+  const AugmentConfig& augment = config.augment();
+  if (augment.crop_padding() > 0 || augment.flip() ||
+      config.mean_size() + config.stddev_size() > 0) {
+    return absl::InvalidArgumentError(
+        "data.augment, data.mean and data.stddev are for images; leave them out with this format");
+  }
+  return absl::OkStatus();
+}
+
+// `Prefix`: the first samples of a set.
+template <typename Prefix, typename Sets>
+absl::StatusOr<DataSets> Unchanged(const DataConfig& config, Sets raw) {
+  PSGD_RETURN_IF_ERROR(Limit<Prefix>("train_samples", config.train_samples(), &raw.train));
+  PSGD_RETURN_IF_ERROR(Limit<Prefix>("test_samples", config.test_samples(), &raw.test));
+  PSGD_RETURN_IF_ERROR(CheckBatch(config, raw.train->size()));
+  DataSets sets;
+  sets.shape = raw.train->shape();
+  sets.train = std::make_shared<SampleSource>(std::move(raw.train));
+  sets.test = std::make_shared<SampleSource>(std::move(raw.test));
+  return sets;
+}
+
 absl::StatusOr<DataSets> OpenText(const DataConfig& config) {
   if (config.path().empty()) {
     return absl::InvalidArgumentError(
         "data.path is not set, and format text reads from there; set it to a file, or to a folder "
         "of files");
   }
-  const AugmentConfig& augment = config.augment();
-  if (augment.crop_padding() > 0 || augment.flip() ||
-      config.mean_size() + config.stddev_size() > 0) {
-    return absl::InvalidArgumentError(
-        "data.augment, data.mean and data.stddev are for images; leave them out with format text");
-  }
+  PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
   const double fraction = config.text().test_fraction();
   if (!(fraction > 0 && fraction < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("data.text.test_fraction is ", fraction, "; it must be between 0 and 1"));
   }
   PSGD_ASSIGN_OR_RETURN(TextSets text, LoadText({config.path(), config.text().length(), fraction}));
-  PSGD_RETURN_IF_ERROR(Limit<PrefixTokens>("train_samples", config.train_samples(), &text.train));
-  PSGD_RETURN_IF_ERROR(Limit<PrefixTokens>("test_samples", config.test_samples(), &text.test));
-  PSGD_RETURN_IF_ERROR(CheckBatch(config, text.train->size()));
-  DataSets sets;
-  sets.shape = text.train->shape();
-  sets.train = std::make_shared<SampleSource>(std::move(text.train));
-  sets.test = std::make_shared<SampleSource>(std::move(text.test));
-  return sets;
+  return Unchanged<PrefixTokens>(config, std::move(text));
 }
 
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
   if (config.format() == DataConfig::TEXT) return OpenText(config);
+  if (IsSparseFormat(config.format())) {
+    PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
+    PSGD_ASSIGN_OR_RETURN(SparseSets sets, OpenSparse(config, seed));
+    return Unchanged<PrefixSparse>(config, std::move(sets));
+  }
   PSGD_ASSIGN_OR_RETURN(RawSets raw, config.format() == DataConfig::SYNTHETIC
                                          ? OpenSynthetic(config.synthetic(), seed)
                                          : OpenIdx(config));

@@ -43,4 +43,22 @@ class PrefixTokens final : public TokenDataset {
   const size_t size_;
 };
 
+class PrefixSparse final : public SparseDataset {
+ public:
+  // REQUIRES: size <= whole->size().
+  PrefixSparse(std::shared_ptr<const SparseDataset> whole, size_t size)
+      : whole_(std::move(whole)), size_(size) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return whole_->shape(); }
+  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
+            int32_t* label) const override {
+    whole_->Read(key, indices, values, label);
+  }
+
+ private:
+  const std::shared_ptr<const SparseDataset> whole_;
+  const size_t size_;
+};
+
 }  // namespace psgd

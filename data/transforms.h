@@ -12,13 +12,6 @@
 
 namespace psgd {
 
-// Which sample, and in which pass over the data. Random transforms draw from this and the seed
-// alone, so a sample comes out the same whichever thread or worker reads it.
-struct SampleKey {
-  uint32_t epoch = 0;
-  uint64_t index = 0;
-};
-
 // Thread-safe: immutable.
 class Transform {
  public:
@@ -64,22 +57,33 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and what is done to its samples, in order: images are transformed, sequences come as
-// they are. Thread-safe.
+// A dataset and what is done to its samples, in order: images are transformed, sequences and sparse
+// vectors come as they are. Thread-safe.
 class SampleSource {
  public:
   explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
       : sequences_(std::move(sequences)) {}
+  explicit SampleSource(std::shared_ptr<const SparseDataset> vectors)
+      : vectors_(std::move(vectors)) {}
   SampleSource(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<const Transform>> transforms)
       : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
 
-  size_t size() const { return sequences_ ? sequences_->size() : dataset_->size(); }
-  SampleShape shape() const { return sequences_ ? sequences_->shape() : dataset_->shape(); }
+  size_t size() const {
+    return sequences_ ? sequences_->size() : vectors_ ? vectors_->size() : dataset_->size();
+  }
+  SampleShape shape() const {
+    return sequences_ ? sequences_->shape() : vectors_ ? vectors_->shape() : dataset_->shape();
+  }
   // REQUIRES: samples are sequences; as TokenDataset::Read.
   void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
                   std::span<int32_t> labels) const {
     sequences_->Read(key.index, tokens, labels);
+  }
+  // REQUIRES: samples are sparse vectors; as SparseDataset::Read.
+  void ReadSparse(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
+                  int32_t* label) const {
+    vectors_->Read(key, indices, values, label);
   }
   // REQUIRES: samples are images; as Dataset::Read.
   void Read(const SampleKey& key, std::span<float> pixels, int32_t* label) const {
@@ -88,7 +92,9 @@ class SampleSource {
   }
 
  private:
-  const std::shared_ptr<const TokenDataset> sequences_;  // or null: images
+  // One of the three.
+  const std::shared_ptr<const TokenDataset> sequences_;
+  const std::shared_ptr<const SparseDataset> vectors_;
   const std::shared_ptr<const Dataset> dataset_;
   const std::vector<std::unique_ptr<const Transform>> transforms_;
 };

@@ -23,31 +23,45 @@ bool TooLarge(const Shape& shape) {
 
 NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
     : mode_(mode), shape_(shape) {
-  const bool sequence = shape.IsSequence();
-  const Shape input = sequence ? Shape{batch, shape.length}
-                               : Shape{batch, shape.channels, shape.height, shape.width};
-  if (TooLarge(input) || shape.classes < 1 || (sequence && shape.vocabulary < 1)) {
+  const bool whole = shape.IsSequence() || shape.IsSparse();
+  const Shape input = shape.IsSparse()     ? Shape{batch, shape.entries}
+                      : shape.IsSequence() ? Shape{batch, shape.length}
+                                           : Shape{batch, shape.channels, shape.height, shape.width};
+  if (TooLarge(input) || shape.classes < 1 || (whole && shape.vocabulary < 1)) {
     status_ =
         absl::InvalidArgumentError(absl::StrCat("a batch of ", ShapeText(input), " with ",
                                                 shape.classes, " classes is empty or too large"));
     return;
   }
-  model_.input = model_.graph.AddTensor({.name = sequence ? "tokens" : "image",
+  model_.input = model_.graph.AddTensor({.name = shape.IsSparse() ? "indices" : whole ? "tokens" : "image",
                                          .shape = input,
-                                         .element = sequence ? Element::kInt32 : Element::kReal,
+                                         .element = whole ? Element::kInt32 : Element::kReal,
                                          .external = true});
+  if (shape.IsSparse()) {
+    model_.values = model_.graph.AddTensor({.name = "values", .shape = input, .external = true});
+  }
 }
 
-TensorId NetworkBuilder::Input(bool sequence, const char* wanted, const char* given) {
-  if (status_.ok() && shape_.IsSequence() != sequence) {
+TensorId NetworkBuilder::Input(bool right, const char* wanted) {
+  if (status_.ok() && !right) {
+    const char* given = shape_.IsSequence() ? "sequences of tokens"
+                        : shape_.IsSparse() ? "sparse vectors"
+                                            : "images";
     status_ = absl::InvalidArgumentError(
         absl::StrCat("the network takes ", wanted, ", but samples are ", given));
   }
   return model_.input;
 }
 
-TensorId NetworkBuilder::image() { return Input(false, "images", "sequences of tokens"); }
-TensorId NetworkBuilder::tokens() { return Input(true, "sequences of tokens", "images"); }
+TensorId NetworkBuilder::image() {
+  return Input(!shape_.IsSequence() && !shape_.IsSparse(), "images");
+}
+TensorId NetworkBuilder::tokens() { return Input(shape_.IsSequence(), "sequences of tokens"); }
+TensorId NetworkBuilder::indices() { return Input(shape_.IsSparse(), "sparse vectors"); }
+
+void NetworkBuilder::Refuse(const std::string& why) {
+  if (status_.ok()) status_ = absl::InvalidArgumentError(why);
+}
 
 TensorId NetworkBuilder::Layer(const std::function<absl::StatusOr<TensorId>()>& make) {
   if (!status_.ok()) return kNoTensor;

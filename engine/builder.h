@@ -23,8 +23,9 @@ enum class Mode { kTrain, kEvaluate };
 // A network with its loss, forward only.
 struct ModelGraph {
   Graph graph;
-  TensorId input = kNoTensor;   // N C H W, or tokens: N T
-  TensorId labels = kNoTensor;  // N, or N T
+  TensorId input = kNoTensor;   // N C H W; tokens: N T; indices: N F
+  TensorId values = kNoTensor;  // of the indices: N F
+  TensorId labels = kNoTensor;  // N, or N T, or N H W
   TensorId result = kNoTensor;  // see softmax_cross_entropy.h
 };
 
@@ -83,9 +84,13 @@ class NetworkBuilder {
   // The input, by what the network takes; when samples are of the other kind, that is the error.
   TensorId image();
   TensorId tokens();
+  TensorId indices();  // of sparse vectors
   int classes() const { return shape_.classes; }
   int length() const { return shape_.length; }
   int vocabulary() const { return shape_.vocabulary; }
+  int entries() const { return shape_.entries; }
+  // For a network that no layer's shape can refuse.
+  void Refuse(const std::string& why);
 
   // From here on the weights of convolutions start from N(0, 2 / fan_out), their biases from zero
   // (He et al., 2015): with PyTorch's default the signal fades in deep networks that normalise
@@ -121,8 +126,9 @@ class NetworkBuilder {
   TensorId Flatten(TensorId x);
 
   // Layers of sequences, which are N T C; those of one axis work on the last one.
-  // A table of `rows` x `width` weights NAME.weight, from N(0, stddev^2).
-  TensorId Table(const std::string& name, int64_t rows, int64_t width, double stddev);
+  // A table of `rows` x `width` weights NAME.weight, from N(0, stddev^2). `sparse`: nothing but
+  // Embed reads it.
+  TensorId Table(const std::string& name, int64_t rows, int64_t width, double stddev, bool sparse);
   TensorId Embed(const std::string& name, TensorId index, TensorId table);
   // Adds `rows`, of the last axes of x, to x.
   TensorId AddRows(const std::string& name, TensorId x, TensorId rows);
@@ -133,6 +139,13 @@ class NetworkBuilder {
   // Attention of a sequence to itself, with weights q_proj, k_proj, v_proj and out_proj.
   TensorId SelfAttention(const std::string& name, TensorId x, const AttentionLayer& layer);
   TensorId Recurrent(const std::string& name, TensorId x, const RecurrentLayer& layer);
+
+  // Of sparse vectors: a weight for each feature and output, NAME.weight of features x outputs, and
+  // a bias that decays as the weights do. All start at zero.
+  TensorId SparseLinear(const std::string& name, int64_t outputs);
+  // Two logits from one a sample, that of class 1 against class 0: 0 and x. Softmax of them is the
+  // logistic function of x.
+  TensorId AgainstZero(const std::string& name, TensorId x);
 
   // Ends the network with softmax cross-entropy over the logits: of samples, tokens or pixels, with a
   // label each. Labels are smoothed in training only.
@@ -147,7 +160,7 @@ class NetworkBuilder {
   TensorId Activation(psgd::Activation::Kind kind, const std::string& name, TensorId x,
                       float slope = 0);
   TensorId Pool(Pool::Kind kind, const std::string& name, TensorId x, const PoolLayer& layer);
-  TensorId Input(bool sequence, const char* wanted, const char* given);
+  TensorId Input(bool right, const char* wanted);
   TensorId Reshape(const std::string& name, TensorId x, Shape shape);
   // Runs `make` unless an error came before; keeps its error.
   TensorId Layer(const std::function<absl::StatusOr<TensorId>()>& make);

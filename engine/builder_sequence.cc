@@ -7,11 +7,28 @@
 namespace psgd {
 
 TensorId NetworkBuilder::Table(const std::string& name, int64_t rows, int64_t width,
-                               double stddev) {
+                               double stddev, bool sparse) {
   return Layer([&]() -> absl::StatusOr<TensorId> {
-    return NewParameter(name + ".weight", {rows, width},
-                        {.decay = true, .initial = {Initial::Kind::kNormal, 0, stddev}});
+    return NewParameter(
+        name + ".weight", {rows, width},
+        {.decay = true, .sparse = sparse, .initial = {Initial::Kind::kNormal, 0, stddev}});
   });
+}
+
+TensorId NetworkBuilder::SparseLinear(const std::string& name, int64_t outputs) {
+  const TensorId in = indices();
+  return Layer([&]() -> absl::StatusOr<TensorId> {
+    const TensorId weight = NewParameter(name + ".weight", {vocabulary(), outputs},
+                                         {.decay = true, .sparse = true});
+    const TensorId bias = NewParameter(name + ".bias", {outputs}, {.decay = true});
+    PSGD_ASSIGN_OR_RETURN(const TensorId sum, AddEmbeddingBag(&model_.graph, name + ".sum", in,
+                                                              model_.values, weight));
+    return AddRowBias(&model_.graph, name, sum, bias);
+  });
+}
+
+TensorId NetworkBuilder::AgainstZero(const std::string& name, TensorId x) {
+  return Pad(name, x, {.before = {0, 1}}, {0, 0});
 }
 
 TensorId NetworkBuilder::Embed(const std::string& name, TensorId index, TensorId table) {

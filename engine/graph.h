@@ -52,6 +52,8 @@ struct Parameter {
   TensorId gradient = kNoTensor;
   bool statistic = false;
   bool decay = false;
+  // A step's gradient is zero in most rows: a table of which a batch reads a few.
+  bool sparse = false;
   Initial initial = {};
 };
 

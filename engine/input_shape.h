@@ -3,17 +3,19 @@
 
 namespace psgd {
 
-// One sample and what it may be: an image with one label, or a sequence of tokens with a label
-// each.
+// One sample and what it may be: an image with one label, a sequence of tokens with a label each,
+// or a sparse vector with one label.
 struct InputShape {
   int channels = 0;
   int height = 0;
   int width = 0;
   int classes = 0;
-  int length = 0;      // tokens of a sequence; 0: an image
-  int vocabulary = 0;  // tokens are below it
+  int length = 0;      // tokens of a sequence
+  int entries = 0;     // of a sparse vector: places for an index and its value
+  int vocabulary = 0;  // tokens and indices are below it
 
   bool IsSequence() const { return length > 0; }
+  bool IsSparse() const { return entries > 0; }
 };
 
 }  // namespace psgd

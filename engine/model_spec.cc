@@ -36,6 +36,7 @@ ModelSpec MakeModelSpec(const std::string& name, const Graph& graph) {
     spec->set_role(parameter.statistic ? ParameterSpec::STATISTIC : ParameterSpec::TRAINED);
     *spec->mutable_initializer() = MakeInitializer(parameter.initial);
     spec->set_decay(parameter.decay);
+    spec->set_sparse(parameter.sparse);
   }
   return model;
 }

@@ -63,7 +63,7 @@ struct Network::Impl {
   std::unique_ptr<Backend> backend;
   ModelGraph train, evaluate;
   Region memory;
-  void *input = nullptr, *labels = nullptr, *result = nullptr;
+  void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of `train`
@@ -88,6 +88,7 @@ absl::Status Network::Impl::Prepare() {
 
   static_assert(sizeof(float) == sizeof(int32_t), "pixels and tokens take the same room");
   const size_t input_at = memory.Add(input_elements * sizeof(float));
+  const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
   const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
   const size_t temporary_at =
@@ -96,11 +97,14 @@ absl::Status Network::Impl::Prepare() {
   PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend.get()));
 
   input = memory.at(input_at);
+  values = memory.at(values_at);
   labels = memory.at(labels_at);
   result = memory.at(result_at);
   const auto externals = [&](const ModelGraph& model) {
-    return std::vector<ExternalMemory>{
+    std::vector<ExternalMemory> made = {
         {model.input, input}, {model.labels, labels}, {model.result, result}};
+    if (model.values != kNoTensor) made.push_back({model.values, values});
+    return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
@@ -116,11 +120,13 @@ absl::Status Network::Impl::Prepare() {
 
 absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
                                        std::span<const int32_t> given) const {
-  const size_t elements =
-      shape.IsSequence() ? batch_input.tokens.size() : batch_input.pixels.size();
-  if (elements != input_elements || given.size() != label_elements) {
+  const bool whole = shape.IsSequence() || shape.IsSparse();
+  const size_t elements = whole ? batch_input.tokens.size() : batch_input.pixels.size();
+  const size_t values_wanted = shape.IsSparse() ? input_elements : 0;
+  if (elements != input_elements || batch_input.values.size() != values_wanted ||
+      given.size() != label_elements) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", elements, shape.IsSequence() ? " tokens and " : " values and ", given.size(),
+        "a batch of ", elements, whole ? " tokens and " : " values and ", given.size(),
         " labels; the network takes ", input_elements, " and ", label_elements));
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
@@ -147,9 +153,13 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
   PSGD_RETURN_IF_ERROR(CheckBatch(batch_input, given));
   backend->EnterThread();
   PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
-  const auto bytes =
-      shape.IsSequence() ? std::as_bytes(batch_input.tokens) : std::as_bytes(batch_input.pixels);
+  const auto bytes = batch_input.tokens.empty() ? std::as_bytes(batch_input.pixels)
+                                                : std::as_bytes(batch_input.tokens);
   PSGD_RETURN_IF_ERROR(backend->Upload(bytes.data(), input, bytes.size()));
+  if (shape.IsSparse()) {
+    PSGD_RETURN_IF_ERROR(
+        backend->Upload(batch_input.values.data(), values, batch_input.values.size_bytes()));
+  }
   PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
   absl::Status copied;
   const auto after = [&](int node) {

@@ -28,11 +28,12 @@ struct NetworkOptions {
   std::string plugin_dir = {};
 };
 
-// A batch as the network takes it: pixels, batch x channels x height x width, or tokens, batch x
-// length; the other is empty.
+// A batch as the network takes it: pixels, batch x channels x height x width; or tokens, batch x
+// length; or indices (as tokens) and values, batch x entries. The others are empty.
 struct NetworkInput {
-  NetworkInput(std::span<const float> pixels, std::span<const int32_t> tokens)
-      : pixels(pixels), tokens(tokens) {}
+  NetworkInput(std::span<const float> pixels, std::span<const int32_t> tokens,
+               std::span<const float> values = {})
+      : pixels(pixels), tokens(tokens), values(values) {}
   template <std::convertible_to<std::span<const float>> Pixels>
   NetworkInput(const Pixels& pixels) : pixels(pixels) {}  // NOLINT: stands for its only content
   template <std::convertible_to<std::span<const int32_t>> Tokens>
@@ -40,6 +41,7 @@ struct NetworkInput {
 
   std::span<const float> pixels;
   std::span<const int32_t> tokens;
+  std::span<const float> values;
 };
 
 // One replica: the weights, and the means to compute a gradient from a batch. Not thread-safe, but

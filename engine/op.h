@@ -14,6 +14,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/element_loss.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/embedding_bag.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/local_response_norm.h"
 #include "engine/ops/matmul.h"
@@ -36,7 +37,7 @@ namespace psgd {
 using Op = std::variant<
     // Layers with weights.
     Bias, BiasBackward, Conv2d, Conv2dBackwardData, Conv2dBackwardWeights, Dense, DenseBackwardData,
-    DenseBackwardWeights, Embedding, EmbeddingBackward, MatMul, Recurrent, RecurrentBackward,
+    DenseBackwardWeights, Embedding, EmbeddingBackward, EmbeddingBag, EmbeddingBagBackward, MatMul, Recurrent, RecurrentBackward,
     RowBias, RowBiasBackward,
     // Windows over images.
     AdaptiveAveragePool, AdaptiveAveragePoolBackward, Pool, PoolBackward, Upsample,

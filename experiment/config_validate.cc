@@ -80,6 +80,12 @@ void CheckData(const DataConfig& data, Problems* problems) {
     problems->push_back(
         "data.path is missing: format text needs a file, or a folder of files, to read");
   }
+  const bool sparse = data.format() == DataConfig::LIBSVM || data.format() == DataConfig::CRITEO ||
+                      data.format() == DataConfig::RATINGS;
+  if (sparse && data.path().empty()) {
+    problems->push_back(
+        "data.path is missing: formats libsvm, criteo and ratings need the file of the samples");
+  }
   if (data.mean_size() != data.stddev_size()) {
     problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
                                      data.stddev_size(),

@@ -21,6 +21,7 @@ void Fill(CowArray& array, const Bytes& values) {
 
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
+      decoupled_decay_(config.optimizer().has_adamw()),
       optimizer_(MakeOptimizer(config.optimizer())),
       pool_(kPoolBytes) {}
 
@@ -34,6 +35,7 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
   slice.parameter = parameter.name();
   slice.role = parameter.role();
   slice.decays = parameter.decay();
+  slice.decays_here = parameter.decay() && parameter.sparse() && !decoupled_decay_;
   slice.shape.elements = spec.count();
   slice.shape.offset = spec.offset();
   slice.shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
@@ -74,9 +76,10 @@ float SliceUpdater::ScaleOf(const Contribution& contribution) const {
 }
 
 const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
-                                  std::span<const float> weights, size_t begin, size_t size) {
+                                  std::span<const float> weights, float decay, size_t begin,
+                                  size_t size) {
   const bool delay = consistency_.compensation() == ConsistencyConfig::DELAY;
-  if (contributions.size() == 1 && !delay && ScaleOf(contributions[0]) == 1.0f) {
+  if (contributions.size() == 1 && !delay && decay == 0 && ScaleOf(contributions[0]) == 1.0f) {
     const auto direct = contributions[0].reader->Direct();
     if (!direct.empty()) return direct.data() + begin;
   }
@@ -94,6 +97,9 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
     } else {
       contribution.reader->AddBlock(ScaleOf(contribution), block);
     }
+  }
+  if (decay != 0) {
+    for (size_t i = 0; i < size; ++i) block[i] += decay * weights[begin + i];
   }
   return block_;
 }
@@ -128,7 +134,12 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   step.learning_rate = rates.learning_rate;
   step.weight_decay = slice.decays ? rates.weight_decay : 0;
   step.step = slice.steps;
-  if (contributions.size() == 1 && ApplySparse(slice, contributions[0], step)) return;
+  float decay = 0;
+  if (slice.decays_here) {
+    for (const Contribution& contribution : contributions) decay += ScaleOf(contribution);
+    decay *= static_cast<float>(rates.weight_decay);
+  }
+  if (contributions.size() == 1 && decay == 0 && ApplySparse(slice, contributions[0], step)) return;
 
   const size_t elements = slice.weights.size();
   CowArray::Update weights = slice.weights.BeginUpdate();
@@ -137,7 +148,7 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   for (size_t begin = 0; begin < elements; begin += kBlock) {
     const size_t size = std::min(kBlock, elements - begin);
     const float* gradient =
-        Gather(contributions, {weights.in(), elements}, begin, size);
+        Gather(contributions, {weights.in(), elements}, decay, begin, size);
     if (slice.role == ParameterSpec::STATISTIC) {
       AddDelta({gradient, size}, weights.in() + begin, weights.out() + begin);
       continue;

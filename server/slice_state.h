@@ -27,6 +27,7 @@ struct SliceState {
   std::string parameter;
   ParameterSpec::Role role = ParameterSpec::TRAINED;
   bool decays = false;
+  bool decays_here = false;  // sparse: the decay that else is in the gradient
   CowArray weights;
   std::vector<CowArray> states;  // the optimizer's
   uint64_t version = 0;          // pushes absorbed
@@ -49,7 +50,7 @@ struct Contribution {
 // Of one update: the hyper-parameters that hold, with the schedule's part in them.
 struct UpdateRates {
   double learning_rate = 0;
-  double weight_decay = 0;  // adamw's; the others' is in the gradient
+  double weight_decay = 0;  // adamw's, and of sparse parameters; else it is in the gradient
 };
 
 // Makes and updates slices. Not thread-safe: one a shard.
@@ -70,14 +71,16 @@ class SliceUpdater {
 
  private:
   bool ApplySparse(SliceState& slice, const Contribution& contribution, const OptimizerStep& step);
-  // The gradient of the block at `begin`: the payload itself where that is possible.
+  // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
+  // that is possible.
   const float* Gather(std::span<const Contribution> contributions, std::span<const float> weights,
-                      size_t begin, size_t size);
+                      float decay, size_t begin, size_t size);
   float ScaleOf(const Contribution& contribution) const;
 
   static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB
 
   const ConsistencyConfig consistency_;
+  const bool decoupled_decay_;
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];

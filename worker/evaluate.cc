@@ -10,6 +10,7 @@ InputShape InputShapeOf(const SampleShape& shape) {
           .width = shape.width,
           .classes = shape.classes,
           .length = shape.length,
+          .entries = shape.entries,
           .vocabulary = shape.vocabulary};
 }
 
@@ -19,7 +20,7 @@ absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches
   for (uint32_t i = 0; i < batches.size(); ++i) {
     PSGD_ASSIGN_OR_RETURN(const Batch batch, batches.Read(i));
     PSGD_ASSIGN_OR_RETURN(const Network::Result part,
-                          network.Evaluate({batch.pixels, batch.tokens}, batch.labels));
+                          network.Evaluate({batch.pixels, batch.tokens, batch.values}, batch.labels));
     sum.loss_sum += part.loss_sum;
     sum.correct += part.correct;
     sum.counted += part.counted;

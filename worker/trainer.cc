@@ -241,7 +241,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   const Time start = SteadyNow();
   PSGD_ASSIGN_OR_RETURN(
       const Network::Result result,
-      network_->TrainStep({batch.pixels, batch.tokens}, batch.labels, clock, [&](int parameter) {
+      network_->TrainStep({batch.pixels, batch.tokens, batch.values}, batch.labels, clock, [&](int parameter) {
         StepClock timer(&encoding);
         encoded_.clear();
         encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),

@@ -20,8 +20,10 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(ChooseCodec(config.compression(), parameter)));
     by_parameter.push_back(codec.get());
     encoder->codecs_.push_back(std::move(codec));
-    // adamw's is decoupled: the server applies it, and in the gradient it would count twice.
-    encoder->decays_.push_back(parameter.decay() && !config.optimizer().has_adamw());
+    // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
+    // applies that of sparse parameters, whose gradients it would fill.
+    encoder->decays_.push_back(parameter.decay() && !parameter.sparse() &&
+                               !config.optimizer().has_adamw());
   }
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
@@ -38,6 +40,7 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     slice.codec = by_parameter[spec.parameter()];
     ErrorFeedbackOptions feedback;
     feedback.accumulate = config.compression().error_feedback();
+    slice.only_nonzero = parameter.sparse() && slice.codec->id() == CODEC_NONE;
     slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
                         (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
@@ -61,9 +64,14 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
   }
   for (Slice& slice : slices_[parameter]) {
     std::vector<std::byte> payload;
-    slice.encoder->Encode(gradient.subspan(slice.spec.offset(), slice.spec.count()), slice.key,
-                          step, &payload);
-    out->push_back({slice.id, slice.codec->id(), Bytes::Adopt(std::move(payload))});
+    const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
+    CodecId codec = slice.codec->id();
+    if (slice.only_nonzero && nonzero_.Encode(own, &payload)) {
+      codec = CODEC_TOPK;
+    } else {
+      slice.encoder->Encode(own, slice.key, step, &payload);
+    }
+    out->push_back({slice.id, codec, Bytes::Adopt(std::move(payload))});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "compression/codec.h"
 #include "compression/error_feedback.h"
+#include "compression/nonzero.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
@@ -32,7 +33,8 @@ class UpdateEncoder {
                                                                uint32_t worker);
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
-  // accumulated, where the parameter decays, so that a codec never drops the decay.
+  // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
+  // parameter that travels as it is, only what is not zero is sent; the server applies its decay.
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
@@ -50,6 +52,7 @@ class UpdateEncoder {
     uint32_t id = 0;
     const Codec* codec = nullptr;
     std::unique_ptr<ErrorFeedback> encoder;
+    bool only_nonzero = false;
     PhiloxKey key;
   };
 
@@ -59,6 +62,7 @@ class UpdateEncoder {
   std::vector<std::vector<Slice>> slices_;  // by parameter
   std::vector<bool> decays_;                // by parameter
   std::vector<float> decayed_;              // scratch: gradient with weight decay
+  NonzeroEncoder nonzero_;
   std::string main_codec_;
 };
 

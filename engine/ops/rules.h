@@ -71,6 +71,9 @@ absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, con
                                       TensorId x);
 absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, TensorId index,
                                       TensorId weight);
+// No gradient reaches `value`.
+absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, TensorId index,
+                                         TensorId value, TensorId weight);
 // `lengths` may be kNoTensor.
 absl::StatusOr<TensorId> AddAttention(Graph* graph, const std::string& name, const Attention& op,
                                       TensorId q, TensorId k, TensorId v, TensorId lengths);
@@ -115,6 +118,7 @@ absl::Status AddGradient(const Softmax& op, const Node& node, GradientTape* tape
 absl::Status AddGradient(const Transpose& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const ElementLoss& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Embedding& op, const Node& node, GradientTape* tape);
+absl::Status AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
 // Of ops that the reverse pass itself is made of, and of those for evaluation alone.

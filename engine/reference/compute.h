@@ -98,6 +98,10 @@ void Compute(const Embedding& op, const Operands<T>& t);
 template <typename T>
 void Compute(const EmbeddingBackward& op, const Operands<T>& t);
 template <typename T>
+void Compute(const EmbeddingBag& op, const Operands<T>& t);
+template <typename T>
+void Compute(const EmbeddingBagBackward& op, const Operands<T>& t);
+template <typename T>
 void Compute(const Recurrent& op, const Operands<T>& t);
 template <typename T>
 void Compute(const RecurrentBackward& op, const Operands<T>& t);

@@ -15,8 +15,8 @@ TensorId Gpt(NetworkBuilder& net, const ModelConfig& config) {
   const auto drop = [&](TensorId x) { return net.Dropout(x, config.dropout()); };
 
   const TensorId tokens = net.tokens();
-  const TensorId wte = net.Table("wte", net.vocabulary(), width, stddev);
-  const TensorId wpe = net.Table("wpe", net.length(), width, stddev);
+  const TensorId wte = net.Table("wte", net.vocabulary(), width, stddev, /*sparse=*/false);
+  const TensorId wpe = net.Table("wpe", net.length(), width, stddev, /*sparse=*/false);
   TensorId x = drop(net.AddRows("places", net.Embed("embedding", tokens, wte), wpe));
   for (int i = 0; i < config.layers(); ++i) {
     const std::string h = absl::StrCat("h.", i);

@@ -7,7 +7,7 @@ namespace psgd::zoo {
 TensorId LstmLm(NetworkBuilder& net, const ModelConfig& config) {
   const int64_t width = config.width();
   const TensorId tokens = net.tokens();
-  const TensorId table = net.Table("encoder", net.vocabulary(), width, 0.1);
+  const TensorId table = net.Table("encoder", net.vocabulary(), width, 0.1, /*sparse=*/true);
   TensorId x = net.Dropout(net.Embed("embedding", tokens, table), config.dropout());
   for (int i = 0; i < config.layers(); ++i) {
     x = net.Recurrent("rnn", x, {.kind = Recurrent::Kind::kLstm, .width = width, .index = i});

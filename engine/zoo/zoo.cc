@@ -37,10 +37,13 @@ const ZooEntry kZoo[] = {
     {"unet", zoo::Unet, {"dropout"}},
     {"gpt", zoo::Gpt, {"dropout", "heads", "layers", "width"}},
     {"lstm_lm", zoo::LstmLm, {"dropout", "layers", "width"}},
+    {"logistic_regression", zoo::LogisticRegression},
+    {"ncf", zoo::Ncf, {"dropout", "hidden", "width"}},
 };
 
 std::string SampleText(const InputShape& shape) {
   if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");
+  if (shape.IsSparse()) return absl::StrCat(shape.entries, " of ", shape.vocabulary, " features");
   return absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,
                       " (channels, height, width)");
 }

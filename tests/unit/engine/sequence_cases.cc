@@ -53,6 +53,12 @@ OpCase EmbeddingCase(const char* name, Shape index, int64_t rows, int64_t width)
   return b.Finish(AddEmbedding(b.graph(), "embedding", places, b.Input({rows, width})));
 }
 
+OpCase EmbeddingBagCase(const char* name, const Shape& entries, int64_t rows, int64_t width) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId index = b.Indices(entries), value = b.Input(entries, /*wants_gradient=*/false);
+  return b.Finish(AddEmbeddingBag(b.graph(), "bag", index, value, b.Input({rows, width})));
+}
+
 OpCase AttentionCase(const char* name, const Shape& q, int64_t keys, bool causal, bool padded) {
   CaseBuilder b(name, 5e-6);
   const TensorId query = b.Input(q), key = b.Input({q[0], q[1], keys, q[3]});
@@ -121,6 +127,9 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(EmbeddingCase("Embedding", {2, 7}, kIndexLimit, 3));
   cases->push_back(EmbeddingCase("EmbeddingOfOne", {1}, kIndexLimit, 1));
   cases->push_back(EmbeddingCase("EmbeddingRowsWithoutPlaces", {3, 1, 2}, 11, 17));
+  cases->push_back(EmbeddingBagCase("EmbeddingBag", {3, 7}, kIndexLimit, 5));
+  cases->push_back(EmbeddingBagCase("EmbeddingBagOfOne", {1, 1}, kIndexLimit, 1));
+  cases->push_back(EmbeddingBagCase("EmbeddingBagRowsWithoutEntries", {2, 3}, 13, 1));
   cases->push_back(AttentionCase("Attention", {2, 3, 5, 4}, 7, false, false));
   cases->push_back(AttentionCase("AttentionCausal", {2, 2, 17, 8}, 17, true, false));
   cases->push_back(AttentionCase("AttentionCausalPadded", {7, 2, 4, 3}, 4, true, true));

@@ -46,6 +46,9 @@ InputShape ShapeFor(const std::string& name) {
   for (const Published& published : kPublished) {
     if (name == published.name) return published.shape;
   }
+  if (name == "ncf" || name == "logistic_regression") {
+    return {.classes = 2, .entries = 2, .vocabulary = 50};
+  }
   return kFashion;
 }
 
@@ -195,6 +198,32 @@ TEST(ZooTest, HeInitialHasTheDeviationOfTheFanOut) {
   EXPECT_EQ(spec.parameters(1).initializer().constant().value(), 0);
   EXPECT_TRUE(spec.parameters(0).decay());
   EXPECT_FALSE(spec.parameters(1).decay());
+}
+
+InputShape Sparse(int entries, int vocabulary, int classes) {
+  return {.classes = classes, .entries = entries, .vocabulary = vocabulary};
+}
+
+TEST(ZooTest, LogisticRegressionHasAWeightAFeature) {
+  const ModelSpec binary = Spec(Zoo("logistic_regression"), Sparse(14, 123, 2));
+  EXPECT_THAT(Names(binary), ElementsAre("linear.weight", "linear.bias"));
+  EXPECT_EQ(Count(binary), 123 + 1);
+  EXPECT_TRUE(binary.parameters(0).sparse());
+  EXPECT_TRUE(binary.parameters(1).decay());
+  EXPECT_EQ(Count(Spec(Zoo("logistic_regression"), Sparse(14, 123, 7))), 123 * 7 + 7);
+  EXPECT_THAT(ErrorOf(Zoo("logistic_regression"), kFashion),
+              HasSubstr("takes sparse vectors, but samples are images"));
+  EXPECT_THAT(ErrorOf(Zoo("lenet5"), Sparse(14, 123, 2)), HasSubstr("samples are sparse vectors"));
+}
+
+// NeuMF of the paper: factors of `width`, and layers of 64, 32, 16 whose first is both factors.
+TEST(ZooTest, NcfHasFactorsOfEachUserAndItemTwice) {
+  ModelConfig config = Zoo("ncf");
+  config.set_width(8);
+  const ModelSpec spec = Spec(config, Sparse(2, 100, 2));
+  EXPECT_EQ(Count(spec), 100 * 8 + 100 * 32 + (64 + 1) * 32 + (32 + 1) * 16 + (8 + 16 + 1));
+  EXPECT_TRUE(spec.parameters(0).sparse());
+  EXPECT_THAT(ErrorOf(config, Sparse(3, 100, 2)), HasSubstr("pairs of a user and an item"));
 }
 
 InputShape Text(int length, int vocabulary) {

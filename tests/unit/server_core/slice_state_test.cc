@@ -82,6 +82,34 @@ TEST_F(SliceUpdaterTest, OnePushIsOneStepOverEveryElement) {
   EXPECT_EQ(slice.steps, 1u);
 }
 
+// Its decay would fill a sparse parameter's pushes, so it is added here: of the mean of two, once.
+TEST_F(SliceUpdaterTest, DecaysSparseParametersItself) {
+  Config config = SgdConfig();
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("table");
+  parameter->add_shape(kOdd);
+  parameter->set_decay(true);
+  parameter->set_sparse(true);
+  parameter->mutable_initializer()->mutable_constant()->set_value(2);
+  SliceSpec spec;
+  spec.set_count(kOdd);
+  const auto gradient = Random(1);
+  const auto decayed = [&](const Config& run) {
+    SliceUpdater updater(run);
+    auto slice = updater.Make(0, spec, model, 1, nullptr);
+    EXPECT_TRUE(slice.ok());
+    const Contribution contributions[] = {{Dense(gradient), 0.5f, 0, {}},
+                                          {Dense(gradient), 0.5f, 0, {}}};
+    updater.Apply(*slice, contributions, {0.5, 0.1});
+    return std::vector<float>(slice->weights.read().begin(), slice->weights.read().end());
+  };
+  const auto weights = decayed(config);
+  for (uint32_t i = 0; i < kOdd; ++i) {
+    ASSERT_NEAR(weights[i], 2 - 0.5f * (gradient[i] + 0.1f * 2), 1e-6);
+  }
+}
+
 TEST_F(SliceUpdaterTest, SeveralAreSummedInTheirOrder) {
   SliceUpdater updater(SgdConfig());
   SliceState slice = Make(updater);

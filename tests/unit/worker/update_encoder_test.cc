@@ -45,5 +45,36 @@ TEST(UpdateEncoder, LeavesDecoupledWeightDecayToTheServer) {
   EXPECT_EQ(Encoded(adamw, true), std::vector<float>(4, 1.0f));
 }
 
+// Of a table most rows are zero: they do not travel, and no decay fills them.
+TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
+  Config config;
+  config.mutable_optimizer()->mutable_sgd();
+  config.mutable_compression()->mutable_push()->mutable_none();
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("table.weight");
+  parameter->add_shape(1000);
+  parameter->add_shape(4);
+  parameter->set_decay(true);
+  parameter->set_sparse(true);
+  Placement placement;
+  placement.add_slices()->set_count(4000);
+  const auto encoder = UpdateEncoder::Create(config, model, placement, 0);
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  std::vector<float> gradient(4000);
+  gradient[40] = 1;
+  const std::vector<float> weights(4000, 2.0f);
+  std::vector<EncodedSlice> slices;
+  (*encoder)->Encode(0, gradient, weights, 0.5, 1, &slices);
+  ASSERT_EQ(slices.size(), 1u);
+  EXPECT_EQ(slices[0].codec, CODEC_TOPK);
+  EXPECT_LT(slices[0].payload.size(), 32u);
+  gradient.assign(4000, 1);
+  slices.clear();
+  (*encoder)->Encode(0, gradient, weights, 0.5, 2, &slices);
+  EXPECT_EQ(slices[0].codec, CODEC_NONE);
+  EXPECT_EQ(slices[0].payload.size(), 16000u);
+}
+
 }  // namespace
 }  // namespace psgd

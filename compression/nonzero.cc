@@ -1,0 +1,25 @@
+#include "compression/nonzero.h"
+
+#include "compression/topk_payload.h"
+
+namespace psgd {
+namespace {
+// An index takes less than two bits for each element of the slice beside its value's 32.
+constexpr double kMostDensity = 0.9;
+}  // namespace
+
+bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::byte>* out) {
+  const auto most = static_cast<size_t>(kMostDensity * static_cast<double>(gradient.size()));
+  indices_.clear();
+  values_.clear();
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    if (gradient[i] == 0) continue;
+    if (indices_.size() == most) return false;
+    indices_.push_back(static_cast<uint32_t>(i));
+    values_.push_back(gradient[i]);
+  }
+  WriteTopkPayload(indices_, values_, out);
+  return true;
+}
+
+}  // namespace psgd

@@ -1,0 +1,18 @@
+// Text files line by line, unpacked on the way if they are gzip.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+
+namespace psgd {
+
+// Calls visit(line) for each line, without its end, that is not blank, until one fails. Errors name
+// the file and the line.
+absl::Status ForEachLine(const std::string& path,
+                         const std::function<absl::Status(absl::string_view)>& visit);
+
+}  // namespace psgd

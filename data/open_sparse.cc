@@ -1,0 +1,45 @@
+#include "data/open_sparse.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "data/ratings.h"
+#include "data/table.h"
+
+namespace psgd {
+
+bool IsSparseFormat(DataConfig::Format format) {
+  return format == DataConfig::LIBSVM || format == DataConfig::CRITEO ||
+         format == DataConfig::RATINGS;
+}
+
+absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
+  if (config.path().empty()) {
+    return absl::InvalidArgumentError(
+        "data.path is not set, and this format reads from there; set it to the file of the samples");
+  }
+  if (config.format() == DataConfig::RATINGS) {
+    if (config.ratings().negatives() < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.ratings.negatives is ", config.ratings().negatives(), "; it must be at least 1"));
+    }
+    PSGD_ASSIGN_OR_RETURN(RatingsSets sets,
+                          LoadRatings({config.path(), config.ratings().negatives(), seed}));
+    return SparseSets{std::move(sets.train), std::move(sets.test)};
+  }
+  TableOptions options;
+  options.path = config.path();
+  options.test = config.table().test();
+  options.test_fraction = config.table().test_fraction();
+  options.criteo = config.format() == DataConfig::CRITEO;
+  options.features = config.table().features();
+  if (!(options.test_fraction > 0 && options.test_fraction < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("data.table.test_fraction is ",
+                                                   options.test_fraction,
+                                                   "; it must be between 0 and 1"));
+  }
+  PSGD_ASSIGN_OR_RETURN(TableSets sets, LoadTable(options));
+  return SparseSets{std::move(sets.train), std::move(sets.test)};
+}
+
+}  // namespace psgd

@@ -1,0 +1,156 @@
+#include "data/ratings.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/philox.h"
+#include "data/lines.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostChoices = size_t{1} << 28;
+constexpr int kDraws = 64;  // before an item that the user chose is taken for one not chosen
+
+struct Choice {
+  int32_t user = 0;
+  int32_t item = 0;
+};
+
+struct Choices {
+  int32_t users = 0;
+  int32_t items = 0;
+  std::vector<std::vector<int32_t>> of_user;  // ascending, of both sets
+};
+
+// Thread-safe: immutable.
+class RatingsDataset final : public SparseDataset {
+ public:
+  RatingsDataset(std::shared_ptr<const Choices> choices, std::vector<Choice> chosen, int negatives,
+                 PhiloxKey key, bool test)
+      : choices_(std::move(choices)),
+        chosen_(std::move(chosen)),
+        group_(static_cast<size_t>(negatives) + 1),
+        key_(key),
+        test_(test) {}
+
+  size_t size() const override { return chosen_.size() * group_; }
+  SampleShape shape() const override {
+    return {.classes = 2, .entries = 2, .vocabulary = choices_->users + choices_->items};
+  }
+  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
+            int32_t* label) const override {
+    const Choice& choice = chosen_[key.index / group_];
+    const bool chosen = key.index % group_ == 0;
+    indices[0] = choice.user;
+    indices[1] = choices_->users + (chosen ? choice.item : Draw(key, choice.user));
+    values[0] = values[1] = 1;
+    *label = chosen ? 1 : 0;
+  }
+
+ private:
+  int32_t Draw(const SampleKey& key, int32_t user) const {
+    const auto& own = choices_->of_user[user];
+    RandomStream random(key_, test_ ? key.index : key.index ^ uint64_t{key.epoch} << 40);
+    int32_t item = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      item = static_cast<int32_t>(random.NextBelow(static_cast<uint32_t>(choices_->items)));
+      if (!std::binary_search(own.begin(), own.end(), item)) break;
+    }
+    return item;
+  }
+
+  const std::shared_ptr<const Choices> choices_;
+  const std::vector<Choice> chosen_;
+  const size_t group_;  // a choice and its negatives
+  const PhiloxKey key_;
+  const bool test_;
+};
+
+struct Line {
+  Choice choice;
+  int64_t time = 0;
+};
+
+// Numbers names in the order in which they come.
+class Names {
+ public:
+  int32_t IndexOf(absl::string_view name) {
+    return index_.emplace(std::string(name), static_cast<int32_t>(index_.size())).first->second;
+  }
+  int32_t size() const { return static_cast<int32_t>(index_.size()); }
+
+ private:
+  std::map<std::string, int32_t> index_;
+};
+
+std::vector<absl::string_view> Fields(absl::string_view line) {
+  if (line.find("::") != absl::string_view::npos) return absl::StrSplit(line, "::");
+  return absl::StrSplit(line, absl::ByAnyChar("\t,"));
+}
+
+}  // namespace
+
+absl::StatusOr<RatingsSets> LoadRatings(const RatingsOptions& options) {
+  Names users, items;
+  std::vector<Line> lines;
+  bool first = true;
+  PSGD_RETURN_IF_ERROR(ForEachLine(options.path, [&](absl::string_view text) -> absl::Status {
+    const auto fields = Fields(text);
+    const bool top = std::exchange(first, false);
+    double rating = 0;
+    int64_t time = 0;
+    const bool numbers = (fields.size() < 3 || absl::SimpleAtod(fields[2], &rating)) &&
+                         (fields.size() < 4 || absl::SimpleAtoi(fields[3], &time));
+    if (fields.size() < 2 || fields[0].empty() || fields[1].empty() || (!numbers && !top)) {
+      return absl::InvalidArgumentError(
+          "not a user, an item, a rating and a time between `::`, tabs or commas");
+    }
+    if (!numbers) return absl::OkStatus();  // names of columns
+    if (lines.size() == kMostChoices) {
+      return absl::InvalidArgumentError("more than 2^28 choices; use a part of the file");
+    }
+    lines.push_back({{users.IndexOf(fields[0]), items.IndexOf(fields[1])}, time});
+    return absl::OkStatus();
+  }));
+  auto choices = std::make_shared<Choices>();
+  choices->users = users.size();
+  choices->items = items.size();
+  if (choices->items < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.path, " has ", choices->items, " items: too few to tell chosen from not chosen"));
+  }
+  choices->of_user.resize(choices->users);
+  for (const Line& line : lines) choices->of_user[line.choice.user].push_back(line.choice.item);
+  for (auto& own : choices->of_user) std::sort(own.begin(), own.end());
+
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    return std::pair(a.choice.user, a.time) < std::pair(b.choice.user, b.time);
+  });
+  std::vector<Choice> train, test;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const int32_t user = lines[i].choice.user;
+    const bool last = i + 1 == lines.size() || lines[i + 1].choice.user != user;
+    const bool only = last && (i == 0 || lines[i - 1].choice.user != user);
+    (last && !only ? test : train).push_back(lines[i].choice);
+  }
+  if (test.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.path, " has no user with two choices: nothing is left for the test"));
+  }
+  const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
+  const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);
+  RatingsSets sets;
+  sets.train = std::make_shared<RatingsDataset>(choices, std::move(train), options.negatives, key,
+                                                /*test=*/false);
+  sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.negatives, test_key,
+                                               /*test=*/true);
+  return sets;
+}
+
+}  // namespace psgd

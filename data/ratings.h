@@ -1,0 +1,33 @@
+// Who chose what, as MovieLens lists it, for the prediction of choices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "data/dataset.h"
+
+namespace psgd {
+
+struct RatingsOptions {
+  // Lines of user, item, rating and time, between `::`, tabs or commas; what follows is left out, as
+  // are a line of names at the top and, without times, the order.
+  std::string path;
+  int negatives = 4;
+  uint64_t seed = 1;
+};
+
+struct RatingsSets {
+  std::shared_ptr<const SparseDataset> train;
+  std::shared_ptr<const SparseDataset> test;
+};
+
+// A sample is a pair: the index of a user, and that of an item behind all users. Its class is 1 for
+// what the user chose, 0 for one of `negatives` items for each choice that the user never did, drawn
+// by seed, epoch and sample. A user's last choice, by time and then by line, is for the test (if
+// there are two), beside as many items not chosen, which stay the same. Errors name the file and the
+// line.
+absl::StatusOr<RatingsSets> LoadRatings(const RatingsOptions& options);
+
+}  // namespace psgd

@@ -1,0 +1,56 @@
+// Sparse vectors in memory, one row after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace psgd {
+
+struct SparseEntry {
+  int32_t index = 0;
+  float value = 0;
+};
+
+// One line of a file.
+struct SparseRow {
+  double label = 0;  // as it stands there
+  std::vector<SparseEntry> entries;
+};
+
+struct SparseRows {
+  std::vector<uint64_t> starts = {0};  // of each row in `entries`, and the end of the last
+  std::vector<SparseEntry> entries;
+  std::vector<double> labels;
+
+  size_t size() const { return labels.size(); }
+  void Add(const SparseRow& row);
+  // The largest number of entries of a row, and the largest index plus one; 0 without any.
+  int64_t widest() const;
+  int64_t features() const;
+};
+
+// A range of rows as samples. Thread-safe: immutable.
+class SparseRowsDataset final : public SparseDataset {
+ public:
+  // REQUIRES: `classes` of every row's label in it, ascending; the shape fits every row.
+  SparseRowsDataset(std::shared_ptr<const SparseRows> rows, size_t begin, size_t end,
+                    const SampleShape& shape, const std::vector<double>& classes);
+
+  size_t size() const override { return labels_.size(); }
+  SampleShape shape() const override { return shape_; }
+  void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
+            int32_t* label) const override;
+
+ private:
+  const std::shared_ptr<const SparseRows> rows_;
+  const size_t begin_;
+  const SampleShape shape_;
+  std::vector<int32_t> labels_;  // indices into the classes
+};
+
+}  // namespace psgd

@@ -1,0 +1,17 @@
+// Weighted sums of rows of a table, as a sparse sample times a matrix:
+//   y[n, d] = sum over f of value[n, f] w[index[n, f], d]
+// An entry whose value is zero adds nothing. The gradient is dense, added entry after entry:
+//   dw[v, d] = sum of value[n, f] dy[n, d] over the entries whose index is v
+// and values have none.
+//   index: N F, int32, from 0 to V - 1    value: N F    w: V D    y: N D
+#pragma once
+
+namespace psgd {
+
+// index, value, w -> y
+struct EmbeddingBag {};
+
+// index, value, dy -> dw
+struct EmbeddingBagBackward {};
+
+}  // namespace psgd

@@ -1,0 +1,94 @@
+#include "data/ratings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/unit/data/scratch.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+struct Pair {
+  int32_t user = 0, item = 0, label = 0;
+};
+
+Pair ReadPair(const SparseDataset& set, uint32_t epoch, size_t index) {
+  std::vector<int32_t> indices(2);
+  std::vector<float> values(2);
+  Pair pair;
+  set.Read({epoch, index}, indices, values, &pair.label);
+  EXPECT_THAT(values, testing::ElementsAre(1, 1));
+  pair.user = indices[0];
+  pair.item = indices[1];
+  return pair;
+}
+
+RatingsSets Load(const std::string& text, int negatives = 3) {
+  ScratchFolder folder;
+  WriteFile(folder.File("r"), text);
+  auto sets = LoadRatings({folder.File("r"), negatives, 1});
+  EXPECT_TRUE(sets.ok()) << sets.status();
+  return *std::move(sets);
+}
+
+// Three users, items a to h; the last by time is for the test.
+constexpr char kRatings[] =
+    "u1::a::5::30\nu1::b::3::10\nu1::c::4::20\nu2::c::1::5\nu2::d::1::6\nu3::e::1::1\n"
+    "u2::f::1::3\nu2::g::1::2\nu2::h::1::1\n";
+
+TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
+  const RatingsSets sets = Load(kRatings);
+  EXPECT_EQ(sets.train->shape().vocabulary, 3 + 8);
+  EXPECT_EQ(sets.train->size(), 7u * 4);  // u3 has one only: it stays
+  ASSERT_EQ(sets.test->size(), 2u * 4);
+  const Pair first = ReadPair(*sets.test, 0, 0), second = ReadPair(*sets.test, 0, 4);
+  EXPECT_EQ(first.user, 0);
+  EXPECT_EQ(first.item, 3 + 0);   // a, at 30
+  EXPECT_EQ(second.item, 3 + 3);  // d, at 6
+  EXPECT_EQ(first.label, 1);
+}
+
+TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
+  const RatingsSets sets = Load(kRatings, 5);
+  std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5},  {1, 6},
+                                                  {2, 7}, {1, 8}, {1, 9}, {1, 10}};
+  bool differs = false;
+  for (size_t i = 0; i < sets.train->size(); ++i) {
+    const Pair pair = ReadPair(*sets.train, 0, i), later = ReadPair(*sets.train, 1, i);
+    EXPECT_EQ(pair.label, i % 6 == 0 ? 1 : 0);
+    EXPECT_EQ(chosen.count({pair.user, pair.item}) > 0, pair.label == 1);
+    EXPECT_EQ(ReadPair(*sets.train, 0, i).item, pair.item);
+    differs |= later.item != pair.item;
+  }
+  EXPECT_TRUE(differs);
+  for (size_t i = 0; i < sets.test->size(); ++i) {
+    EXPECT_EQ(ReadPair(*sets.test, 0, i).item, ReadPair(*sets.test, 1, i).item);
+  }
+}
+
+TEST(Ratings, TakesTabsCommasAndANameLine) {
+  EXPECT_EQ(Load("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,32,2,1260759145\n").test->size(),
+            4u);
+  EXPECT_EQ(Load("1\t31\t2\t7\n1\t32\t2\t6\n2\t31\t1\t1\n").train->size(), 2u * 4);
+}
+
+TEST(Ratings, ErrorsNameTheLine) {
+  ScratchFolder folder;
+  const auto error = [&](const char* text) {
+    WriteFile(folder.File("r"), text);
+    const auto status = LoadRatings({folder.File("r"), 1, 1}).status();
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error("1::2::3::4\n1::3::x::4\n"), HasSubstr("r:2: not a user"));
+  EXPECT_THAT(error("alone\n"), HasSubstr("r:1: not a user"));
+  EXPECT_THAT(error("1::2::3::4\n2::2::3::4\n"), HasSubstr("too few to tell"));
+  EXPECT_THAT(error("1::2::3::4\n2::3::3::4\n"), HasSubstr("no user with two choices"));
+}
+
+}  // namespace
+}  // namespace psgd
