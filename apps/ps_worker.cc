@@ -1,7 +1,10 @@
 // ps-worker: computes gradients for a run.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iostream>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +13,8 @@
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "common/units.h"
+#include "experiment/config_yaml.h"
+#include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
 #include "worker/trainer.h"
 
@@ -21,10 +26,12 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --threads 2 --server head-node:7070
   ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
+  ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
 
 struct Arguments {
   std::string server;
+  std::string dry_run;  // a config
   bool cpu = false;
   std::string gpu;
   int threads = 1;
@@ -90,6 +97,31 @@ absl::Status TrainAll(const std::vector<TrainerOptions>& replicas) {
   return first;
 }
 
+absl::Status DryRun(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(arguments.dry_run));
+  config = ResolveDefaults(std::move(config));
+  PSGD_RETURN_IF_ERROR(ValidateConfig(config));
+  std::vector<TrainerOptions> replicas(1);
+  replicas[0].backend = arguments.engine;
+  replicas[0].threads = arguments.threads;
+  size_t available = AvailableMemory();
+  if (!arguments.gpu.empty()) {
+    PSGD_ASSIGN_OR_RETURN(replicas, GpuReplicas(arguments, TrainerOptions()));
+    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ListGpus());
+    available = devices[replicas[0].gpu].memory_bytes;
+  }
+  const TrainerOptions& replica = replicas[0];
+  PSGD_ASSIGN_OR_RETURN(const std::string text,
+                        DryRunText(config,
+                                   {.backend = replica.backend,
+                                    .device = std::max(0, replica.gpu),
+                                    .precision = replica.precision,
+                                    .threads = replica.threads},
+                                   available));
+  std::cout << text;
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
   TrainerOptions options;
@@ -129,7 +161,11 @@ int main(int argc, char** argv) {
                    "\nComputes gradients for the run that a ps-server holds: everything else it needs "
                    "to know comes from there.",
                "ps-worker");
-  app.add_option("--server", arguments.server, "HOST:PORT of the ps-server")->required();
+  auto* server = app.add_option("--server", arguments.server, "HOST:PORT of the ps-server");
+  app.add_option("--dry-run", arguments.dry_run,
+                 "Only print what memory a replica of this config would take, and the largest batch")
+      ->type_name("CONFIG")
+      ->excludes(server);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
   auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
                   ->excludes(cpu);
@@ -161,6 +197,14 @@ int main(int argc, char** argv) {
   if (!arguments.cpu && arguments.gpu.empty()) {
     return Fail("ps-worker", absl::InvalidArgumentError(
                                  "say what to train on: --cpu, or --gpu 0 (or 0-7)"));
+  }
+  if (!arguments.dry_run.empty()) {
+    const absl::Status status = DryRun(arguments);
+    return status.ok() ? kExitOk : Fail("ps-worker", status);
+  }
+  if (arguments.server.empty()) {
+    return Fail("ps-worker", absl::InvalidArgumentError(
+                                 "no server given; say --server HOST:PORT, which ps-server prints"));
   }
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;

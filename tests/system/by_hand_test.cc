@@ -83,6 +83,18 @@ TEST_F(ByHand, AWorkerThatIsStoppedLeavesAndTheOtherFinishes) {
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
 }
 
+TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
+  const Ended told = RunProgram({"ps-worker", "--cpu", "--dry-run", SmallConfig()});
+  EXPECT_EQ(told.code, 0) << told.err;
+  // (64 + 1) * 32 + (32 + 1) * 10 weights.
+  EXPECT_THAT(told.out, testing::HasSubstr("mlp on onednn, batches of 32 samples of 1x8x8"));
+  EXPECT_THAT(told.out, testing::ContainsRegex("weights +0.01 MiB"));
+  EXPECT_THAT(told.out, testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
+  const Ended lost = RunProgram({"ps-worker", "--cpu"});
+  EXPECT_EQ(lost.code, 2);
+  EXPECT_THAT(lost.err, testing::HasSubstr("say --server HOST:PORT"));
+}
+
 TEST_F(ByHand, StalenessStaysWithinItsBound) { EXPECT_LE(LargestStaleness("2"), 2u); }
 
 TEST_F(ByHand, StalenessZeroIsSynchronous) { EXPECT_EQ(LargestStaleness("0"), 0u); }

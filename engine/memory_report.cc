@@ -1,0 +1,90 @@
+#include "engine/memory_report.h"
+
+#include <algorithm>
+
+#include "engine/backend.h"
+#include "engine/differentiate.h"
+#include "engine/memory_plan.h"
+#include "engine/plugin.h"
+#include "engine/zoo/zoo.h"
+
+namespace psgd {
+namespace {
+
+constexpr int kMostBatch = 1 << 20;
+
+size_t BytesOf(const Graph& graph, TensorId tensor) {
+  return static_cast<size_t>(ElementCount(graph.shape(tensor))) * sizeof(float);
+}
+
+// Adds the graph's temporary and persistent memory.
+absl::Status Plan(const Graph& graph, Backend* backend, MemoryReport* report) {
+  MemoryPlan plan;
+  backend->EnterThread();
+  PSGD_RETURN_IF_ERROR(backend->MakeKernels(graph, &plan).status());
+  plan.Arrange();
+  size_t apart = 0;
+  for (const Buffer& buffer : plan.buffers()) {
+    if (buffer.kind == Buffer::Kind::kTemporary) apart += buffer.bytes;
+  }
+  report->step = std::max(report->step, plan.temporary_bytes());
+  report->step_without_reuse = std::max(report->step_without_reuse, apart);
+  report->kept += plan.persistent_bytes();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
+                                        int batch, const NetworkOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(ModelGraph train, BuildModel(model, shape, batch, Mode::kTrain));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
+  PSGD_RETURN_IF_ERROR(Differentiate(&train.graph).status());
+  PSGD_ASSIGN_OR_RETURN(const auto backend,
+                        LoadBackend(options.backend, options.plugin_dir,
+                                    {.threads = std::max(1, options.threads),
+                                     .dropout = {options.seed, options.worker},
+                                     .device = options.device,
+                                     .precision = options.precision}));
+  MemoryReport report;
+  for (const Parameter& parameter : train.graph.parameters) {
+    report.weights += BytesOf(train.graph, parameter.value);
+  }
+  report.gradients = report.weights;
+  for (const TensorId tensor : {train.input, train.values, train.labels}) {
+    if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
+  }
+  PSGD_RETURN_IF_ERROR(Plan(train.graph, backend.get(), &report));
+  PSGD_RETURN_IF_ERROR(Plan(evaluate.graph, backend.get(), &report));
+  return report;
+}
+
+absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,
+                                 const NetworkOptions& options, size_t available) {
+  const auto bytes = [&](int batch) -> absl::StatusOr<size_t> {
+    PSGD_ASSIGN_OR_RETURN(const MemoryReport report, PlanMemory(model, shape, batch, options));
+    return report.total();
+  };
+  PSGD_ASSIGN_OR_RETURN(const size_t one, bytes(1));
+  if (one > available) return 0;
+  // What fits, and what is known not to.
+  int fits = 1, too_large = kMostBatch;
+  // Nearly a straight line in the batch, so a few guesses along it end the search.
+  int other = 8;
+  for (int guess = 0; guess < 12 && too_large - fits > std::max(1, fits / 50); ++guess) {
+    const auto taken = bytes(other);
+    // Layers refuse sizes beyond what an index can count.
+    const bool enough = taken.ok() && *taken <= available;
+    (enough ? fits : too_large) = other;
+    const double slope =
+        taken.ok() && other > 1 ? static_cast<double>(*taken - std::min(*taken, one)) / (other - 1) : 0;
+    const double along = slope > 0 ? 1 + static_cast<double>(available - one) / slope : 0;
+    const int middle = fits + (too_large - fits) / 2;
+    const bool inside = along > fits && along < too_large;
+    other = inside ? static_cast<int>(along) : middle;
+    if (other <= fits) other = fits + 1;
+  }
+  return fits;
+}
+
+}  // namespace psgd

@@ -1,0 +1,33 @@
+// What memory a replica would take, without taking it.
+#pragma once
+
+#include <cstddef>
+
+#include "common/status.h"
+#include "engine/network.h"
+
+namespace psgd {
+
+// Bytes by kind.
+struct MemoryReport {
+  size_t weights = 0;
+  size_t gradients = 0;  // of the weights
+  size_t batch = 0;      // input and labels
+  // Activations, their gradients and scratch memory: of training or evaluation, whichever takes
+  // more, in the places that the plan gives them; and what they would take side by side.
+  size_t step = 0;
+  size_t step_without_reuse = 0;
+  size_t kept = 0;       // from step to step: weights in other layouts, constants
+
+  size_t total() const { return weights + gradients + batch + step + kept; }
+};
+
+// Plans what Network::Create with the same arguments would allocate. Errors are its errors.
+absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
+                                        int batch, const NetworkOptions& options);
+
+// The largest batch whose plan takes no more than `available` bytes; 0 where one sample is too much.
+absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,
+                                 const NetworkOptions& options, size_t available);
+
+}  // namespace psgd

@@ -1,0 +1,269 @@
+#!/usr/bin/python3
+"""Writes networks.json: loss and gradients of networks as PyTorch computes them, in double.
+
+Needs Debian's python3-torch and python3-torchvision; run it only when a network is added:
+
+    tests/golden/make_networks.py > tests/golden/networks.json
+
+Weights, inputs and labels are functions of their index (hash, below), so that the test makes the same
+ones and no weights are stored. Of each gradient two numbers are kept: its length, and its product
+with a vector of such numbers.
+"""
+import json
+import math
+
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+from torch.nn import functional as F
+
+INPUT, LABELS, PROBE = 1 << 20, 1 << 21, 1 << 22  # streams beyond those of parameters
+
+
+def unit(stream, count):
+    """`count` numbers in [0, 1): the upper 24 bits of splitmix64 of stream and index."""
+    z = (np.uint64(stream) << np.uint64(40)) + np.arange(count, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        z = z + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(40)).astype(np.float64) / 2.0**24
+
+
+def fill(model):
+    """Weights of variance 2 / fan_in around zero; what normalises starts near one."""
+    for stream, (name, parameter) in enumerate(model.named_parameters()):
+        shape = parameter.shape
+        spread = 2 * unit(stream, parameter.numel()) - 1
+        if len(shape) > 1:
+            fan_in = parameter.numel() // shape[0]
+            values = spread * np.float32(math.sqrt(6 / fan_in))
+        else:
+            values = 0.1 * spread + (1 if is_scale(model, name) else 0)
+        values = values.astype(np.float32).astype(np.float64)
+        parameter.data = torch.from_numpy(values).reshape(shape)
+
+
+def is_scale(model, name):
+    module = model.get_submodule(name.rpartition(".")[0])
+    return name.endswith("weight") and isinstance(module, (nn.BatchNorm2d, nn.LayerNorm))
+
+
+class Lenet5(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 20, 5), nn.Conv2d(20, 50, 5)
+        self.fc1, self.fc2 = nn.Linear(800, 500), nn.Linear(500, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2).flatten(1)
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i, (before, after) in enumerate([(1, 32), (32, 64), (64, 64), (64, 64)], 1):
+            setattr(self, f"conv{i}", nn.Conv2d(before, after, 3, padding=1, bias=False))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(after))
+        self.fc1 = nn.Linear(576, 10)
+
+    def forward(self, x):
+        for i in range(1, 5):
+            x = F.relu(getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x)))
+            x = x if i == 3 else F.max_pool2d(x, 2)
+        return self.fc1(x.flatten(1))
+
+
+class CifarBlock(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.stride = after // before
+        self.conv1 = nn.Conv2d(before, after, 3, self.stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(after)
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.stride > 1:
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, x.shape[1]))
+        return F.relu(x + y)
+
+
+class Resnet20(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        self.layer1 = nn.Sequential(*(CifarBlock(16, 16) for _ in range(3)))
+        self.layer2 = nn.Sequential(CifarBlock(16, 32), CifarBlock(32, 32), CifarBlock(32, 32))
+        self.layer3 = nn.Sequential(CifarBlock(32, 64), CifarBlock(64, 64), CifarBlock(64, 64))
+        self.fc = nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+class Twice(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(before, after, 3, 1, 1), nn.Conv2d(after, after, 3, 1, 1)
+
+    def forward(self, x):
+        return F.relu(self.conv2(F.relu(self.conv1(x))))
+
+
+class Up(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(before, after, 2, 2)
+        twice = Twice(before, after)
+        self.conv1, self.conv2 = twice.conv1, twice.conv2
+
+    def forward(self, x, skip):
+        x = torch.cat([skip, self.up(x)], 1)
+        return F.relu(self.conv2(F.relu(self.conv1(x))))
+
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        widths = [1, 64, 128, 256, 512]
+        for i in range(1, 5):
+            setattr(self, f"down{i}", Twice(widths[i - 1], widths[i]))
+        self.bottom = Twice(512, 1024)
+        for i in range(4, 0, -1):
+            setattr(self, f"up{i}", Up(2 * widths[i], widths[i]))
+        self.out = nn.Conv2d(64, 3, 1)
+
+    def forward(self, x):
+        skips = []
+        for i in range(1, 5):
+            skips.append(getattr(self, f"down{i}")(x))
+            x = F.max_pool2d(skips[-1], 2)
+        x = self.bottom(x)
+        for i in range(4, 0, -1):
+            x = getattr(self, f"up{i}")(x, skips.pop())
+        return self.out(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(width, width))
+
+    def forward(self, x):
+        n, t, c = x.shape
+        split = lambda y: y.reshape(n, t, self.heads, c // self.heads).transpose(1, 2)
+        q, k, v = split(self.q_proj(x)), split(self.k_proj(x)), split(self.v_proj(x))
+        scores = q @ k.transpose(2, 3) / math.sqrt(c // self.heads)
+        scores = scores.masked_fill(torch.triu(torch.ones(t, t, dtype=torch.bool), 1), -math.inf)
+        return self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(n, t, c))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), Attention(width, heads)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.Module()
+        self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp.c_proj(F.gelu(self.mlp.c_fc(self.ln_2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, length=9, vocabulary=13, width=16, heads=2, layers=2):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.h = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe.weight
+        return self.ln_f(self.h(x)) @ self.wte.weight.T
+
+
+class LstmLm(nn.Module):
+    def __init__(self, vocabulary=13, width=16, layers=2):
+        super().__init__()
+        self.encoder = nn.Embedding(vocabulary, width)
+        self.rnn = nn.LSTM(width, width, layers, batch_first=True)
+        self.decoder = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        return self.decoder(self.rnn(self.encoder(tokens))[0])
+
+
+def torchvision_model(make, **options):
+    model = make(weights=None, num_classes=10, **options)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0
+    return model
+
+
+def golden(model, batch, image=None, length=0, classes=10):
+    fill(model)
+    model = model.double().train()
+    labels = batch * (length or 1)
+    if length:
+        inputs = torch.from_numpy((unit(INPUT, batch * length) * classes).astype(np.int64))
+        inputs = inputs.reshape(batch, length)
+    else:
+        inputs = torch.from_numpy(unit(INPUT, batch * math.prod(image))).reshape(batch, *image)
+    logits = model(inputs)
+    if logits.dim() == 4:
+        labels = batch * logits.shape[2] * logits.shape[3]
+    if logits.dim() == 3:
+        logits = logits.flatten(0, 1)
+    target = torch.from_numpy((unit(LABELS, labels) * classes).astype(np.int64))
+    target = target.reshape(batch, *logits.shape[2:]) if logits.dim() == 4 else target
+    loss = F.cross_entropy(logits, target)
+    loss.backward()
+    gradients = {}
+    for stream, (name, parameter) in enumerate(model.named_parameters()):
+        gradient = parameter.grad.numpy().reshape(-1)
+        probe = 2 * unit(PROBE + stream, gradient.size) - 1
+        gradients[name] = [float(np.linalg.norm(gradient)), float(gradient @ probe)]
+    return {"batch": batch, "image": image, "length": length, "classes": classes,
+            "loss": float(loss), "gradients": gradients}
+
+
+def main():
+    torch.manual_seed(0)
+    tv = torchvision.models
+    networks = {
+        "lenet5": golden(Lenet5(), 6, (1, 28, 28)),
+        "cnn": golden(Cnn(), 8, (1, 28, 28)),
+        "resnet20": golden(Resnet20(), 8, (3, 32, 32)),
+        "unet": golden(Unet(), 1, (1, 32, 32), classes=3),
+        "gpt": golden(Gpt(), 3, length=9, classes=13),
+        "lstm_lm": golden(LstmLm(), 3, length=9, classes=13),
+        "squeezenet": golden(torchvision_model(tv.squeezenet1_1), 4, (3, 64, 64)),
+        "resnet18": golden(torchvision_model(tv.resnet18), 8, (3, 64, 64)),
+        "resnet50": golden(torchvision_model(tv.resnet50), 8, (3, 64, 64)),
+        "googlenet": golden(torchvision_model(tv.googlenet, aux_logits=False,
+                                              transform_input=False, init_weights=False),
+                            8, (3, 64, 64)),
+    }
+    print("{")
+    for i, (name, network) in enumerate(networks.items()):
+        gradients = network.pop("gradients")
+        print(f' "{name}": ' + json.dumps(network)[:-1] + ', "gradients": {')
+        lines = [f'  "{key}": [{length:.9g}, {product:.9g}]' for key, (length, product) in gradients.items()]
+        print(",\n".join(lines) + "}}" + ("," if i + 1 < len(networks) else ""))
+    print("}")
+
+
+if __name__ == "__main__":
+    main()

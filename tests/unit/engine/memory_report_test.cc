@@ -1,0 +1,42 @@
+#include "engine/memory_report.h"
+
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+constexpr InputShape kShape = {1, 28, 28, 10};
+const NetworkOptions kReference = {.backend = "reference"};
+
+ModelConfig Lenet() {
+  ModelConfig model;
+  model.set_zoo("lenet5");
+  return model;
+}
+
+TEST(MemoryReport, CountsEachKind) {
+  const auto report = PlanMemory(Lenet(), kShape, 32, kReference);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->weights, 431080u * 4);
+  EXPECT_EQ(report->gradients, report->weights);
+  EXPECT_EQ(report->batch, 32u * (28 * 28 + 1) * 4);
+  // conv1's output lives until the backward pass.
+  EXPECT_GT(report->step, 32u * 20 * 24 * 24 * 4);
+  EXPECT_LT(report->step, report->step_without_reuse);
+}
+
+TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
+  const size_t available = size_t{64} << 20;
+  const auto largest = LargestBatch(Lenet(), kShape, kReference, available);
+  ASSERT_TRUE(largest.ok()) << largest.status();
+  EXPECT_LE(PlanMemory(Lenet(), kShape, *largest, kReference)->total(), available);
+  EXPECT_GT(PlanMemory(Lenet(), kShape, *largest + *largest / 40 + 1, kReference)->total(), available);
+  EXPECT_EQ(*LargestBatch(Lenet(), kShape, kReference, 1 << 20), 0);
+}
+
+TEST(MemoryReport, AModelThatDoesNotFitItsDataIsAnError) {
+  EXPECT_FALSE(PlanMemory(Lenet(), {1, 4, 4, 10}, 1, kReference).ok());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,55 @@
+#include "worker/dry_run.h"
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "data/open_data.h"
+#include "engine/memory_report.h"
+#include "worker/evaluate.h"
+
+namespace psgd {
+namespace {
+
+std::string Row(const char* what, size_t bytes, const std::string& note = "") {
+  return absl::StrFormat("  %-12s %10.2f MiB%s\n", what, static_cast<double>(bytes) / (1 << 20),
+                         note.empty() ? "" : "  " + note);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
+                                       size_t available) {
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  const InputShape shape = InputShapeOf(data.shape);
+  const int batch = config.data().batch();
+  PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
+                        PlanMemory(config.model(), shape, batch, options));
+  std::string text = absl::StrCat(config.model().zoo(), " on ", options.backend, ", batches of ", batch,
+                                  " samples of ", data.shape.ImageText(), "\n");
+  absl::StrAppend(&text, Row("weights", report.weights), Row("gradients", report.gradients),
+                  Row("batch", report.batch),
+                  Row("step", report.step,
+                      absl::StrFormat("activations and scratch; %.2f MiB if nothing were reused",
+                                      static_cast<double>(report.step_without_reuse) / (1 << 20))),
+                  Row("kept", report.kept, "weights in other layouts"),
+                  Row("together", report.total()));
+  if (available == 0) return text;
+  PSGD_ASSIGN_OR_RETURN(const int largest,
+                        LargestBatch(config.model(), shape, options, available));
+  absl::StrAppend(&text, "largest batch in the ", available >> 20, " MiB that are free: ",
+                  largest == 0 ? "none" : absl::StrCat("about ", largest), "\n");
+  return text;
+}
+
+size_t AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  for (size_t kilobytes; file >> key >> kilobytes;) {
+    if (key == "MemAvailable:") return kilobytes * 1024;
+    file >> key;  // the unit
+  }
+  return 0;
+}
+
+}  // namespace psgd
