@@ -18,7 +18,7 @@ struct Batch {
   // empty.
   std::span<const float> pixels;  // these and all others are aligned to 64 bytes
   std::span<const int32_t> tokens;
-  std::span<const int32_t> labels;  // one a sample or one a token; -1: padding, not counted
+  std::span<const int32_t> labels;  // one a sample, token or pixel; -1: padding, not counted
   std::shared_ptr<const std::byte[]> owner;
 };
 
@@ -33,8 +33,10 @@ class BatchMaker {
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 
  private:
-  std::span<const float> FillPixels(uint32_t epoch, std::span<const uint32_t> indices,
-                                    float* memory, std::span<int32_t> labels) const;
+  absl::StatusOr<Batch> Fill(uint32_t epoch, std::span<const uint32_t> indices);
+  absl::StatusOr<std::span<const float>> FillPixels(uint32_t epoch,
+                                                    std::span<const uint32_t> indices,
+                                                    float* memory, std::span<int32_t> labels) const;
   std::span<const int32_t> FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
                                       int32_t* memory, std::span<int32_t> labels) const;
 
@@ -43,6 +45,7 @@ class BatchMaker {
   const size_t elements_;       // of a sample: pixels or tokens, four bytes each
   const size_t labels_each_;    // of a sample
   const size_t labels_offset_;  // in the buffer: behind the pixels or tokens
+  const size_t bytes_;          // of the buffer
   BufferPool pool_;
 };
 

@@ -1,11 +1,13 @@
-// Labelled samples by index: what every format becomes. A sample is an image with one label, or a
-// sequence of tokens with a label each.
+// Labelled samples by index: what every format becomes. A sample is an image with one label or a
+// label each pixel, or a sequence of tokens with a label each.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "common/status.h"
 
 namespace psgd {
 
@@ -17,9 +19,13 @@ struct SampleShape {
   int classes = 0;
   int length = 0;      // tokens of a sequence; 0: an image
   int vocabulary = 0;  // tokens are below it
+  bool label_each_pixel = false;
 
   bool IsSequence() const { return length > 0; }
-  size_t labels() const { return IsSequence() ? static_cast<size_t>(length) : 1; }
+  size_t labels() const {
+    if (IsSequence()) return static_cast<size_t>(length);
+    return label_each_pixel ? static_cast<size_t>(height) * static_cast<size_t>(width) : 1;
+  }
   // Pixels or tokens.
   size_t elements() const {
     if (IsSequence()) return static_cast<size_t>(length);
@@ -33,6 +39,13 @@ struct SampleShape {
     if (IsSequence()) return std::to_string(length) + " tokens";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
+};
+
+// Which sample, and in which pass over the data. What is random about a sample is drawn from this
+// and the seed alone, so it comes out the same whichever thread or worker reads it.
+struct SampleKey {
+  uint32_t epoch = 0;
+  uint64_t index = 0;
 };
 
 // Images. Thread-safe: any number of threads may read at once.
@@ -55,6 +68,20 @@ class TokenDataset {
   // Tokens below shape().vocabulary, and for each a label below shape().classes, or -1: not
   // counted. REQUIRES: index < size(); both spans have shape().length places.
   virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
+};
+
+// Images in files of their own, of any size: decoded when they are read, which may fail, and cut to
+// one size, at random where the config says so. Thread-safe, as Dataset.
+class PictureDataset {
+ public:
+  virtual ~PictureDataset() = default;
+  virtual size_t size() const = 0;
+  virtual SampleShape shape() const = 0;
+  // As Dataset::Read, with labels below shape().classes, or -1: not counted. DataLoss: this sample
+  // is damaged. REQUIRES: key.index < size(); pixels.size() == shape().elements();
+  // labels.size() == shape().labels().
+  virtual absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                            std::span<int32_t> labels) const = 0;
 };
 
 }  // namespace psgd

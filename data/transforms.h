@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "common/philox.h"
+#include "common/status.h"
 #include "data/dataset.h"
 #include "data/normalization.h"
 
 namespace psgd {
-
-// Which sample, and in which pass over the data. Random transforms draw from this and the seed
-// alone, so a sample comes out the same whichever thread or worker reads it.
-struct SampleKey {
-  uint32_t epoch = 0;
-  uint64_t index = 0;
-};
 
 // Thread-safe: immutable.
 class Transform {
@@ -64,8 +58,8 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and what is done to its samples, in order: images are transformed, sequences come as
-// they are. Thread-safe.
+// A dataset and what is done to its samples, in order: images and pictures are transformed,
+// sequences come as they are. Thread-safe.
 class SampleSource {
  public:
   explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
@@ -73,23 +67,38 @@ class SampleSource {
   SampleSource(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<const Transform>> transforms)
       : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
+  SampleSource(std::shared_ptr<const PictureDataset> pictures,
+               std::vector<std::unique_ptr<const Transform>> transforms)
+      : pictures_(std::move(pictures)), transforms_(std::move(transforms)) {}
 
-  size_t size() const { return sequences_ ? sequences_->size() : dataset_->size(); }
-  SampleShape shape() const { return sequences_ ? sequences_->shape() : dataset_->shape(); }
+  size_t size() const {
+    return sequences_ ? sequences_->size() : pictures_ ? pictures_->size() : dataset_->size();
+  }
+  SampleShape shape() const {
+    return sequences_ ? sequences_->shape() : pictures_ ? pictures_->shape() : dataset_->shape();
+  }
   // REQUIRES: samples are sequences; as TokenDataset::Read.
   void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
                   std::span<int32_t> labels) const {
     sequences_->Read(key.index, tokens, labels);
   }
-  // REQUIRES: samples are images; as Dataset::Read.
-  void Read(const SampleKey& key, std::span<float> pixels, int32_t* label) const {
-    dataset_->Read(key.index, pixels, label);
+  // REQUIRES: samples are images or pictures; as Dataset::Read, with shape().labels() labels.
+  absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                    std::span<int32_t> labels) const {
+    if (pictures_) {
+      PSGD_RETURN_IF_ERROR(pictures_->Read(key, pixels, labels));
+    } else {
+      dataset_->Read(key.index, pixels, labels.data());
+    }
     for (const auto& transform : transforms_) transform->Apply(key, pixels);
+    return absl::OkStatus();
   }
 
  private:
-  const std::shared_ptr<const TokenDataset> sequences_;  // or null: images
+  // One of them.
+  const std::shared_ptr<const TokenDataset> sequences_;
   const std::shared_ptr<const Dataset> dataset_;
+  const std::shared_ptr<const PictureDataset> pictures_;
   const std::vector<std::unique_ptr<const Transform>> transforms_;
 };
 
