@@ -6,6 +6,7 @@
 #include "apps/command_line.h"
 #include "bench/apply_bench.h"
 #include "bench/codec_bench.h"
+#include "bench/data_bench.h"
 #include "bench/push_pull_bench.h"
 #include "bench/shard_bench.h"
 #include "bench/step_bench.h"
@@ -21,6 +22,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench apply --optimizer momentum --json
   ps-bench codec --codec topk --elements 25000000
   ps-bench step --model lenet5 --batch 64
+  ps-bench data --threads 4 --image 224
 )";
 
 struct Arguments {
@@ -43,6 +45,9 @@ struct Arguments {
   std::string engine = "onednn";
   std::string precision = "fp32";
   int image = 28;
+  int sample = 224;
+  int picture_width = 500;
+  int picture_height = 375;
 };
 
 absl::StatusOr<ClusterConfig::Transport> TransportNamed(const std::string& name) {
@@ -175,6 +180,20 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 30));
 
+  CLI::App* data = add("data", "JPEG images to batches, by the loader's threads");
+  data->add_option("--threads", arguments.threads, "That prepare batches")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  data->add_option("--image", arguments.sample, "Pixels a side of a sample")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  data->add_option("--width", arguments.picture_width, "Of the JPEG images")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 8192));
+  data->add_option("--height", arguments.picture_height, "Of the JPEG images")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 8192));
+
   CLI::App* step = add("step", "Forward and backward of a network");
   step->add_option("--model", arguments.model, "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm")
       ->capture_default_str();
@@ -218,6 +237,11 @@ int main(int argc, char** argv) {
     options.codecs = arguments.codecs;
     options.elements = arguments.elements;
     rows = RunCodecBench(options);
+  } else if (data->parsed()) {
+    rows = RunDataBench({.threads = arguments.threads,
+                         .size = arguments.sample,
+                         .width = arguments.picture_width,
+                         .height = arguments.picture_height});
   } else {
     rows = Step(arguments);
   }

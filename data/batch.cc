@@ -23,21 +23,23 @@ BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, in
       labels_each_(source_->shape().labels()),
       values_offset_(RoundUp(batch_ * elements_ * sizeof(float))),
       labels_offset_(values_offset_ * (source_->shape().IsSparse() ? 2 : 1)),
+      bytes_(labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)),
       // The pool rounds sizes up to powers of two, 4 KiB at least.
-      pool_(static_cast<size_t>(kept) *
-            (2 * (labels_offset_ + batch_ * labels_each_ * sizeof(int32_t)) + 4096)) {}
+      pool_(static_cast<size_t>(kept) * (2 * bytes_ + 4096)) {}
 
 absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t> indices) {
-  const size_t bytes = labels_offset_ + batch_ * labels_each_ * sizeof(int32_t);
-  std::shared_ptr<std::byte[]> buffer;
   try {
-    buffer = pool_.Take(bytes);
+    return Fill(epoch, indices);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for a batch of ", batch_, " samples of ",
-                     source_->shape().ImageText(), " (", HumanBytes(static_cast<double>(bytes)),
+                     source_->shape().ImageText(), " (", HumanBytes(static_cast<double>(bytes_)),
                      "); lower data.batch, data.eval_batch or data.prefetch"));
   }
+}
+
+absl::StatusOr<Batch> BatchMaker::Fill(uint32_t epoch, std::span<const uint32_t> indices) {
+  std::shared_ptr<std::byte[]> buffer = pool_.Take(bytes_);
   const std::span labels(reinterpret_cast<int32_t*>(buffer.get() + labels_offset_),
                          batch_ * labels_each_);
   std::fill(labels.begin() + static_cast<ptrdiff_t>(indices.size() * labels_each_), labels.end(),
@@ -49,17 +51,22 @@ absl::StatusOr<Batch> BatchMaker::Make(uint32_t epoch, std::span<const uint32_t>
   } else if (source_->shape().IsSequence()) {
     batch.tokens = FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels);
   } else {
-    batch.pixels = FillPixels(epoch, indices, reinterpret_cast<float*>(buffer.get()), labels);
+    PSGD_ASSIGN_OR_RETURN(
+        batch.pixels, FillPixels(epoch, indices, reinterpret_cast<float*>(buffer.get()), labels));
   }
   batch.owner = std::move(buffer);
   return batch;
 }
 
-std::span<const float> BatchMaker::FillPixels(uint32_t epoch, std::span<const uint32_t> indices,
-                                              float* memory, std::span<int32_t> labels) const {
+absl::StatusOr<std::span<const float>> BatchMaker::FillPixels(uint32_t epoch,
+                                                              std::span<const uint32_t> indices,
+                                                              float* memory,
+                                                              std::span<int32_t> labels) const {
   const std::span pixels(memory, batch_ * elements_);
   for (size_t i = 0; i < indices.size(); ++i) {
-    source_->Read({epoch, indices[i]}, pixels.subspan(i * elements_, elements_), &labels[i]);
+    PSGD_RETURN_IF_ERROR(source_->Read({epoch, indices[i]},
+                                       pixels.subspan(i * elements_, elements_),
+                                       labels.subspan(i * labels_each_, labels_each_)));
   }
   std::fill(pixels.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), pixels.end(),
             0.0f);

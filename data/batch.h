@@ -18,7 +18,7 @@ struct Batch {
   std::span<const float> pixels;    // batch x channels x height x width; all aligned to 64 bytes
   std::span<const int32_t> tokens;  // batch x length, or the indices of batch x entries
   std::span<const float> values;    // batch x entries
-  std::span<const int32_t> labels;  // one a sample or one a token; -1: padding, not counted
+  std::span<const int32_t> labels;  // one a sample, token or pixel; -1: padding, not counted
   std::shared_ptr<const std::byte[]> owner;
 };
 
@@ -33,8 +33,10 @@ class BatchMaker {
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 
  private:
-  std::span<const float> FillPixels(uint32_t epoch, std::span<const uint32_t> indices,
-                                    float* memory, std::span<int32_t> labels) const;
+  absl::StatusOr<Batch> Fill(uint32_t epoch, std::span<const uint32_t> indices);
+  absl::StatusOr<std::span<const float>> FillPixels(uint32_t epoch,
+                                                    std::span<const uint32_t> indices,
+                                                    float* memory, std::span<int32_t> labels) const;
   std::span<const int32_t> FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
                                       int32_t* memory, std::span<int32_t> labels) const;
   void FillSparse(uint32_t epoch, std::span<const uint32_t> indices, std::byte* memory,
@@ -46,6 +48,7 @@ class BatchMaker {
   const size_t labels_each_;    // of a sample
   const size_t values_offset_;  // in the buffer: behind the indices; else as labels_offset_
   const size_t labels_offset_;  // behind all others
+  const size_t bytes_;          // of the buffer
   BufferPool pool_;
 };
 

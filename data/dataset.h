@@ -1,11 +1,13 @@
-// Labelled samples by index: what every format becomes. A sample is an image with one label, a
-// sequence of tokens with a label each, or a sparse vector with one label.
+// Labelled samples by index: what every format becomes. A sample is an image with one label or a
+// label each pixel, a sequence of tokens with a label each, or a sparse vector with one label.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "common/status.h"
 
 namespace psgd {
 
@@ -18,10 +20,14 @@ struct SampleShape {
   int length = 0;      // tokens of a sequence
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
+  bool label_each_pixel = false;
 
   bool IsSequence() const { return length > 0; }
   bool IsSparse() const { return entries > 0; }
-  size_t labels() const { return IsSequence() ? static_cast<size_t>(length) : 1; }
+  size_t labels() const {
+    if (IsSequence()) return static_cast<size_t>(length);
+    return label_each_pixel ? static_cast<size_t>(height) * static_cast<size_t>(width) : 1;
+  }
   // Pixels, tokens or entries.
   size_t elements() const {
     if (IsSparse()) return static_cast<size_t>(entries);
@@ -37,6 +43,13 @@ struct SampleShape {
     if (IsSequence()) return std::to_string(length) + " tokens";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
+};
+
+// Which sample, and in which pass over the data. What is random about a sample is drawn from this
+// and the seed alone, so it comes out the same whichever thread or worker reads it.
+struct SampleKey {
+  uint32_t epoch = 0;
+  uint64_t index = 0;
 };
 
 // Images. Thread-safe: any number of threads may read at once.
@@ -61,11 +74,18 @@ class TokenDataset {
   virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
 };
 
-// Which sample, and in which pass over the data. What is random about a sample draws from this and
-// the seed alone, so it comes out the same whichever thread or worker reads it.
-struct SampleKey {
-  uint32_t epoch = 0;
-  uint64_t index = 0;
+// Images in files of their own, of any size: decoded when they are read, which may fail, and cut to
+// one size, at random where the config says so. Thread-safe, as Dataset.
+class PictureDataset {
+ public:
+  virtual ~PictureDataset() = default;
+  virtual size_t size() const = 0;
+  virtual SampleShape shape() const = 0;
+  // As Dataset::Read, with labels below shape().classes, or -1: not counted. DataLoss: this sample
+  // is damaged. REQUIRES: key.index < size(); pixels.size() == shape().elements();
+  // labels.size() == shape().labels().
+  virtual absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                            std::span<int32_t> labels) const = 0;
 };
 
 // Sparse vectors. Thread-safe, as Dataset.

@@ -69,7 +69,10 @@ Normalization MeasureNormalization(const Dataset& dataset) {
 
 absl::StatusOr<Normalization> ChooseNormalization(const DataConfig& config, const Dataset& train) {
   if (config.mean().empty() && config.stddev().empty()) return MeasureNormalization(train);
-  const int channels = train.shape().channels;
+  return GivenNormalization(config, train.shape().channels);
+}
+
+absl::StatusOr<Normalization> GivenNormalization(const DataConfig& config, int channels) {
   if (config.mean_size() != channels || config.stddev_size() != channels) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.mean has ", config.mean_size(), " values and data.stddev has ", config.stddev_size(),

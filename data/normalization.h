@@ -20,6 +20,9 @@ struct Normalization {
 inline constexpr size_t kMeasuredSamples = 65536;
 Normalization MeasureNormalization(const Dataset& dataset);
 
+// What the config says, for images of so many channels. REQUIRES: it says a mean or a stddev.
+absl::StatusOr<Normalization> GivenNormalization(const DataConfig& config, int channels);
+
 // What the config says, or else what is measured on `train`.
 absl::StatusOr<Normalization> ChooseNormalization(const DataConfig& config, const Dataset& train);
 

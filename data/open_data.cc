@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "data/cifar.h"
+#include "data/color_jitter.h"
 #include "data/idx.h"
+#include "data/open_pictures.h"
 #include "data/open_sparse.h"
 #include "data/prefix.h"
 #include "data/synthetic.h"
@@ -31,6 +34,13 @@ absl::StatusOr<RawSets> OpenIdx(const DataConfig& config) {
         "as /usr/share/datasets/fashion-mnist, or set data.format to synthetic");
   }
   PSGD_ASSIGN_OR_RETURN(IdxSets sets, LoadIdx(config.path()));
+  return RawSets{std::move(sets.train), std::move(sets.test)};
+}
+
+absl::StatusOr<RawSets> OpenCifar(const DataConfig& config) {
+  const bool ten = config.format() == DataConfig::CIFAR10;
+  PSGD_ASSIGN_OR_RETURN(CifarSets sets,
+                        LoadCifar(ten ? CifarKind::kCifar10 : CifarKind::kCifar100, config.path()));
   return RawSets{std::move(sets.train), std::move(sets.test)};
 }
 
@@ -112,6 +122,10 @@ absl::Status CheckBatch(const DataConfig& config, size_t train_samples) {
                    train_samples, " samples; lower data.batch or raise data.train_samples"));
 }
 
+bool Jitters(const AugmentConfig& augment) {
+  return augment.brightness() > 0 || augment.contrast() > 0 || augment.saturation() > 0;
+}
+
 absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
   const int padding = config.augment().crop_padding();
   if (padding >= std::min(shape.height, shape.width)) {
@@ -119,12 +133,18 @@ absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
         absl::StrCat("data.augment.crop_padding is ", padding, ", but images are ",
                      shape.ImageText(), ": a crop could miss the image; use a smaller padding"));
   }
+  if (Jitters(config.augment()) && shape.channels != 1 && shape.channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.augment.brightness, contrast and saturation are for grey or coloured images, and "
+        "these are ",
+        shape.ImageText(), "; leave them out"));
+  }
   return absl::OkStatus();
 }
 
 absl::Status RefuseImageKeys(const DataConfig& config) {
   const AugmentConfig& augment = config.augment();
-  if (augment.crop_padding() > 0 || augment.flip() ||
+  if (augment.crop_padding() > 0 || augment.flip() || Jitters(augment) ||
       config.mean_size() + config.stddev_size() > 0) {
     return absl::InvalidArgumentError(
         "data.augment, data.mean and data.stddev are for images; leave them out with this format");
@@ -143,6 +163,62 @@ absl::StatusOr<DataSets> Unchanged(const DataConfig& config, Sets raw) {
   sets.train = std::make_shared<SampleSource>(std::move(raw.train));
   sets.test = std::make_shared<SampleSource>(std::move(raw.test));
   return sets;
+}
+
+using Transforms = std::vector<std::unique_ptr<const Transform>>;
+
+// `flip`: whether mirroring is left to a transform.
+Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, bool flip,
+                        uint64_t seed) {
+  Transforms transforms;
+  if (augment.crop_padding() > 0) {
+    transforms.push_back(std::make_unique<RandomCrop>(shape, augment.crop_padding(), seed));
+  }
+  if (flip && augment.flip()) transforms.push_back(std::make_unique<RandomFlip>(shape, seed));
+  if (Jitters(augment)) {
+    const ColorJitterOptions strengths{static_cast<float>(augment.brightness()),
+                                       static_cast<float>(augment.contrast()),
+                                       static_cast<float>(augment.saturation())};
+    transforms.push_back(std::make_unique<ColorJitter>(shape, strengths, seed));
+  }
+  return transforms;
+}
+
+absl::StatusOr<DataSets> OpenPictures(const DataConfig& config, uint64_t seed) {
+  PSGD_ASSIGN_OR_RETURN(PictureSets pictures, FindPictures(config, seed));
+  PSGD_RETURN_IF_ERROR(
+      Limit<PrefixPictures>("train_samples", config.train_samples(), &pictures.train));
+  PSGD_RETURN_IF_ERROR(
+      Limit<PrefixPictures>("test_samples", config.test_samples(), &pictures.test));
+  PSGD_RETURN_IF_ERROR(CheckBatch(config, pictures.train->size()));
+  PSGD_RETURN_IF_ERROR(CheckAugment(config, pictures.train->shape()));
+  DataSets sets;
+  sets.shape = pictures.train->shape();
+  PSGD_ASSIGN_OR_RETURN(sets.normalization, PictureNormalization(config));
+  if (config.images().skip_damaged()) {
+    auto damage = std::make_shared<DamageCount>();
+    pictures.train = std::make_shared<SkipDamaged>(std::move(pictures.train), damage);
+    pictures.test = std::make_shared<SkipDamaged>(std::move(pictures.test), damage);
+    sets.damage = std::move(damage);
+  }
+  Transforms test, train = Augmentation(config.augment(), sets.shape, /*flip=*/false, seed);
+  train.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
+  test.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
+  sets.train = std::make_shared<SampleSource>(std::move(pictures.train), std::move(train));
+  sets.test = std::make_shared<SampleSource>(std::move(pictures.test), std::move(test));
+  return sets;
+}
+
+absl::StatusOr<RawSets> OpenRaw(const DataConfig& config, uint64_t seed) {
+  switch (config.format()) {
+    case DataConfig::SYNTHETIC:
+      return OpenSynthetic(config.synthetic(), seed);
+    case DataConfig::CIFAR10:
+    case DataConfig::CIFAR100:
+      return OpenCifar(config);
+    default:
+      return OpenIdx(config);
+  }
 }
 
 absl::StatusOr<DataSets> OpenText(const DataConfig& config) {
@@ -169,9 +245,10 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
     PSGD_ASSIGN_OR_RETURN(SparseSets sets, OpenSparse(config, seed));
     return Unchanged<PrefixSparse>(config, std::move(sets));
   }
-  PSGD_ASSIGN_OR_RETURN(RawSets raw, config.format() == DataConfig::SYNTHETIC
-                                         ? OpenSynthetic(config.synthetic(), seed)
-                                         : OpenIdx(config));
+  if (config.format() == DataConfig::IMAGES || config.format() == DataConfig::SEGMENTATION) {
+    return OpenPictures(config, seed);
+  }
+  PSGD_ASSIGN_OR_RETURN(RawSets raw, OpenRaw(config, seed));
   PSGD_RETURN_IF_ERROR(Limit<PrefixDataset>("train_samples", config.train_samples(), &raw.train));
   PSGD_RETURN_IF_ERROR(Limit<PrefixDataset>("test_samples", config.test_samples(), &raw.test));
   PSGD_RETURN_IF_ERROR(CheckBatch(config, raw.train->size()));
@@ -181,12 +258,7 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   sets.shape = raw.train->shape();
   PSGD_ASSIGN_OR_RETURN(sets.normalization, ChooseNormalization(config, *raw.train));
 
-  std::vector<std::unique_ptr<const Transform>> train, test;
-  const AugmentConfig& augment = config.augment();
-  if (augment.crop_padding() > 0) {
-    train.push_back(std::make_unique<RandomCrop>(sets.shape, augment.crop_padding(), seed));
-  }
-  if (augment.flip()) train.push_back(std::make_unique<RandomFlip>(sets.shape, seed));
+  Transforms test, train = Augmentation(config.augment(), sets.shape, /*flip=*/true, seed);
   train.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
   test.push_back(std::make_unique<Normalize>(sets.shape, sets.normalization));
   sets.train = std::make_shared<SampleSource>(std::move(raw.train), std::move(train));

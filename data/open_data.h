@@ -7,6 +7,7 @@
 #include "common/status.h"
 #include "data/dataset.h"
 #include "data/normalization.h"
+#include "data/skip_damaged.h"
 #include "data/transforms.h"
 #include "proto/config.pb.h"
 
@@ -16,7 +17,8 @@ struct DataSets {
   std::shared_ptr<const SampleSource> train;  // images: augmented as configured, then normalised
   std::shared_ptr<const SampleSource> test;   // images: normalised
   SampleShape shape;
-  Normalization normalization;  // of images
+  Normalization normalization;                // of images
+  std::shared_ptr<const DamageCount> damage;  // null unless data.images.skip_damaged
 };
 
 // `seed`: the run's; keys synthetic samples and augmentation. Every error says which key or file is

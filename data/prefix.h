@@ -26,6 +26,24 @@ class PrefixDataset final : public Dataset {
   const size_t size_;
 };
 
+class PrefixPictures final : public PictureDataset {
+ public:
+  // REQUIRES: size <= whole->size().
+  PrefixPictures(std::shared_ptr<const PictureDataset> whole, size_t size)
+      : whole_(std::move(whole)), size_(size) {}
+
+  size_t size() const override { return size_; }
+  SampleShape shape() const override { return whole_->shape(); }
+  absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                    std::span<int32_t> labels) const override {
+    return whole_->Read(key, pixels, labels);
+  }
+
+ private:
+  const std::shared_ptr<const PictureDataset> whole_;
+  const size_t size_;
+};
+
 class PrefixTokens final : public TokenDataset {
  public:
   // REQUIRES: size <= whole->size().

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/philox.h"
+#include "common/status.h"
 #include "data/dataset.h"
 #include "data/normalization.h"
 
@@ -57,8 +58,8 @@ class Normalize final : public Transform {
   std::vector<float> inverse_;
 };
 
-// A dataset and what is done to its samples, in order: images are transformed, sequences and sparse
-// vectors come as they are. Thread-safe.
+// A dataset and what is done to its samples, in order: images and pictures are transformed,
+// sequences and sparse vectors come as they are. Thread-safe.
 class SampleSource {
  public:
   explicit SampleSource(std::shared_ptr<const TokenDataset> sequences)
@@ -68,12 +69,15 @@ class SampleSource {
   SampleSource(std::shared_ptr<const Dataset> dataset,
                std::vector<std::unique_ptr<const Transform>> transforms)
       : dataset_(std::move(dataset)), transforms_(std::move(transforms)) {}
+  SampleSource(std::shared_ptr<const PictureDataset> pictures,
+               std::vector<std::unique_ptr<const Transform>> transforms)
+      : pictures_(std::move(pictures)), transforms_(std::move(transforms)) {}
 
   size_t size() const {
-    return sequences_ ? sequences_->size() : vectors_ ? vectors_->size() : dataset_->size();
+    return Of([](const auto& set) { return set.size(); });
   }
   SampleShape shape() const {
-    return sequences_ ? sequences_->shape() : vectors_ ? vectors_->shape() : dataset_->shape();
+    return Of([](const auto& set) { return set.shape(); });
   }
   // REQUIRES: samples are sequences; as TokenDataset::Read.
   void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
@@ -85,17 +89,31 @@ class SampleSource {
                   int32_t* label) const {
     vectors_->Read(key, indices, values, label);
   }
-  // REQUIRES: samples are images; as Dataset::Read.
-  void Read(const SampleKey& key, std::span<float> pixels, int32_t* label) const {
-    dataset_->Read(key.index, pixels, label);
+  // REQUIRES: samples are images or pictures; as Dataset::Read, with shape().labels() labels.
+  absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                    std::span<int32_t> labels) const {
+    if (pictures_) {
+      PSGD_RETURN_IF_ERROR(pictures_->Read(key, pixels, labels));
+    } else {
+      dataset_->Read(key.index, pixels, labels.data());
+    }
     for (const auto& transform : transforms_) transform->Apply(key, pixels);
+    return absl::OkStatus();
   }
 
  private:
-  // One of the three.
+  template <typename Visit>
+  auto Of(Visit visit) const {
+    if (sequences_) return visit(*sequences_);
+    if (vectors_) return visit(*vectors_);
+    return pictures_ ? visit(*pictures_) : visit(*dataset_);
+  }
+
+  // One of them.
   const std::shared_ptr<const TokenDataset> sequences_;
   const std::shared_ptr<const SparseDataset> vectors_;
   const std::shared_ptr<const Dataset> dataset_;
+  const std::shared_ptr<const PictureDataset> pictures_;
   const std::vector<std::unique_ptr<const Transform>> transforms_;
 };
 

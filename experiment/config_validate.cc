@@ -11,6 +11,7 @@
 #include "experiment/format_value.h"
 #include "experiment/parse_value.h"
 #include "experiment/schema.h"
+#include "experiment/validate_images.h"
 
 namespace psgd {
 namespace {
@@ -219,6 +220,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckValues(config, "", &problems);
   CheckModel(config.model(), &problems);
   CheckData(config.data(), &problems);
+  CheckImageKeys(config.data(), &problems);
   CheckOptimizer(config.optimizer(), &problems);
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);

@@ -10,12 +10,14 @@
 #include "common/metrics.h"
 #include "common/units.h"
 #include "experiment/readable.h"
+#include "proto/input_stall.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(10);
 constexpr double kLeastDone = 0.005;  // before that, an estimate of the time left says nothing
+constexpr double kNotableStall = 0.05;  // less is not worth a place on the line
 constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
 constexpr char kGreen[] = "\033[32m";
@@ -77,6 +79,9 @@ std::vector<Part> Parts(const StatusReply& status, const ProgressRate& rate) {
         {absl::StrFormat("test %.1f %%", status.evaluations().rbegin()->accuracy() * 100), 3});
   }
   parts.push_back({Rate(rate), 5});
+  if (const double stall = InputStall(status.total()); stall >= kNotableStall) {
+    parts.push_back({absl::StrFormat("data wait %.0f %%", 100 * stall), 3});
+  }
   parts.push_back({Staleness(status), 7});
   parts.push_back({Pushed(status), 6});
   if (const std::string left = Left(rate); !left.empty()) parts.push_back({left, 2});

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/metrics.h"
 #include "experiment/weights_collector.h"
+#include "proto/input_stall.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
@@ -74,6 +75,7 @@ void RunRecorder::Progress(const StatusReply& status) {
                      {"seconds_compute", total.seconds_compute()},
                      {"seconds_encode", total.seconds_encode()},
                      {"seconds_wait", total.seconds_wait()},
+                     {"input_stall", InputStall(total)},
                      {"learning_rate", status.hyper().learning_rate()}});
 }
 
@@ -107,6 +109,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.train_seconds = status.seconds();
   summary.samples_per_second =
       status.seconds() > 0 ? static_cast<double>(total.samples()) / status.seconds() : 0;
+  summary.input_stall = InputStall(total);
   summary.bytes_pushed = total.bytes_pushed();
   summary.bytes_pulled = total.bytes_pulled();
   summary.bytes_pushed_dense = total.bytes_pushed_dense();

@@ -9,6 +9,7 @@
 #include "common/metrics.h"
 #include "common/units.h"
 #include "experiment/readable.h"
+#include "proto/input_stall.h"
 
 namespace psgd {
 namespace {
@@ -31,6 +32,8 @@ std::string Head(const StatusReply& status) {
       HumanBytes(dense),
       pushed > 0 ? absl::StrCat(" (", ReadableRatio(dense, pushed), ")") : "", staleness.Mean(),
       staleness.max());
+  absl::StrAppendFormat(&text, "  workers waited for data %.1f %% of their time\n",
+                        100 * InputStall(total));
   absl::StrAppendFormat(&text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
                         status.hyper().learning_rate(), status.hyper().weight_decay(),
                         status.hyper().version());
@@ -64,11 +67,12 @@ std::string Shards(const StatusReply& status) {
 }
 
 std::string Workers(const StatusReply& status) {
-  TextTable table({"worker", "name", "device", "state", "clock", "samples/s", "heard"});
+  TextTable table({"worker", "name", "device", "state", "clock", "samples/s", "input stall", "heard"});
   for (const WorkerStatus& worker : status.workers()) {
     table.Add({absl::StrCat(worker.key().worker()), worker.name(), worker.device(),
                worker.live() ? "live" : "out", absl::StrCat(worker.clock()),
                worker.live() ? ReadableCount(worker.samples_per_second()) : "-",
+               worker.live() ? absl::StrFormat("%.1f %%", 100 * worker.input_stall()) : "-",
                worker.live() ? absl::StrCat(ReadableTime(worker.seconds_since_heard()), " ago")
                              : worker.note()});
   }

@@ -41,6 +41,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("wall_seconds", summary.wall_seconds);
   visit("train_seconds", summary.train_seconds);
   visit("samples_per_second", summary.samples_per_second);
+  visit("input_stall", summary.input_stall);
   visit("bytes_pushed", summary.bytes_pushed);
   visit("bytes_pulled", summary.bytes_pulled);
   visit("bytes_pushed_dense", summary.bytes_pushed_dense);

@@ -48,6 +48,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   rows.emplace_back("steps", absl::StrCat(summary.steps));
   rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
   rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  rows.emplace_back("input stall", absl::StrFormat("%.1f %%", 100 * summary.input_stall));
   rows.emplace_back("pushed", Traffic(summary.bytes_pushed, summary.bytes_pushed_dense));
   rows.emplace_back("pulled", Traffic(summary.bytes_pulled, summary.bytes_pulled_dense));
   rows.emplace_back("staleness",

@@ -51,7 +51,7 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
   }
   network->InvalidateParameters();
   EvaluationBatches batches(data.test, network->batch());
-  return Evaluate(*network, batches);
+  return Evaluate(*network, batches, config.data().threads());
 }
 
 }  // namespace psgd

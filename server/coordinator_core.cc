@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
+#include "proto/input_stall.h"
 #include "server/placement.h"
 
 namespace psgd {
@@ -180,6 +181,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());
     member->recent_accuracy =
         static_cast<double>(report.correct()) / static_cast<double>(report.samples());
+    member->input_stall = InputStall(report);
   }
   member->last_report = now;
   HeartbeatReply reply;
@@ -309,6 +311,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_samples_per_second(member.samples_per_second);
     out->set_seconds_since_heard(Seconds(now - member.last_heard));
     out->set_note(member.note);
+    out->set_input_stall(member.input_stall);
     if (!member.live) continue;
     ++live;
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);

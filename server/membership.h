@@ -27,6 +27,7 @@ struct MemberState {
   double samples_per_second = 0;
   double recent_loss = 0;       // over its last report
   double recent_accuracy = 0;
+  double input_stall = 0;       // share of that report's time spent waiting for data
   Time last_report{};
 };
 

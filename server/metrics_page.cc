@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics.h"
+#include "proto/input_stall.h"
 
 namespace psgd {
 namespace {
@@ -56,6 +57,11 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
     text->Gauge("psgd_worker_samples_per_second", "Training speed.", label(w),
                 w.samples_per_second());
   }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_input_stall",
+                "Share of the worker's time spent waiting for data, last report.", label(w),
+                w.input_stall());
+  }
 }
 
 }  // namespace
@@ -88,6 +94,8 @@ std::string RenderPrometheus(const StatusReply& status) {
   text.Counter("psgd_pulled_dense_bytes_total", "What pulls would have been as fp32.", "",
                total.bytes_pulled_dense());
   text.Counter("psgd_resent_total", "Messages that workers sent again.", "", total.resent());
+  text.Gauge("psgd_input_stall", "Share of the workers' time spent waiting for data.", "",
+             InputStall(total));
   text.Gauge("psgd_residual_norm", "Of what codecs left behind, last report.", "",
              total.residual_norm());
   text.Histogram("psgd_pull_staleness", "Clocks that a pulling worker led the slowest by.", "",

@@ -12,8 +12,9 @@ namespace psgd {
 // What the network is told of a dataset's samples.
 InputShape InputShapeOf(const SampleShape& shape);
 
-// Of sequences every token counts as a sample.
-// REQUIRES: the batches are of the network's batch size.
-absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches);
+// Of sequences every token counts as a sample, of images with a label each pixel every pixel.
+// `threads` prepare batches while the network computes.
+// REQUIRES: the batches are of the network's batch size; threads is at least 1.
+absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches, int threads);
 
 }  // namespace psgd

@@ -69,7 +69,9 @@ absl::Status Trainer::Prepare() {
                                 config_.data().batch(), network));
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
-                                       .prefetch = config_.data().prefetch(),
+                                       // A thread that may not begin a batch would be idle.
+                                       .prefetch = std::max(config_.data().prefetch(),
+                                                            config_.data().threads()),
                                        .threads = config_.data().threads(),
                                        .seed = config_.seed()});
 
@@ -172,8 +174,17 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
       session_->EndClock(clock);
     }
   }
+  ReportDamage();
   PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
   return heartbeat_->Flush();
+}
+
+void Trainer::ReportDamage() {
+  const uint64_t damaged = data_->damage ? data_->damage->count() : 0;
+  if (damaged == reported_damage_) return;
+  reported_damage_ = damaged;
+  options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
+                     data_->damage->last());
 }
 
 absl::Status Trainer::PullWeights(uint64_t clock) {
@@ -312,7 +323,9 @@ absl::Status Trainer::EvaluateNow(uint32_t epoch, uint64_t clock) {
   EvaluationBatches batches(data_->test, network_->batch());
   EvaluatedRequest request;
   *request.mutable_key() = key_;
-  PSGD_ASSIGN_OR_RETURN(*request.mutable_result(), Evaluate(*network_, batches));
+  PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
+                        Evaluate(*network_, batches, config_.data().threads()));
+  ReportDamage();
   request.mutable_result()->set_epoch(epoch);
   request.mutable_result()->set_clock(clock);
   options_.log->info("after epoch {}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",

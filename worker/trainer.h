@@ -64,6 +64,8 @@ class Trainer {
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
+  // Says in the log what was left out of the data since it last did.
+  void ReportDamage();
   void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
   void Leave(const absl::Status& status);
 
@@ -85,6 +87,7 @@ class Trainer {
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
+  uint64_t reported_damage_ = 0;
   EndpointStats reported_traffic_;
   SessionStats reported_;
   double seconds_data_ = 0;

@@ -54,11 +54,11 @@ TEST(OpenDataTest, TrainIsAugmentedTestIsNot) {
   ASSERT_TRUE(sets.ok()) << sets.status();
   std::vector<float> first(784), second(784);
   int32_t label;
-  sets->test->Read({0, 5}, first, &label);
-  sets->test->Read({1, 5}, second, &label);
+  ASSERT_TRUE(sets->test->Read({0, 5}, first, {&label, 1}).ok());
+  ASSERT_TRUE(sets->test->Read({1, 5}, second, {&label, 1}).ok());
   EXPECT_EQ(first, second);
-  sets->train->Read({0, 5}, first, &label);
-  sets->train->Read({1, 5}, second, &label);
+  ASSERT_TRUE(sets->train->Read({0, 5}, first, {&label, 1}).ok());
+  ASSERT_TRUE(sets->train->Read({1, 5}, second, {&label, 1}).ok());
   EXPECT_NE(first, second);
 }
 
@@ -72,7 +72,7 @@ TEST(OpenDataTest, IdxIsNormalisedByTheTrainingSet) {
   std::vector<float> pixels(15);
   int32_t label;
   for (size_t i = 0; i < 20; ++i) {
-    sets->train->Read({0, i}, pixels, &label);
+    ASSERT_TRUE(sets->train->Read({0, i}, pixels, {&label, 1}).ok());
     for (const float x : pixels) {
       sum += x;
       squares += x * x;

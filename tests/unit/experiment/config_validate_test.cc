@@ -38,6 +38,31 @@ TEST(ConfigValidate, CrossChecks) {
        "synthetic, which needs none"},
       {{"data.format=text"},
        "data.path is missing: format text needs a file, or a folder of files, to read"},
+      {{"data.format=cifar10"},
+       "data.path is missing: format cifar10 needs the folder that holds data_batch_1.bin and its "
+       "siblings"},
+      {{"data.format=images", "data.path=x", "data.images.size=64", "data.images.resize=63"},
+       "data.images.resize is 63, less than the data.images.size of 64 that is then cut out: make "
+       "it larger, or 0 for 8/7 of it"},
+      {{"data.format=images", "data.path=x", "data.images.classes=3"},
+       "data.images.classes is for format segmentation; format images finds its classes itself: "
+       "leave it out"},
+      {{"data.format=segmentation", "data.path=x"},
+       "data.images.classes is missing: format segmentation needs the number of classes that the "
+       "pixels of masks have, at least 2"},
+      {{"data.format=segmentation", "data.path=x", "data.images.classes=2",
+        "data.augment.crop_padding=4"},
+       "data.augment.crop_padding does not move masks: use data.augment.resized_crop with format "
+       "segmentation"},
+      {{"data.images.size=64"},
+       "data.images does nothing with format synthetic: leave it out, or set data.format to "
+       "images"},
+      {{"data.augment.resized_crop=true"},
+       "data.augment.resized_crop is for formats images and segmentation: use "
+       "data.augment.crop_padding, or leave it out"},
+      {{"data.augment.crop_area=0.5"},
+       "data.augment.crop_area and crop_ratio do nothing without data.augment.resized_crop: set it "
+       "to true, or leave them out"},
       {{"data.mean=[0.5]"},
        "data.mean has 1 and data.stddev 0 values: give one of each a channel, or neither"},
       {{"data.synthetic.shape=[8,8]"},

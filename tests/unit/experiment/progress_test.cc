@@ -58,6 +58,16 @@ TEST(Progress, BarSaysEverythingWhereThereIsRoom) {
   EXPECT_THAT(bar, EndsWith("ETA 50 s"));
 }
 
+TEST(Progress, WaitingForDataIsSaidOnceItMatters) {
+  StatusReply status = Halfway();
+  EXPECT_THAT(ProgressText(status, Steady()), Not(HasSubstr("data wait")));
+  status.mutable_total()->set_seconds_compute(97);
+  status.mutable_total()->set_seconds_data(3);
+  EXPECT_THAT(ProgressText(status, Steady()), Not(HasSubstr("data wait")));
+  status.mutable_total()->set_seconds_data(97);
+  EXPECT_THAT(ProgressText(status, Steady()), HasSubstr("data wait 50 %"));
+}
+
 TEST(Progress, BarFitsEveryWidth) {
   for (int width = 1; width < 220; ++width) {
     const std::string bar = ProgressBar(Halfway(), Steady(), width, false);

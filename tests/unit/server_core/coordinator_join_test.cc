@@ -157,6 +157,10 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   report->set_bytes_pushed(10);
   report->set_clock(3);
   report->set_epoch(0.375);
+  report->set_seconds_data(0.5);
+  report->set_seconds_compute(1.0);
+  report->set_seconds_encode(0.25);
+  report->set_seconds_wait(0.25);
   report->add_pull_staleness(4);
   report->add_pull_staleness(2);
   (*report->mutable_refused())["non_finite"] = 1;
@@ -172,6 +176,7 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   EXPECT_EQ(status.clock(), 3u);
   ASSERT_EQ(status.workers_size(), 1);
   EXPECT_EQ(status.workers(0).name(), "host");
+  EXPECT_DOUBLE_EQ(status.workers(0).input_stall(), 0.25);
   EXPECT_DOUBLE_EQ(status.seconds(), 2);
 }
 

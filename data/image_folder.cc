@@ -1,0 +1,140 @@
+#include "data/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "data/range_file.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Thread-safe: immutable.
+class FolderImages final : public EncodedImages {
+ public:
+  FolderImages(std::string folder, std::vector<std::string> classes)
+      : folder_(std::move(folder)), classes_(std::move(classes)) {}
+
+  void Add(int32_t label, const std::string& name) {
+    images_.push_back({names_.size(), label});
+    names_.append(name.c_str(), name.size() + 1);
+  }
+
+  size_t size() const override { return images_.size(); }
+  int32_t label(size_t index) const override { return images_[index].label; }
+  absl::StatusOr<std::vector<uint8_t>> Read(size_t index) const override {
+    return ReadWholeFile(Name(index), kMostEncodedBytes);
+  }
+  std::string Name(size_t index) const override {
+    const Image& image = images_[index];
+    return absl::StrCat(folder_, "/", classes_[static_cast<size_t>(image.label)], "/",
+                        names_.c_str() + image.name);
+  }
+
+ private:
+  struct Image {
+    uint64_t name;  // where it begins in names_
+    int32_t label;
+  };
+
+  const std::string folder_;
+  const std::vector<std::string> classes_;
+  std::vector<Image> images_;
+  std::string names_;  // one behind the other, each with a zero at its end
+};
+
+// Of those that a test accepts, sorted.
+template <typename Accept>
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accept accept) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (!absl::StartsWith(name, ".") && accept(*it, name)) names.push_back(std::move(name));
+  }
+  if (error) {
+    return absl::NotFoundError(absl::StrCat(folder, ": ", error.message(), "; check data.path"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> ClassNames(const std::string& folder) {
+  PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                        NamesIn(folder, [](const fs::directory_entry& entry, const std::string&) {
+                          std::error_code ignored;
+                          return entry.is_directory(ignored);
+                        }));
+  if (names.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        folder, ": has no folders, and there should be one for each class; check data.path"));
+  }
+  return names;
+}
+
+// All images of the classes in turn. `present`: the classes that have a folder here.
+absl::StatusOr<std::shared_ptr<const EncodedImages>> ListSet(
+    const std::string& folder, const std::vector<std::string>& classes,
+    const std::vector<std::string>& present) {
+  std::vector<std::pair<int32_t, std::vector<std::string>>> files;
+  size_t most = 0;
+  for (const std::string& name : present) {
+    const auto known = std::lower_bound(classes.begin(), classes.end(), name);
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (known == classes.end() || *known != name) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": there is no training image of this class; add some, or remove the folder"));
+    }
+    PSGD_ASSIGN_OR_RETURN(std::vector<std::string> names, JpegNames(path));
+    if (names.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": holds no .jpg or .jpeg file; add some, or remove the folder"));
+    }
+    most = std::max(most, names.size());
+    files.emplace_back(static_cast<int32_t>(known - classes.begin()), std::move(names));
+  }
+  auto images = std::make_shared<FolderImages>(folder, classes);
+  for (size_t turn = 0; turn < most; ++turn) {
+    for (const auto& [label, names] : files) {
+      if (turn < names.size()) images->Add(label, names[turn]);
+    }
+  }
+  return images;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> JpegNames(const std::string& folder) {
+  return NamesIn(folder, [](const fs::directory_entry& entry, const std::string& name) {
+    return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg");
+  });
+}
+
+absl::StatusOr<std::string> TestFolder(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : {"test", "val"}) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (fs::is_directory(path, error)) return path;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      folder, ": has a folder train, but neither test nor val; runs are evaluated on one of them"));
+}
+
+absl::StatusOr<EncodedSets> ListImageFolders(const std::string& folder) {
+  const std::string train = absl::StrCat(folder, "/train");
+  PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(folder));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassNames(train));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> tested, ClassNames(test));
+  EncodedSets sets;
+  sets.classes = static_cast<int>(classes.size());
+  PSGD_ASSIGN_OR_RETURN(sets.train, ListSet(train, classes, classes));
+  PSGD_ASSIGN_OR_RETURN(sets.test, ListSet(test, classes, tested));
+  return sets;
+}
+
+}  // namespace psgd

@@ -1,0 +1,30 @@
+// A decoded image of any size, before it becomes a sample.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace psgd {
+
+// Rows of pixels, each `channels` bytes: three of red, green and blue, or one.
+struct Picture {
+  Picture() = default;
+  // The pixels are not set yet.
+  Picture(int width, int height, int channels)
+      : width(width),
+        height(height),
+        channels(channels),
+        pixels(std::make_unique_for_overwrite<uint8_t[]>(bytes())) {}
+
+  size_t row_bytes() const { return static_cast<size_t>(width) * static_cast<size_t>(channels); }
+  size_t bytes() const { return row_bytes() * static_cast<size_t>(height); }
+  const uint8_t* row(int y) const { return pixels.get() + static_cast<size_t>(y) * row_bytes(); }
+
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  std::unique_ptr<uint8_t[]> pixels;
+};
+
+}  // namespace psgd

@@ -1,0 +1,124 @@
+#include "data/segmentation.h"
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "data/image_folder.h"
+#include "data/jpeg.h"
+#include "data/pgm.h"
+#include "data/range_file.h"
+#include "data/resample.h"
+
+namespace psgd {
+namespace {
+
+std::string MaskPath(const std::string& folder, const std::string& image) {
+  return absl::StrCat(folder, "/masks/", image.substr(0, image.rfind('.')), ".pgm");
+}
+
+// Thread-safe: immutable.
+class SegmentationDataset final : public PictureDataset {
+ public:
+  SegmentationDataset(std::string folder, std::vector<std::string> images,
+                      const ImagesConfig& config, const Viewer& viewer)
+      : folder_(std::move(folder)),
+        images_(std::move(images)),
+        shape_{.channels = 3,
+               .height = config.size(),
+               .width = config.size(),
+               .classes = config.classes(),
+               .label_each_pixel = true},
+        viewer_(viewer) {}
+
+  size_t size() const override { return images_.size(); }
+  SampleShape shape() const override { return shape_; }
+  absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                    std::span<int32_t> labels) const override {
+    const std::string path = absl::StrCat(folder_, "/images/", images_[key.index]);
+    const std::string mask_path = MaskPath(folder_, images_[key.index]);
+    PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadWholeFile(path, kMostEncodedBytes));
+    PSGD_ASSIGN_OR_RETURN(const std::vector<uint8_t> mask_bytes,
+                          ReadWholeFile(mask_path, kMostEncodedBytes));
+    const auto mask = ParsePgm(mask_bytes);
+    if (!mask.ok()) return Annotate(mask.status(), mask_path);
+    const auto reader = JpegReader::Open(bytes);
+    if (!reader.ok()) return Annotate(reader.status(), path);
+    if (reader->width() != mask->width || reader->height() != mask->height) {
+      return absl::DataLossError(absl::StrCat(mask_path, ": is ", mask->width, "x", mask->height,
+                                              " pixels, but its image ", path, " is ",
+                                              reader->width(), "x", reader->height()));
+    }
+    const View view = viewer_.Choose(key, mask->width, mask->height);
+    const int shrink = ShrinkFor(view.window, shape_.width);
+    const auto picture = reader->Decode(shrink);
+    if (!picture.ok()) return Annotate(picture.status(), path);
+    ResampleColours(*picture, shrink, view, shape_.width, pixels);
+    ResampleNearest(*mask, view, shape_.width, labels);
+    return TakeLabels(mask_path, labels);
+  }
+
+ private:
+  absl::Status TakeLabels(const std::string& mask_path, std::span<int32_t> labels) const {
+    for (int32_t& label : labels) {
+      if (label == kIgnoredPixel) {
+        label = -1;
+      } else if (label >= shape_.classes) {
+        // Rather a wrong key than damage: not to be skipped with it.
+        return absl::InvalidArgumentError(absl::StrCat(
+            mask_path, ": has a pixel of class ", label, ", but data.images.classes is ",
+            shape_.classes, " (", kIgnoredPixel, " means not counted)"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string folder_;
+  const std::vector<std::string> images_;
+  const SampleShape shape_;
+  const Viewer viewer_;
+};
+
+absl::StatusOr<std::shared_ptr<const PictureDataset>> OpenSet(const std::string& folder,
+                                                              const ImagesConfig& config,
+                                                              const Viewer& viewer) {
+  PSGD_ASSIGN_OR_RETURN(std::vector<std::string> images,
+                        JpegNames(absl::StrCat(folder, "/images")));
+  if (images.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/images: holds no .jpg or .jpeg file; check data.path"));
+  }
+  for (const std::string& image : images) {
+    std::error_code error;
+    const std::string mask = MaskPath(folder, image);
+    if (std::filesystem::is_regular_file(mask, error)) continue;
+    return absl::NotFoundError(absl::StrCat(mask, ": there is no such file, but an image ", folder,
+                                            "/images/", image,
+                                            "; each image needs a mask of its name"));
+  }
+  return std::make_shared<SegmentationDataset>(folder, std::move(images), config, viewer);
+}
+
+}  // namespace
+
+absl::StatusOr<PictureSets> OpenSegmentation(const DataConfig& config, uint64_t seed) {
+  std::error_code error;
+  const std::string train = absl::StrCat(config.path(), "/train");
+  if (!std::filesystem::is_directory(train, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(train, ": no such folder; it should hold images and masks: check data.path"));
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::string test, TestFolder(config.path()));
+  PictureSets sets;
+  PSGD_ASSIGN_OR_RETURN(
+      sets.train,
+      OpenSet(train, config.images(), Viewer::Augmented(config.images(), config.augment(), seed)));
+  PSGD_ASSIGN_OR_RETURN(sets.test,
+                        OpenSet(test, config.images(), Viewer::Centred(config.images())));
+  return sets;
+}
+
+}  // namespace psgd

@@ -1,0 +1,23 @@
+// Images of which every pixel has a class:
+//
+//   FOLDER/train/images/*.jpg and FOLDER/train/masks/*.pgm, a mask for each image, of the same name
+//   and size; and the same in FOLDER/test (or val)
+//
+// A mask is a binary PGM; its pixels are classes, or 255: not counted.
+#pragma once
+
+#include <cstdint>
+
+#include "common/status.h"
+#include "data/images.h"
+#include "proto/config.pb.h"
+
+namespace psgd {
+
+inline constexpr int kIgnoredPixel = 255;
+
+// Lists the folders and checks that images and masks are pairs; opens none. An image and its mask
+// are cut and mirrored alike.
+absl::StatusOr<PictureSets> OpenSegmentation(const DataConfig& config, uint64_t seed);
+
+}  // namespace psgd

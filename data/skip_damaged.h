@@ -1,0 +1,43 @@
+// Training on what is sound of a dataset that is not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace psgd {
+
+// How many reads met a damaged sample, and what was said of the last. Thread-safe.
+class DamageCount {
+ public:
+  void Add(absl::string_view problem);
+  uint64_t count() const;
+  std::string last() const;
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t count_ = 0;  // guarded by mutex_, as what follows
+  std::string last_;
+};
+
+// Another dataset, whose damaged samples become black pictures that are not counted: label -1.
+// Batches keep their size and samples their numbers, whichever worker meets the damage. Other
+// errors stay errors. Thread-safe, as every PictureDataset.
+class SkipDamaged final : public PictureDataset {
+ public:
+  SkipDamaged(std::shared_ptr<const PictureDataset> whole, std::shared_ptr<DamageCount> damage);
+
+  size_t size() const override { return whole_->size(); }
+  SampleShape shape() const override { return whole_->shape(); }
+  absl::Status Read(const SampleKey& key, std::span<float> pixels,
+                    std::span<int32_t> labels) const override;
+
+ private:
+  const std::shared_ptr<const PictureDataset> whole_;
+  const std::shared_ptr<DamageCount> damage_;
+};
+
+}  // namespace psgd

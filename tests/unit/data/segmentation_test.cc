@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "data/batch.h"
+#include "data/open_data.h"
+#include "data/pgm.h"
+#include "tests/unit/data/picture_files.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr int kSide = 48;
+
+// Bright where the class is 1; a column of pixels in the middle does not count.
+int ClassAt(int x, int y, int i) { return (x + 3 * i) / 16 % 2 == y / 16 % 2 ? 1 : 0; }
+
+void WritePairs(const ScratchFolder& folder, const std::string& set, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string stem = folder.File(set) + "/";
+    WriteInFolder(stem + "images/p" + std::to_string(i) + ".jpg",
+                  JpegOf(PictureOf(kSide, kSide, 3, [&](int x, int y, int) {
+                    return ClassAt(x, y, i) == 1 ? 250 : 5;
+                  })));
+    WriteInFolder(stem + "masks/p" + std::to_string(i) + ".pgm",
+                  PgmOf(PictureOf(kSide, kSide, 1, [&](int x, int y, int) {
+                    return x == 20 ? 255 : ClassAt(x, y, i);
+                  })));
+  }
+}
+
+DataConfig Config(const std::string& path, const std::string& more = "") {
+  DataConfig config;
+  const std::string text = "format: SEGMENTATION path: \"" + path +
+                           "\" batch: 2 mean: [0, 0, 0] stddev: [1, 1, 1] images { size: 32 "
+                           "resize: 32 classes: 2 } " +
+                           more;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
+  return config;
+}
+
+class SegmentationTest : public testing::Test {
+ protected:
+  SegmentationTest() {
+    WritePairs(folder_, "train", 4);
+    WritePairs(folder_, "test", 3);
+  }
+  std::string ReadError() {
+    const auto sets = OpenData(Config(folder_.path()), 1);
+    if (!sets.ok()) return std::string(sets.status().message());
+    std::vector<float> pixels(3 * 32 * 32);
+    std::vector<int32_t> labels(32 * 32);
+    return std::string(sets->train->Read({0, 0}, pixels, labels).message());
+  }
+  ScratchFolder folder_;
+};
+
+// Labels follow their pixels through every part, mirror and size.
+TEST_F(SegmentationTest, ImageAndMaskAreCutAlike) {
+  const auto sets =
+      OpenData(Config(folder_.path(), "augment { resized_crop: true flip: true }"), 1);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->shape.labels(), 32u * 32);
+  EXPECT_EQ(sets->shape.classes, 2);
+  std::vector<float> pixels(3 * 32 * 32);
+  std::vector<int32_t> labels(32 * 32);
+  int counted = 0, fitting = 0, ignored = 0;
+  for (uint32_t epoch = 0; epoch < 10; ++epoch) {
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(sets->train->Read({epoch, i}, pixels, labels).ok());
+      for (size_t p = 0; p < labels.size(); ++p) {
+        ignored += labels[p] == -1;
+        if (labels[p] == -1) continue;
+        ++counted;
+        fitting += (pixels[p] > 0.5f) == (labels[p] == 1);
+      }
+    }
+  }
+  EXPECT_GT(ignored, 0);
+  EXPECT_GT(fitting, counted * 0.95) << "all but the pixels along the borders of classes";
+}
+
+TEST_F(SegmentationTest, BatchesHaveALabelEachPixel) {
+  const auto sets = OpenData(Config(folder_.path()), 1);
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EvaluationBatches batches(sets->test, 2);
+  ASSERT_EQ(batches.size(), 2u);
+  const auto last = batches.Read(1);
+  ASSERT_TRUE(last.ok()) << last.status();
+  ASSERT_EQ(last->labels.size(), 2u * 32 * 32);
+  EXPECT_THAT(last->labels.subspan(32 * 32), Each(-1));
+  EXPECT_THAT(last->pixels.subspan(3 * 32 * 32), Each(0.0f));
+}
+
+TEST_F(SegmentationTest, MaskOfAnotherSize) {
+  WriteFile(folder_.File("train/masks/p0.pgm"),
+            PgmOf(PictureOf(kSide, kSide - 1, 1, [](int, int, int) { return 0; })));
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("masks/p0.pgm: is 48x47"), HasSubstr("images/p0.jpg"),
+                                 HasSubstr("48x48")));
+}
+
+TEST_F(SegmentationTest, ClassBeyondTheLast) {
+  WriteFile(folder_.File("train/masks/p0.pgm"),
+            PgmOf(PictureOf(kSide, kSide, 1, [](int, int, int) { return 2; })));
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("p0.pgm"), HasSubstr("class 2"),
+                                 HasSubstr("data.images.classes is 2")));
+}
+
+TEST_F(SegmentationTest, MissingMaskAndDamagedFiles) {
+  WriteFile(folder_.File("train/images/p0.jpg"), "not a JPEG");
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("images/p0.jpg"), HasSubstr("cannot be decoded")));
+  WriteFile(folder_.File("train/masks/p0.pgm"), "P2 1 1");
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("masks/p0.pgm"), HasSubstr("P5")));
+  std::filesystem::remove(folder_.File("test/masks/p1.pgm"));
+  EXPECT_THAT(ReadError(), AllOf(HasSubstr("test/masks/p1.pgm"), HasSubstr("needs a mask")));
+}
+
+std::string PgmError(const std::string& bytes) {
+  const auto picture = ParsePgm(BytesOf(bytes));
+  return picture.ok() ? "no error" : std::string(picture.status().message());
+}
+
+TEST(PgmTest, OneImageAndNothingElse) {
+  const auto picture = ParsePgm(BytesOf("P5 # two\n# comments\n 2\t1 255\n\1\377"));
+  ASSERT_TRUE(picture.ok()) << picture.status();
+  EXPECT_EQ(picture->width, 2);
+  EXPECT_EQ(picture->height, 1);
+  EXPECT_EQ(picture->pixels[1], 255);
+  for (const char* bytes :
+       {"", "P", "P5", "P5 ", "P5 2", "P5 2 1 255", "P5 2 1 65535\n12", "P5 0 1 255\n",
+        "P5 -1 1 255\n1", "P5 99999999999 1 255\n1", "P5 2 1 255\n1", "P5 2 1 255\n123",
+        "P5 65535 65535 255\n1", "P6 1 1 255\n1", "P5 #"}) {
+    EXPECT_NE(PgmError(bytes), "no error") << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace psgd
