@@ -74,10 +74,10 @@ class SampleSource {
       : pictures_(std::move(pictures)), transforms_(std::move(transforms)) {}
 
   size_t size() const {
-    return Of([](const auto& set) { return set.size(); });
+    return Of<size_t>([](const auto& set) { return set.size(); });
   }
   SampleShape shape() const {
-    return Of([](const auto& set) { return set.shape(); });
+    return Of<SampleShape>([](const auto& set) { return set.shape(); });
   }
   // REQUIRES: samples are sequences; as TokenDataset::Read.
   void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
@@ -102,8 +102,8 @@ class SampleSource {
   }
 
  private:
-  template <typename Visit>
-  auto Of(Visit visit) const {
+  template <typename Result, typename Visit>
+  Result Of(Visit visit) const {
     if (sequences_) return visit(*sequences_);
     if (vectors_) return visit(*vectors_);
     return pictures_ ? visit(*pictures_) : visit(*dataset_);
