@@ -12,7 +12,7 @@ absl::Status CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
                         BuildModel(config.model(), InputShapeOf(data.shape), config.data().batch(), Mode::kTrain));
-  return CheckRules(config.compression(), MakeModelSpec(config.model().zoo(), model.graph));
+  return CheckRules(config.compression(), MakeModelSpec(ModelName(config.model()), model.graph));
 }
 
 }  // namespace psgd
