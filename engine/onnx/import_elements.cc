@@ -156,6 +156,16 @@ Imported ImportAdd(const OpContext& c) {
   return AddTwo(c, c.in(0), c.in(1));
 }
 
+Imported ImportSum(const OpContext& c) {
+  Value sum = c.in(0);
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    if (!c.has(i)) return absl::InvalidArgumentError("lacks an input");
+    PSGD_ASSIGN_OR_RETURN(const std::vector<Value> made, AddTwo(c, sum, c.in(i)));
+    sum = made[0];
+  }
+  return std::vector<Value>{sum};
+}
+
 Imported ImportSub(const OpContext& c) {
   if (!c.has(1) || c.in(1).mask != nullptr) return c.Unsupported("takes a mask away");
   return AddTwo(c, c.in(0), Negated(c.in(1)));
@@ -293,6 +303,7 @@ void AddElementOps(OpTable* table) {
     (*table)[name] = ImportActivation;
   }
   (*table)["Add"] = ImportAdd;
+  (*table)["Sum"] = ImportSum;
   (*table)["Sub"] = ImportSub;
   (*table)["Mul"] = ImportMul;
   (*table)["Div"] = ImportDiv;
