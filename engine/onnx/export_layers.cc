@@ -77,40 +77,52 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
   return absl::OkStatus();
 }
 
-std::string Exporter::AddGates(const Recurrent& op, const std::vector<TensorId>& parameters,
-                               const std::string& name) {
+std::string Exporter::AddGates(const Recurrent& op, const Node& node,
+                               const std::vector<TensorId>& weights, const std::string& name) {
   // From i f g o to i o f c, from r z n to z r n.
   const std::vector<int> order = op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2}
                                                                    : std::vector<int>{1, 0, 2};
-  std::vector<float> values;
-  for (TensorId parameter : parameters) {
-    const std::span<const float> all = values_(ParameterOf(parameter));
-    const size_t gate = all.size() / order.size();
+  Shape shape = model_.graph.shape(weights[0]);
+  const int64_t rows = shape[0] / static_cast<int64_t>(order.size());
+  shape[0] *= static_cast<int64_t>(weights.size());
+  shape.insert(shape.begin(), 1);
+  if (ParameterOf(weights[0]) >= 0) {
+    std::vector<float> values;
+    for (TensorId weight : weights) {
+      const std::span<const float> all = values_(ParameterOf(weight));
+      const size_t gate = all.size() / order.size();
+      for (int at : order) {
+        values.insert(values.end(), all.begin() + at * gate, all.begin() + (at + 1) * gate);
+      }
+    }
+    AddWeight(name, shape, values);
+    return name;
+  }
+  // Weights of an imported file, which the graph has moved into its own order.
+  std::vector<std::string> gates;
+  for (TensorId weight : weights) {
     for (int at : order) {
-      values.insert(values.end(), all.begin() + at * gate, all.begin() + (at + 1) * gate);
+      const std::string gate = Between(node, "gate");
+      Add("Slice", gate, {NameOf(weight), Ints(node, "starts", {at * rows}),
+                          Ints(node, "ends", {(at + 1) * rows}), Ints(node, "axes", {0})}, gate);
+      gates.push_back(gate);
     }
   }
-  Shape shape = model_.graph.shape(parameters[0]);
-  shape[0] *= static_cast<int64_t>(parameters.size());
-  shape.insert(shape.begin(), 1);
-  AddWeight(name, shape, values);
-  return name;
+  const std::string joined = Between(node, "gates"), whole = Between(node, "weight");
+  SetInt(Add("Concat", joined, gates, joined), "axis", 0);
+  Add("Reshape", whole, {joined, Ints(node, "shape", shape)}, whole);
+  return whole;
 }
 
 // Time comes first in ONNX, and each direction has an axis of its own.
 absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
-  for (size_t i = 1; i < node.inputs.size(); ++i) {
-    if (ParameterOf(node.inputs[i]) >= 0) continue;
-    return absl::UnimplementedError(node.name + " has weights that are computed; train and export "
-                                                "weights.safetensors instead");
-  }
   const bool lstm = op.kind == Recurrent::Kind::kLstm;
   const std::string steps = Between(node, "steps"), all = Between(node, "all"),
                     states = Between(node, "states");
   SetInts(Add("Transpose", steps, {In(node, 0)}, steps), "perm", {1, 0, 2});
-  const std::string w = AddGates(op, {node.inputs[1]}, NameOf(node.inputs[1]));
-  const std::string r = AddGates(op, {node.inputs[2]}, NameOf(node.inputs[2]));
-  const std::string b = AddGates(op, {node.inputs[3], node.inputs[4]}, Between(node, "bias"));
+  const std::string w = AddGates(op, node, {node.inputs[1]}, NameOf(node.inputs[1]));
+  const std::string r = AddGates(op, node, {node.inputs[2]}, NameOf(node.inputs[2]));
+  const std::string b = AddGates(op, node, {node.inputs[3], node.inputs[4]}, Between(node, "bias"));
   NodeProto* made = Add(lstm ? "LSTM" : "GRU", node.name, {steps, w, r, b}, all);
   SetInt(made, "hidden_size", model_.graph.shape(node.outputs[0])[2]);
   if (!lstm) SetInt(made, "linear_before_reset", 1);

@@ -72,7 +72,8 @@ class Exporter {
   void AddWeight(const std::string& name, const Shape& shape, std::span<const float> values);
   void AddParameters();
   // A recurrent weight or two biases, their gates in ONNX's order, with an axis for the direction.
-  std::string AddGates(const Recurrent& op, const std::vector<TensorId>& parameters,
+  // Parameters are written so, under `name`.
+  std::string AddGates(const Recurrent& op, const Node& node, const std::vector<TensorId>& weights,
                        const std::string& name);
   // The axis of the batch, -1 if there is none.
   int BatchAxisOf(TensorId tensor) const;
