@@ -36,6 +36,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, const Sh
       return c.Unsupported(absl::StrCat("spreading ", ShapeText(value.array->shape), " to ",
                                         ShapeText(shape)));
     }
+    PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(shape)));
     const ArrayPtr all = Pick(*value.array, BroadcastSource(value.array->shape, shape), shape);
     return c.importer.MakeConstant(c.name + ".constant", shape, all->reals);
   }
@@ -44,6 +45,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, const Sh
   const Shape in = WithoutLeadingOnes(g->shape(tensor));
   PSGD_ASSIGN_OR_RETURN(tensor, AddReshape(g, c.name + ".spread", tensor, in));
   if (EndsWith(shape, in)) {
+    PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(shape)));
     std::vector<float> zeros(static_cast<size_t>(ElementCount(shape)));
     PSGD_ASSIGN_OR_RETURN(const TensorId zero,
                           c.importer.MakeConstant(c.name + ".zero", shape, std::move(zeros)));
@@ -57,6 +59,7 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, const Sh
     return c.Unsupported(absl::StrCat("spreading ", ShapeText(in), " to ", ShapeText(shape)));
   }
   const int64_t each = ElementCount(shape) / first;
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(each));
   PSGD_ASSIGN_OR_RETURN(const TensorId column, AddReshape(g, c.name + ".column", tensor, {first, 1}));
   PSGD_ASSIGN_OR_RETURN(
       const TensorId ones,

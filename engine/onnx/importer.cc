@@ -29,6 +29,17 @@ OpTable MakeTable() {
   return table;
 }
 
+const OpTable& Table() {
+  static const OpTable* const kTable = new OpTable(MakeTable());
+  return *kTable;
+}
+
+// Something of the kind is supported, whatever its inputs are.
+bool IsKnown(const NodeProto& node) {
+  return Table().count(node.op_type()) > 0 || Folds(node) || node.op_type() == "Shape" ||
+         node.op_type() == "Size";
+}
+
 bool Matches(const std::vector<std::string>& globs, const std::string& name) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
     return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
@@ -131,6 +142,16 @@ absl::StatusOr<TensorId> Importer::Statistic(const Value& value) {
   return NewParameter(value, /*statistic=*/true);
 }
 
+absl::Status Importer::Spend(int64_t elements) {
+  constexpr int64_t kBudget = int64_t{1} << 27;
+  if (elements > kBudget - spent_) {
+    return absl::ResourceExhaustedError(
+        "needs too many known values: masks and factors of the file take more than 512 MiB");
+  }
+  spent_ += elements;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TensorId> Importer::MakeConstant(const std::string& name, Shape shape,
                                                 std::vector<float> values) {
   const Constant op = {std::make_shared<const std::vector<float>>(std::move(values))};
@@ -156,6 +177,7 @@ absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
   }
   if (value.scale != 1) {
     const Shape shape = g->shape(tensor);
+    PSGD_RETURN_IF_ERROR(Spend(ElementCount(shape)));
     std::vector<float> scales(static_cast<size_t>(ElementCount(shape)), value.scale);
     PSGD_ASSIGN_OR_RETURN(const TensorId scale,
                           MakeConstant(name + ".scale", shape, std::move(scales)));
@@ -229,7 +251,6 @@ void Importer::FindTrained() {
 
 absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
                                                         std::vector<const Value*>& inputs) {
-  static const OpTable* const kTable = new OpTable(MakeTable());
   if (!node.domain().empty() && node.domain() != "ai.onnx" && node.domain() != kOwnDomain) {
     return absl::UnimplementedError(
         absl::StrCat("is of the operator set ", SafeName(node.domain())));
@@ -248,11 +269,14 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
   if (known && Folds(node)) {
     PSGD_ASSIGN_OR_RETURN(const std::vector<ArrayPtr> folded, Fold(node, arrays, opset()));
     std::vector<Value> values;
-    for (const ArrayPtr& array : folded) values.push_back({.array = array});
+    for (const ArrayPtr& array : folded) {
+      PSGD_RETURN_IF_ERROR(Spend(array->count()));
+      values.push_back({.array = array});
+    }
     return values;
   }
-  const auto op = kTable->find(node.op_type());
-  if (op == kTable->end()) {
+  const auto op = Table().find(node.op_type());
+  if (op == Table().end()) {
     return absl::UnimplementedError(
         Folds(node) ? "is only supported where its values do not depend on the input"
                     : "is not supported");
@@ -275,6 +299,7 @@ void Importer::ImportAll() {
     }
     absl::StatusOr<std::vector<Value>> made = std::vector<Value>();
     if (!missing) made = ImportNode(node, inputs);
+    if (missing && !IsKnown(node)) made = absl::UnimplementedError("is not supported");
     if (made.ok() && !missing) {
       for (const Value& value : *made) {
         if (value.tensor != kNoTensor && TooLarge(model_.graph.shape(value.tensor))) {
@@ -296,7 +321,7 @@ absl::StatusOr<ModelGraph> Importer::Run() {
   ImportAll();
   if (!problems_.empty()) {
     const size_t told = std::min(problems_.size(), kMostProblems);
-    return absl::UnimplementedError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         "the model ", file_.path(), " has ", problems_.size(),
         problems_.size() == 1 ? " node" : " nodes", " that cannot be imported:\n  ",
         absl::StrJoin(problems_.begin(), problems_.begin() + told, "\n  "),

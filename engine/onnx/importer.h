@@ -59,6 +59,8 @@ class Importer {
   // A constant in sizes of this run.
   absl::StatusOr<TensorId> MakeConstant(const std::string& name, Shape shape,
                                         std::vector<float> values);
+  // Before so many known values are made: all together they stay within bounds.
+  absl::Status Spend(int64_t elements);
   // A statistic of batch normalisation: averaged over workers, not trained.
   absl::StatusOr<TensorId> Statistic(const Value& value);
   // Some node that the output depends on uses output `i` of this one.
@@ -71,6 +73,7 @@ class Importer {
 
  private:
   absl::Status Start();
+  absl::Status CheckFrozen() const;
   absl::Status CheckInput(const ValueInfoProto& input, Shape* shape);
   void FindNeeded();
   void FindTrained();
@@ -91,6 +94,7 @@ class Importer {
   std::map<std::string, TensorId> parameters_;
   std::vector<std::string> problems_;
   uint32_t dropouts_ = 0;
+  int64_t spent_ = 0;
 };
 
 // The axis that holds the batch and, for a shape with `batch` in it; -1 if there is none.

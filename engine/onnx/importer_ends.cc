@@ -1,5 +1,10 @@
 // Where an import begins and ends: the input, the logits, the loss.
+#include <fnmatch.h>
+
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "common/suggest.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
 
@@ -7,11 +12,13 @@ namespace psgd::onnx {
 namespace {
 
 // The network's last layer turns logits into probabilities; the loss does that itself.
-std::string BeforeSoftmax(const GraphProto& graph, const std::string& output) {
-  for (const NodeProto& node : graph.node()) {
+std::string BeforeSoftmax(const GraphProto& graph, std::string output) {
+  for (int i = graph.node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = graph.node(i);
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
-    if (node.op_type() == "Identity") return BeforeSoftmax(graph, node.input(0));
     if (node.op_type() == "Softmax" || node.op_type() == "LogSoftmax") return node.input(0);
+    if (node.op_type() != "Identity") break;
+    output = node.input(0);
   }
   return output;
 }
@@ -68,9 +75,25 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
   return absl::OkStatus();
 }
 
+absl::Status Importer::CheckFrozen() const {
+  std::vector<std::string> names;
+  for (const auto& [name, array] : file_.initializers()) names.push_back(SafeName(name));
+  for (const std::string& glob : options_.frozen) {
+    const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+    if (any) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model.frozen: nothing in ", file_.path(),
+                                                   " is called \"", glob, "\"",
+                                                   Suggest(glob, names)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Importer::Start() {
   output_ = BeforeSoftmax(file_.graph(), file_.graph().output(file_.graph().output_size() - 1).name());
   FindNeeded();
+  PSGD_RETURN_IF_ERROR(CheckFrozen());
   FindTrained();
   for (const auto& [name, array] : file_.initializers()) {
     const auto alias = file_.aliases().find(name);

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -48,13 +47,12 @@ absl::StatusOr<OnnxFile> OnnxFile::Read(const std::string& path) {
         absl::StrCat("the model ", path, " has ", size, " bytes; an ONNX file has less than 2 GiB"));
   }
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (!file.good() || bytes.str().size() != size) {
+  std::string bytes(size, '\0');
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
     return absl::NotFoundError(absl::StrCat("cannot read the model ", path,
                                             "; may this user read the file?"));
   }
-  return Parse(bytes.str(), path);
+  return Parse(bytes, path);
 }
 
 absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::string& path) {
