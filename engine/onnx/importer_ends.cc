@@ -115,7 +115,7 @@ absl::Status Importer::Start() {
       continue;
     }
     if (input != nullptr) {
-      return absl::UnimplementedError(absl::StrCat(
+      return absl::InvalidArgumentError(absl::StrCat(
           "the model ", file_.path(), " has several inputs (", SafeName(input->name()), ", ",
           SafeName(candidate.name()), "); psgd gives it one: images or tokens"));
     }

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // what protobuf can read
 
-absl::Status Wrong(const std::string& what) { return absl::DataLossError(what); }
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 }  // namespace
 
@@ -74,7 +74,7 @@ absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::st
 
 absl::Status OnnxFile::Check() {
   if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
-    return absl::UnimplementedError(
+    return Wrong(
         absl::StrCat("is of opset ", opset_, "; psgd reads ", kOldestOpset, " to ", kNewestOpset,
                      ": export it again, as with torch.onnx.export(..., opset_version=17)"));
   }
@@ -93,7 +93,7 @@ absl::Status OnnxFile::ReadInitializers() {
     const std::string where = absl::StrCat("initializer ", SafeName(tensor.name()));
     if (tensor.name().empty()) return Wrong("has an initializer without a name");
     absl::StatusOr<ArrayPtr> array = ReadArray(tensor);
-    if (!array.ok()) return absl::Status(array.status().code(), absl::StrCat(where, " ", std::string(array.status().message())));
+    if (!array.ok()) return Wrong(absl::StrCat(where, " ", std::string(array.status().message())));
     if (!initializers_.emplace(tensor.name(), *std::move(array)).second) {
       return Wrong(where + " is there twice; the file is damaged or was made by hand");
     }
