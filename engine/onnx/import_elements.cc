@@ -27,8 +27,8 @@ bool IsNumber(const Value& value) {
   return value.known() && value.array->real() && value.array->count() == 1;
 }
 
-// The value spread out to `shape`.
-absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, const Shape& shape) {
+// The value spread out to `shape`, a copy: shapes in the graph move when it grows.
+absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape shape) {
   Graph* g = c.graph();
   if (value.known()) {
     const auto same = BroadcastShape(value.array->shape, shape);
@@ -291,8 +291,7 @@ Imported ImportSame(const OpContext& c) { return std::vector<Value>{c.in(0)}; }
 
 Imported ImportCast(const OpContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
-  const bool tokens = c.in(0).tensor != kNoTensor &&
-                      c.graph()->tensors[c.in(0).tensor].element == Element::kInt32;
+  const bool tokens = c.importer.IsTokens(c.in(0));
   const bool same = tokens ? to == TensorProto::INT64 || to == TensorProto::INT32
                            : to == TensorProto::FLOAT || to == TensorProto::DOUBLE;
   if (!same) return c.Unsupported(absl::StrCat("casts to type ", to));

@@ -137,6 +137,14 @@ Imported ImportGather(const OpContext& c) {
   Graph* g = c.graph();
   if (!c.in(1).known()) {
     if (axis != 0 || c.in(0).outer != kNoBatch) return c.Unsupported("tokens index the rows of a table");
+    if (!c.importer.IsTokens(c.in(1)) || in.size() != 2) {
+      return c.Unsupported("tokens index the rows of a table");
+    }
+    // Tokens are held below the vocabulary of the data, not to each table.
+    if (in[0] < c.importer.vocabulary()) {
+      return absl::InvalidArgumentError(absl::StrCat("its table has ", in[0], " rows, but the data have ",
+                                                     c.importer.vocabulary(), " different tokens"));
+    }
     PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
     PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(g, c.name, index, x));
     return std::vector<Value>{c.Like(y, 1)};

@@ -29,6 +29,7 @@ Imported Reshaped(const OpContext& c, Shape shape) {
   if (value.mask == nullptr) std::swap(scale, value.scale);
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(value));
   if (c.graph()->shape(x) == shape) return std::vector<Value>{{.tensor = x, .outer = outer, .scale = scale}};
+  if (c.importer.IsTokens(c.in(0))) return c.Unsupported("reshapes tokens");
   PSGD_ASSIGN_OR_RETURN(const TensorId y, AddReshape(c.graph(), c.name, x, shape));
   return std::vector<Value>{{.tensor = y, .outer = outer, .scale = scale}};
 }

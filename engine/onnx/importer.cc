@@ -40,6 +40,12 @@ bool IsKnown(const NodeProto& node) {
          node.op_type() == "Size";
 }
 
+// Ops that leave tokens as they are (a Reshape to the same shape), or look them up.
+bool TakesTokens(const NodeProto& node, size_t input) {
+  const std::string& op = node.op_type();
+  return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1);
+}
+
 bool Matches(const std::vector<std::string>& globs, const std::string& name) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
     return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
@@ -282,6 +288,11 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
                     : "is not supported");
   }
   if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i)) {
+      return absl::UnimplementedError("computes with tokens, which only index tables (Gather)");
+    }
+  }
   return op->second(context);
 }
 

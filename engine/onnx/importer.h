@@ -51,6 +51,10 @@ class Importer {
   Graph* graph() { return &model_.graph; }
   bool training() const { return options_.mode == Mode::kTrain; }
   int64_t opset() const { return file_.opset(); }
+  int64_t vocabulary() const { return options_.shape.vocabulary; }
+  bool IsTokens(const Value& value) const {
+    return value.tensor != kNoTensor && model_.graph.tensors[value.tensor].element == Element::kInt32;
+  }
   int64_t batch() const { return options_.batch; }
   int64_t file_batch() const { return file_batch_; }
   uint32_t NextDropout() { return dropouts_++; }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <limits>
 
@@ -140,6 +141,76 @@ TEST(OnnxHostile, FilesWithChangedBytes) {
     refused += ImportBytes(spoilt).ok() ? 0 : 1;
   }
   EXPECT_GT(refused, 300);
+}
+
+// The same of what PyTorch exported, one change of meaning at a time: an op, an input, a number.
+class Spoiler {
+ public:
+  explicit Spoiler(ModelProto* model) : graph_(model->mutable_graph()) {}
+  void Spoil(RandomStream& random) {
+    const auto below = [&](int64_t n) {
+      return std::min<int64_t>(static_cast<int64_t>(random.NextUnit() * static_cast<float>(n)), n - 1);
+    };
+    constexpr int64_t kNumbers[] = {0, 1, -1, 2, 3, 7, -2, 1 << 20, int64_t{1} << 40, kHuge, -kHuge - 1};
+    const int64_t number = kNumbers[below(std::size(kNumbers))];
+    onnx::NodeProto* node = graph_->mutable_node(static_cast<int>(below(graph_->node_size())));
+    const onnx::NodeProto& other = graph_->node(static_cast<int>(below(graph_->node_size())));
+    switch (below(5)) {
+      case 0:
+        node->set_op_type(other.op_type());
+        return;
+      case 1:
+        if (node->input_size() > 0 && other.output_size() > 0) {
+          node->set_input(static_cast<int>(below(node->input_size())), other.output(0));
+        }
+        return;
+      case 2:
+        if (node->input_size() > 1) node->mutable_input()->RemoveLast();
+        return;
+      case 3:
+        for (onnx::AttributeProto& attribute : *node->mutable_attribute()) {
+          attribute.set_i(number);
+          if (attribute.ints_size() > 0) {
+            attribute.set_ints(static_cast<int>(below(attribute.ints_size())), number);
+          }
+          TensorProto* tensor = attribute.mutable_t();
+          const size_t at = tensor->raw_data().size() / 8;
+          if (at > 0) {
+            const size_t place = static_cast<size_t>(below(static_cast<int64_t>(at))) * 8;
+            tensor->mutable_raw_data()->replace(place, 8, reinterpret_cast<const char*>(&number), 8);
+          }
+        }
+        return;
+      default:
+        TensorProto* tensor = graph_->mutable_initializer(
+            static_cast<int>(below(graph_->initializer_size())));
+        if (tensor->dims_size() > 1) tensor->mutable_dims()->SwapElements(0, 1);
+    }
+  }
+
+ private:
+  GraphProto* const graph_;
+};
+
+TEST(OnnxHostile, ChangedNetworksOfPyTorch) {
+  RandomStream random(MakeKey(4, RandomPurpose::kSynthetic), 10);
+  for (const char* name : {"resnet", "unet", "gpt", "gpt_fixed_batch", "encoder", "lstm", "gru"}) {
+    std::ifstream file(std::string(PSGD_SOURCE_DIR "/tests/golden/onnx/") + name + ".onnx", std::ios::binary);
+    ModelProto original;
+    ASSERT_TRUE(original.ParseFromIstream(&file)) << name;
+    const bool tokens = original.graph().input(0).type().tensor_type().elem_type() != TensorProto::FLOAT;
+    const InputShape shape = tokens ? InputShape{.classes = 40, .length = 12, .vocabulary = 40}
+                                    : InputShape{3, 16, 16, 10};
+    ASSERT_TRUE(Import(original, 4, Mode::kTrain, shape).ok()) << name;
+    int refused = 0;
+    for (int round = 0; round < 300; ++round) {
+      ModelProto model = original;
+      Spoiler spoiler(&model);
+      for (int i = 0; i <= round % 3; ++i) spoiler.Spoil(random);
+      refused += Import(model, 4, Mode::kTrain, shape).ok() ? 0 : 1;
+    }
+    EXPECT_GT(refused, 30) << name;
+  }
 }
 
 TEST(OnnxHostile, AMissingFileIsNamed) {

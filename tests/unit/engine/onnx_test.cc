@@ -178,6 +178,32 @@ TEST(Onnx, ShapesAreComputedWhileImporting) {
   ASSERT_TRUE(model.ok()) << model.status();
 }
 
+// For sequences of 5 of 11 tokens.
+absl::StatusOr<ModelGraph> OfTokens(const std::function<void(GraphProto*)>& add) {
+  ModelProto model = EmptyModel({0, 5});
+  model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx::TensorProto::INT64);
+  add(model.mutable_graph());
+  SetOutput(model.mutable_graph(), "y");
+  return Import(model, 4, Mode::kTrain, {.classes = 11, .length = 5, .vocabulary = 11});
+}
+
+TEST(Onnx, TokensOnlyIndexTables) {
+  const auto table = [](int64_t rows) {
+    return OfTokens([=](GraphProto* graph) {
+      AddWeights(graph, "table", {rows, 11});
+      AddNode(graph, "Gather", {"table", "x"}, "y");
+    });
+  };
+  EXPECT_TRUE(table(11).ok()) << table(11).status();
+  EXPECT_THAT(std::string(table(10).status().message()), HasSubstr("10 rows"));
+  const auto sum = OfTokens([](GraphProto* graph) {
+    AddWeights(graph, "w", {4, 5});
+    AddNode(graph, "Add", {"x", "w"}, "y");
+  });
+  EXPECT_THAT(std::string(sum.status().message()), HasSubstr("only index tables"));
+}
+
 TEST(Onnx, WhatEngineLacksSaysWhy) {
   const auto spoilt = [](const char* op, const char* attribute, int64_t value) {
     return std::string(AroundNode([=](GraphProto* graph) {
