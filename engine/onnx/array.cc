@@ -128,15 +128,15 @@ absl::StatusOr<ArrayPtr> ReadArray(const TensorProto& tensor) {
       read = ReadValues<uint8_t>(tensor, tensor.int32_data(), count, truth, &array->ints);
       break;
     default:
-      return absl::UnimplementedError(absl::StrCat(
-          "has element type ", tensor.data_type(),
-          "; psgd reads float, double, float16, int64, int32, int8, uint8 and bool"));
+      return absl::UnimplementedError(
+          absl::StrCat("has element type ", tensor.data_type(),
+                       "; psgd reads float, double, float16, int64, int32, int8, uint8 and bool"));
   }
   PSGD_RETURN_IF_ERROR(read);
   const bool ints = tensor.data_type() != TensorProto::FLOAT &&
                     tensor.data_type() != TensorProto::DOUBLE &&
                     tensor.data_type() != TensorProto::FLOAT16;
-  array->kind = !ints ? Array::Kind::kReal
+  array->kind = !ints                                     ? Array::Kind::kReal
                 : tensor.data_type() == TensorProto::BOOL ? Array::Kind::kBool
                                                           : Array::Kind::kInt;
   return ArrayPtr(std::move(array));

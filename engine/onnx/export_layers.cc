@@ -80,8 +80,8 @@ absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
 std::string Exporter::AddGates(const Recurrent& op, const Node& node,
                                const std::vector<TensorId>& weights, const std::string& name) {
   // From i f g o to i o f c, from r z n to z r n.
-  const std::vector<int> order = op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2}
-                                                                   : std::vector<int>{1, 0, 2};
+  const std::vector<int> order =
+      op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{1, 0, 2};
   Shape shape = model_.graph.shape(weights[0]);
   const int64_t rows = shape[0] / static_cast<int64_t>(order.size());
   shape[0] *= static_cast<int64_t>(weights.size());
@@ -103,8 +103,10 @@ std::string Exporter::AddGates(const Recurrent& op, const Node& node,
   for (TensorId weight : weights) {
     for (int at : order) {
       const std::string gate = Between(node, "gate");
-      Add("Slice", gate, {NameOf(weight), Ints(node, "starts", {at * rows}),
-                          Ints(node, "ends", {(at + 1) * rows}), Ints(node, "axes", {0})}, gate);
+      Add("Slice", gate,
+          {NameOf(weight), Ints(node, "starts", {at * rows}), Ints(node, "ends", {(at + 1) * rows}),
+           Ints(node, "axes", {0})},
+          gate);
       gates.push_back(gate);
     }
   }

@@ -164,7 +164,8 @@ absl::StatusOr<std::string> Exporter::Run() {
   }
   std::string bytes;
   if (file_.ByteSizeLong() > INT32_MAX || !file_.SerializeToString(&bytes)) {
-    return absl::ResourceExhaustedError("the network has 2 GiB or more, which an ONNX file cannot hold");
+    return absl::ResourceExhaustedError(
+        "the network has 2 GiB or more, which an ONNX file cannot hold");
   }
   return bytes;
 }

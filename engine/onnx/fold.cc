@@ -63,7 +63,8 @@ Folded FoldConstantOfShape(const FoldContext& c) {
 
 Folded FoldReshape(const FoldContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto to, Ints(c, "shape", 1));
-  PSGD_ASSIGN_OR_RETURN(Shape shape, ReshapedTo(c.in(0).shape, to, IntAttribute(c.node, "allowzero", 0)));
+  PSGD_ASSIGN_OR_RETURN(Shape shape,
+                        ReshapedTo(c.in(0).shape, to, IntAttribute(c.node, "allowzero", 0)));
   return std::vector<ArrayPtr>{Reshaped(c.in(0), std::move(shape))};
 }
 
@@ -132,7 +133,8 @@ Folded FoldSlice(const FoldContext& c) {
   PSGD_ASSIGN_OR_RETURN(const auto steps,
                         Ints(c, "steps", 4, std::vector<int64_t>(starts.size(), 1)));
   PSGD_ASSIGN_OR_RETURN(const std::vector<int> axes, CheckedAxes(given, in.size()));
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size()) {
     return Wrong("has unequal numbers of starts, ends, axes and steps");
   }
   std::vector<Range> box;
@@ -148,7 +150,8 @@ Folded FoldSlice(const FoldContext& c) {
 Folded FoldConcat(const FoldContext& c) {
   if (!c.has(0)) return Wrong("concatenates nothing");
   Shape whole = c.in(0).shape;
-  PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes({IntAttribute(c.node, "axis", 0)}, whole.size()));
+  PSGD_ASSIGN_OR_RETURN(const auto axes,
+                        CheckedAxes({IntAttribute(c.node, "axis", 0)}, whole.size()));
   const int axis = axes[0];
   whole[axis] = 0;
   for (const ArrayPtr& part : c.inputs) {
@@ -160,7 +163,8 @@ Folded FoldConcat(const FoldContext& c) {
     if (rest != whole || part->kind != c.in(0).kind) return Wrong("its parts do not fit");
   }
   PSGD_RETURN_IF_ERROR(CheckedCount(whole, kLargestFolded).status());
-  const int64_t rows = std::accumulate(whole.begin(), whole.begin() + axis, int64_t{1}, std::multiplies<>());
+  const int64_t rows =
+      std::accumulate(whole.begin(), whole.begin() + axis, int64_t{1}, std::multiplies<>());
   auto made = std::make_shared<Array>();
   made->kind = c.in(0).kind;
   made->shape = whole;
@@ -181,7 +185,8 @@ Folded FoldTranspose(const FoldContext& c) {
   const Shape& in = c.in(0).shape;
   std::vector<int64_t> order(in.size());
   for (size_t i = 0; i < in.size(); ++i) order[i] = static_cast<int64_t>(in.size() - 1 - i);
-  PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes(IntsAttribute(c.node, "perm", order), in.size()));
+  PSGD_ASSIGN_OR_RETURN(const auto axes,
+                        CheckedAxes(IntsAttribute(c.node, "perm", order), in.size()));
   if (axes.size() != in.size()) return Wrong("orders too few axes");
   Shape out;
   std::vector<int64_t> strides(in.size(), 1);
@@ -272,7 +277,8 @@ absl::StatusOr<std::vector<ArrayPtr>> Fold(const NodeProto& node,
 
 absl::StatusOr<std::vector<Value>> FoldShape(const NodeProto& node, const Shape& shape) {
   const int64_t rank = static_cast<int64_t>(shape.size());
-  if (node.op_type() == "Size") return std::vector<Value>{{.array = MakeInts({}, {ElementCount(shape)})}};
+  if (node.op_type() == "Size")
+    return std::vector<Value>{{.array = MakeInts({}, {ElementCount(shape)})}};
   int64_t start = IntAttribute(node, "start", 0), end = IntAttribute(node, "end", rank);
   start = std::clamp<int64_t>(start < 0 ? start + rank : start, 0, rank);
   end = std::clamp<int64_t>(end < 0 ? end + rank : end, start, rank);

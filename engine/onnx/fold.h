@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<Value>> FoldShape(const NodeProto& node, const Shape&
 absl::StatusOr<std::vector<int>> CheckedAxes(const std::vector<int64_t>& axes, size_t rank);
 
 // The shape that a Reshape node asks for.
-absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& to, bool allow_zero);
+absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& to,
+                                 bool allow_zero);
 
 // One axis of a Slice: from, to, step as in ONNX; what it leaves.
 struct Range {

@@ -27,28 +27,37 @@ int64_t Quotient(int64_t a, int64_t b) { return b == 0 || b == -1 ? Wrapped(-uin
 
 const std::map<std::string, Binary>& Binaries() {
   static const auto* const kBinaries = new std::map<std::string, Binary>{
-      {"Add", {[](float a, float b) { return a + b; },
-               [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) + uint64_t(b)); }}},
-      {"Sub", {[](float a, float b) { return a - b; },
-               [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) - uint64_t(b)); }}},
-      {"Mul", {[](float a, float b) { return a * b; },
-               [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) * uint64_t(b)); }}},
+      {"Add",
+       {[](float a, float b) { return a + b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) + uint64_t(b)); }}},
+      {"Sub",
+       {[](float a, float b) { return a - b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) - uint64_t(b)); }}},
+      {"Mul",
+       {[](float a, float b) { return a * b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) * uint64_t(b)); }}},
       {"Div", {[](float a, float b) { return a / b; }, Quotient}},
-      {"Pow", {[](float a, float b) { return std::pow(a, b); },
-               [](int64_t a, int64_t b) {
-                 return static_cast<int64_t>(std::llround(std::min(
-                     1e18, std::pow(static_cast<double>(a), static_cast<double>(b)))));
-               }}},
-      {"Equal", {[](float a, float b) -> float { return a == b; },
-                 [](int64_t a, int64_t b) -> int64_t { return a == b; }, true}},
-      {"Less", {[](float a, float b) -> float { return a < b; },
-                [](int64_t a, int64_t b) -> int64_t { return a < b; }, true}},
-      {"LessOrEqual", {[](float a, float b) -> float { return a <= b; },
-                       [](int64_t a, int64_t b) -> int64_t { return a <= b; }, true}},
-      {"Greater", {[](float a, float b) -> float { return a > b; },
-                   [](int64_t a, int64_t b) -> int64_t { return a > b; }, true}},
-      {"GreaterOrEqual", {[](float a, float b) -> float { return a >= b; },
-                          [](int64_t a, int64_t b) -> int64_t { return a >= b; }, true}},
+      {"Pow",
+       {[](float a, float b) { return std::pow(a, b); },
+        [](int64_t a, int64_t b) {
+          return static_cast<int64_t>(std::llround(
+              std::min(1e18, std::pow(static_cast<double>(a), static_cast<double>(b)))));
+        }}},
+      {"Equal",
+       {[](float a, float b) -> float { return a == b; },
+        [](int64_t a, int64_t b) -> int64_t { return a == b; }, true}},
+      {"Less",
+       {[](float a, float b) -> float { return a < b; },
+        [](int64_t a, int64_t b) -> int64_t { return a < b; }, true}},
+      {"LessOrEqual",
+       {[](float a, float b) -> float { return a <= b; },
+        [](int64_t a, int64_t b) -> int64_t { return a <= b; }, true}},
+      {"Greater",
+       {[](float a, float b) -> float { return a > b; },
+        [](int64_t a, int64_t b) -> int64_t { return a > b; }, true}},
+      {"GreaterOrEqual",
+       {[](float a, float b) -> float { return a >= b; },
+        [](int64_t a, int64_t b) -> int64_t { return a >= b; }, true}},
       {"And", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a && b; }, true}},
       {"Or", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a || b; }, true}},
   };
@@ -57,9 +66,12 @@ const std::map<std::string, Binary>& Binaries() {
 
 const std::map<std::string, float (*)(float)>& Unaries() {
   static const auto* const kUnaries = new std::map<std::string, float (*)(float)>{
-      {"Neg", [](float x) { return -x; }},       {"Sqrt", [](float x) { return std::sqrt(x); }},
-      {"Exp", [](float x) { return std::exp(x); }}, {"Log", [](float x) { return std::log(x); }},
-      {"Sin", [](float x) { return std::sin(x); }}, {"Cos", [](float x) { return std::cos(x); }},
+      {"Neg", [](float x) { return -x; }},
+      {"Sqrt", [](float x) { return std::sqrt(x); }},
+      {"Exp", [](float x) { return std::exp(x); }},
+      {"Log", [](float x) { return std::log(x); }},
+      {"Sin", [](float x) { return std::sin(x); }},
+      {"Cos", [](float x) { return std::cos(x); }},
       {"Floor", [](float x) { return std::floor(x); }},
       {"Ceil", [](float x) { return std::ceil(x); }},
       {"Abs", [](float x) { return std::fabs(x); }},
@@ -73,7 +85,8 @@ Folded FoldBinary(const FoldContext& c, const Binary& op) {
     return absl::InvalidArgumentError("its inputs are of different types");
   }
   PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.in(0).shape, c.in(1).shape));
-  const auto left = BroadcastSource(c.in(0).shape, shape), right = BroadcastSource(c.in(1).shape, shape);
+  const auto left = BroadcastSource(c.in(0).shape, shape),
+             right = BroadcastSource(c.in(1).shape, shape);
   auto made = std::make_shared<Array>();
   made->shape = shape;
   made->kind = op.truth ? Array::Kind::kBool : c.in(0).kind;
@@ -108,10 +121,11 @@ Folded FoldWhere(const FoldContext& c) {
 
 Folded FoldCast(const FoldContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
-  const bool real = to == TensorProto::FLOAT || to == TensorProto::DOUBLE || to == TensorProto::FLOAT16;
+  const bool real =
+      to == TensorProto::FLOAT || to == TensorProto::DOUBLE || to == TensorProto::FLOAT16;
   auto made = std::make_shared<Array>();
   made->shape = c.in(0).shape;
-  made->kind = real ? Array::Kind::kReal
+  made->kind = real                      ? Array::Kind::kReal
                : to == TensorProto::BOOL ? Array::Kind::kBool
                                          : Array::Kind::kInt;
   for (int64_t i = 0; i < c.in(0).count(); ++i) {
@@ -178,8 +192,12 @@ Folded FoldUnary(const FoldContext& c, float (*op)(float)) {
 }
 
 const std::map<std::string, Folded (*)(const FoldContext&)>& Others() {
-  static const auto* const kOthers = new std::map<std::string, Folded (*)(const FoldContext&)>{
-      {"Where", FoldWhere}, {"Cast", FoldCast}, {"Range", FoldRange}, {"Trilu", FoldTrilu}, {"Not", FoldNot}};
+  static const auto* const kOthers =
+      new std::map<std::string, Folded (*)(const FoldContext&)>{{"Where", FoldWhere},
+                                                                {"Cast", FoldCast},
+                                                                {"Range", FoldRange},
+                                                                {"Trilu", FoldTrilu},
+                                                                {"Not", FoldNot}};
   return *kOthers;
 }
 

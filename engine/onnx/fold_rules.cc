@@ -41,8 +41,8 @@ absl::StatusOr<Shape> ReshapedTo(const Shape& from, const std::vector<int64_t>& 
   if (unknown >= 0 && made > 0 && count % made == 0) {
     shape[unknown] = count / made;
   } else if (unknown >= 0 || made != count) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot reshape ", ShapeText(from), " to ",
-                                                   ShapeText(to)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot reshape ", ShapeText(from), " to ", ShapeText(to)));
   }
   return shape;
 }

@@ -136,9 +136,12 @@ class Fuser {
       const std::optional<float> epsilon = Number(sum->input(1 - i));
       if (variance == nullptr || !epsilon || MeanAxis(*variance) != axis) continue;
       const NodeProto* square = Maker(variance->input(0), "Pow");
-      const bool squared = square != nullptr && square->input_size() == 2 && IsNumber(square->input(1), 2);
+      const bool squared =
+          square != nullptr && square->input_size() == 2 && IsNumber(square->input(1), 2);
       if (!squared) square = Maker(variance->input(0), "Mul");
-      if (square == nullptr || (!squared && (square->input_size() != 2 || square->input(0) != square->input(1)))) continue;
+      if (square == nullptr ||
+          (!squared && (square->input_size() != 2 || square->input(0) != square->input(1))))
+        continue;
       const std::string* of = CentredOf(square->input(0), &square_axis);
       if (of == nullptr || *of != *x || square_axis != axis) continue;
       const std::string input = *x;
@@ -156,7 +159,8 @@ class Fuser {
 
   bool IsRow(const std::string& name) const {
     const auto found = initializers_.find(name);
-    return found != initializers_.end() && found->second->real() && found->second->shape.size() == 1;
+    return found != initializers_.end() && found->second->real() &&
+           found->second->shape.size() == 1;
   }
 
   // A norm as above, times a row, plus a row: with weights.

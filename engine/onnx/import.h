@@ -12,8 +12,8 @@
 namespace psgd {
 
 // The network of config.onnx(), forward only, with softmax cross-entropy over its last output.
-// Parameters have the names and layouts of the file and start from its values. The error names every
-// node that cannot be imported.
+// Parameters have the names and layouts of the file and start from its values. The error names
+// every node that cannot be imported.
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode);
 

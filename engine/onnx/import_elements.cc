@@ -33,8 +33,8 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape sh
   if (value.known()) {
     const auto same = BroadcastShape(value.array->shape, shape);
     if (!value.array->real() || !same.ok() || *same != shape) {
-      return c.Unsupported(absl::StrCat("spreading ", ShapeText(value.array->shape), " to ",
-                                        ShapeText(shape)));
+      return c.Unsupported(
+          absl::StrCat("spreading ", ShapeText(value.array->shape), " to ", ShapeText(shape)));
     }
     PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(shape)));
     const ArrayPtr all = Pick(*value.array, BroadcastSource(value.array->shape, shape), shape);
@@ -54,17 +54,18 @@ absl::StatusOr<TensorId> Spread(const OpContext& c, const Value& value, Shape sh
   // One value each for the first axes: a product with a row of ones.
   size_t equal = 0;
   while (equal < in.size() && in.size() == shape.size() && in[equal] == shape[equal]) ++equal;
-  const int64_t first = ElementCount(Shape(shape.begin(), shape.begin() + static_cast<int64_t>(equal)));
+  const int64_t first =
+      ElementCount(Shape(shape.begin(), shape.begin() + static_cast<int64_t>(equal)));
   if (ElementCount(in) != first) {
     return c.Unsupported(absl::StrCat("spreading ", ShapeText(in), " to ", ShapeText(shape)));
   }
   const int64_t each = ElementCount(shape) / first;
   PSGD_RETURN_IF_ERROR(c.importer.Spend(each));
-  PSGD_ASSIGN_OR_RETURN(const TensorId column, AddReshape(g, c.name + ".column", tensor, {first, 1}));
-  PSGD_ASSIGN_OR_RETURN(
-      const TensorId ones,
-      c.importer.MakeConstant(c.name + ".ones", {1, each},
-                              std::vector<float>(static_cast<size_t>(each), 1)));
+  PSGD_ASSIGN_OR_RETURN(const TensorId column,
+                        AddReshape(g, c.name + ".column", tensor, {first, 1}));
+  PSGD_ASSIGN_OR_RETURN(const TensorId ones,
+                        c.importer.MakeConstant(c.name + ".ones", {1, each},
+                                                std::vector<float>(static_cast<size_t>(each), 1)));
   PSGD_ASSIGN_OR_RETURN(const TensorId all, AddMatMul(g, c.name + ".all", {}, column, ones));
   return AddReshape(g, c.name + ".whole", all, shape);
 }
@@ -75,9 +76,9 @@ struct Pair {
 absl::StatusOr<Pair> InOrder(const OpContext& c, const Value& a, const Value& b) {
   const Shape left = c.importer.ShapeOf(a), right = c.importer.ShapeOf(b);
   const bool swap = a.tensor == kNoTensor ||
-                    (b.tensor != kNoTensor && (right.size() > left.size() ||
-                                               (right.size() == left.size() &&
-                                                ElementCount(right) > ElementCount(left))));
+                    (b.tensor != kNoTensor &&
+                     (right.size() > left.size() ||
+                      (right.size() == left.size() && ElementCount(right) > ElementCount(left))));
   Pair pair = swap ? Pair{b, a} : Pair{a, b};
   if (pair.large.tensor == kNoTensor) {  // two weights: nothing of either is known to be larger
     PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(pair.large));
@@ -91,8 +92,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   const Shape shape = c.importer.ShapeOf(pair.large);
   const Shape small = WithoutLeadingOnes(c.importer.ShapeOf(pair.small));
   Graph* g = c.graph();
-  if (pair.small.known() && pair.small.array->real() && pair.large.mask == nullptr && !pair.large.flipped &&
-      pair.small.array->count() > 1 && EndsWith(shape, small) &&
+  if (pair.small.known() && pair.small.array->real() && pair.large.mask == nullptr &&
+      !pair.large.flipped && pair.small.array->count() > 1 && EndsWith(shape, small) &&
       std::any_of(pair.small.array->reals.begin(), pair.small.array->reals.end(),
                   [](float value) { return value <= kMasked; })) {
     Value masked = pair.large;
@@ -110,7 +111,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
       // A value a channel of images, or anything that spreads.
       if (small.size() == 3 && shape.size() == 4 && small == Shape{shape[1], 1, 1}) {
         PSGD_ASSIGN_OR_RETURN(const TensorId b_small, c.importer.Tensor(pair.small));
-        PSGD_ASSIGN_OR_RETURN(const TensorId flat, AddReshape(g, c.name + ".bias", b_small, {shape[1]}));
+        PSGD_ASSIGN_OR_RETURN(const TensorId flat,
+                              AddReshape(g, c.name + ".bias", b_small, {shape[1]}));
         return made(AddBias(g, c.name, x, flat));
       }
       PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, pair.small, shape));
@@ -197,7 +199,7 @@ Imported ImportNeg(const OpContext& c) {
 
 Imported ImportPow(const OpContext& c) {
   const bool number = c.has(1) && c.in(1).known() && c.in(1).array->count() == 1;
-  const double power = !number ? 0
+  const double power = !number                 ? 0
                        : c.in(1).array->real() ? c.in(1).array->reals[0]
                                                : static_cast<double>(c.in(1).array->ints[0]);
   if (power != 2 && power != 3) return c.Unsupported("powers but 2 and 3");
@@ -253,7 +255,8 @@ Imported ImportSoftmax(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(
       const auto axes,
       CheckedAxes({IntAttribute(c.node, "axis", c.importer.opset() < 13 ? 1 : -1)}, in.size()));
-  if (axes[0] != static_cast<int>(in.size()) - 1) return c.Unsupported("is taken over the last axis only");
+  if (axes[0] != static_cast<int>(in.size()) - 1)
+    return c.Unsupported("is taken over the last axis only");
   Softmax op;
   if (x.mask != nullptr && IsCausal(*x.mask, in)) {
     op.causal = true;
@@ -280,7 +283,9 @@ Imported ImportActivation(const OpContext& c) {
     if (!(slope >= 0)) return c.Unsupported("a negative slope");
     y = AddActivation(c.graph(), c.name, {Kind::kLeakyRelu, slope}, x);
   } else {
-    const Kind made = kind == "Sigmoid" ? Kind::kSigmoid : kind == "Tanh" ? Kind::kTanh : Kind::kGelu;
+    const Kind made = kind == "Sigmoid" ? Kind::kSigmoid
+                      : kind == "Tanh"  ? Kind::kTanh
+                                        : Kind::kGelu;
     y = AddActivation(c.graph(), c.name, {made}, x);
   }
   PSGD_RETURN_IF_ERROR(y.status());

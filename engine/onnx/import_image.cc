@@ -17,7 +17,8 @@ absl::StatusOr<Extent> Pair(const OpContext& c, const char* name, const std::vec
                             size_t at, int64_t least) {
   if (given.size() < at + 2 || given[at] < least || given[at + 1] < least ||
       given[at] > kLargestWindow || given[at + 1] > kLargestWindow) {
-    return c.Unsupported(absl::StrCat(name, " is not a height and a width in range (images have four axes)"));
+    return c.Unsupported(
+        absl::StrCat(name, " is not a height and a width in range (images have four axes)"));
   }
   return Extent(static_cast<int>(given[at]), static_cast<int>(given[at + 1]));
 }
@@ -36,11 +37,13 @@ int64_t SameAxis(int64_t size, int kernel, int stride, int dilation) {
 absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, std::vector<int64_t> kernel,
                               float outside) {
   const Shape in = c.graph()->shape(x);
-  if (in.size() != 4) return c.Unsupported(absl::StrCat("works on ", ShapeText(in), "; psgd takes N C H W"));
+  if (in.size() != 4)
+    return c.Unsupported(absl::StrCat("works on ", ShapeText(in), "; psgd takes N C H W"));
   Sliding sliding;
   Window& w = sliding.window;
   PSGD_ASSIGN_OR_RETURN(w.kernel, Pair(c, "kernel_shape", kernel, 0, 1));
-  PSGD_ASSIGN_OR_RETURN(w.stride, Pair(c, "strides", IntsAttribute(c.node, "strides", {1, 1}), 0, 1));
+  PSGD_ASSIGN_OR_RETURN(w.stride,
+                        Pair(c, "strides", IntsAttribute(c.node, "strides", {1, 1}), 0, 1));
   PSGD_ASSIGN_OR_RETURN(w.dilation,
                         Pair(c, "dilations", IntsAttribute(c.node, "dilations", {1, 1}), 0, 1));
   const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
@@ -63,9 +66,9 @@ absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, std::vector<int64_
     w.pad = before;
     return sliding;
   }
-  PSGD_ASSIGN_OR_RETURN(
-      sliding.x, AddPad(c.graph(), c.name + ".padded", {{0, 0, before.height, before.width}, outside},
-                        {0, 0, after.height, after.width}, x));
+  PSGD_ASSIGN_OR_RETURN(sliding.x, AddPad(c.graph(), c.name + ".padded",
+                                          {{0, 0, before.height, before.width}, outside},
+                                          {0, 0, after.height, after.width}, x));
   return sliding;
 }
 
@@ -81,7 +84,8 @@ absl::StatusOr<int> Groups(const OpContext& c) {
 
 absl::StatusOr<std::vector<int64_t>> KernelOf(const OpContext& c, TensorId weight) {
   const Shape& w = c.graph()->shape(weight);
-  if (w.size() != 4) return c.Unsupported(absl::StrCat("has weights of ", ShapeText(w), "; psgd takes images"));
+  if (w.size() != 4)
+    return c.Unsupported(absl::StrCat("has weights of ", ShapeText(w), "; psgd takes images"));
   return std::vector<int64_t>{w[2], w[3]};
 }
 
@@ -114,8 +118,9 @@ Imported ImportConvTranspose(const OpContext& c) {
   }
   PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
-  PSGD_ASSIGN_OR_RETURN(const Extent more,
-                        Pair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
+  PSGD_ASSIGN_OR_RETURN(
+      const Extent more,
+      Pair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
   PSGD_ASSIGN_OR_RETURN(
       const TensorId y,
       AddConvTranspose2d(c.graph(), c.name, {sliding.window, groups}, more, x, weight, bias));
@@ -131,7 +136,8 @@ Imported ImportPool(const OpContext& c) {
   const Shape in = c.graph()->shape(sliding.x);
   const bool padded = w.pad != Extent(0) || sliding.x != x;
   if (!max && padded && IntAttribute(c.node, "count_include_pad", 0) == 0) {
-    return c.Unsupported("average pooling that leaves padding out of the mean (count_include_pad 0)");
+    return c.Unsupported(
+        "average pooling that leaves padding out of the mean (count_include_pad 0)");
   }
   bool ceil = IntAttribute(c.node, "ceil_mode", 0) != 0;
   if (ceil && !max) {
@@ -154,12 +160,14 @@ Imported ImportGlobalPool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
   const bool mean = c.node.op_type() == "ReduceMean";
-  if (in.size() != 4) return c.Unsupported(mean ? "means are taken of N C H W over H and W" : "works on images");
+  if (in.size() != 4)
+    return c.Unsupported(mean ? "means are taken of N C H W over H and W" : "works on images");
   if (mean) {
     std::vector<int64_t> axes = IntsAttribute(c.node, "axes");
     for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
     std::sort(axes.begin(), axes.end());
-    if (axes != std::vector<int64_t>{2, 3}) return c.Unsupported("means are taken of N C H W over H and W");
+    if (axes != std::vector<int64_t>{2, 3})
+      return c.Unsupported("means are taken of N C H W over H and W");
   }
   const Extent whole(static_cast<int>(in[2]), static_cast<int>(in[3]));
   const bool max = c.node.op_type() == "GlobalMaxPool";
@@ -202,7 +210,8 @@ Imported ImportBatchNorm(const OpContext& c) {
 Imported ImportLocalResponseNorm(const OpContext& c) {
   const int64_t size = IntAttribute(c.node, "size", 0);
   if (size < 1 || size % 2 == 0 || size > kLargestWindow) {
-    return c.Unsupported(absl::StrCat("normalising over ", size, " channels; psgd takes odd numbers"));
+    return c.Unsupported(
+        absl::StrCat("normalising over ", size, " channels; psgd takes odd numbers"));
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const LocalResponseNorm op = {static_cast<int>(size), FloatAttribute(c.node, "alpha", 1e-4f),
@@ -216,7 +225,8 @@ Imported ImportLocalResponseNorm(const OpContext& c) {
 Imported ImportResize(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
-  if (TextAttribute(c.node, "mode", "nearest") != "nearest") return c.Unsupported("only the nearest pixel is taken (mode nearest)");
+  if (TextAttribute(c.node, "mode", "nearest") != "nearest")
+    return c.Unsupported("only the nearest pixel is taken (mode nearest)");
   const bool resize = c.node.op_type() == "Resize";
   // At whole factors the rounding of these three is the same; "half up" of others is not.
   const std::string place = TextAttribute(c.node, "coordinate_transformation_mode", "half_pixel");
@@ -230,7 +240,8 @@ Imported ImportResize(const OpContext& c) {
   const size_t scales_at = old ? 1 : 2;
   double factor = 0;
   bool fits = in.size() == 4;
-  if (fits && c.has(scales_at) && c.in(scales_at).known() && c.in(scales_at).array->reals.size() == 4) {
+  if (fits && c.has(scales_at) && c.in(scales_at).known() &&
+      c.in(scales_at).array->reals.size() == 4) {
     const std::vector<float>& scales = c.in(scales_at).array->reals;
     factor = scales[2];
     fits = scales[0] == 1 && scales[1] == 1 && scales[2] == scales[3];

@@ -21,7 +21,8 @@ absl::StatusOr<TensorId> Bare(const OpContext& c, const Value& value) {
 
 // x: ... K, rows of it times the matrix. The gradient of a matrix that is stored as out x in is the
 // one that dense layers have.
-absl::StatusOr<TensorId> RowsTimes(const OpContext& c, TensorId x, TensorId matrix, bool out_by_in) {
+absl::StatusOr<TensorId> RowsTimes(const OpContext& c, TensorId x, TensorId matrix,
+                                   bool out_by_in) {
   Graph* g = c.graph();
   Shape shape = g->shape(x);
   const Shape rows = {ElementCount(shape) / shape.back(), shape.back()};
@@ -69,8 +70,9 @@ Imported ImportGemm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId a, Bare(c, c.in(0)));
   PSGD_ASSIGN_OR_RETURN(const TensorId b, Bare(c, c.in(1)));
   const float alpha = FloatAttribute(c.node, "alpha", 1), beta = FloatAttribute(c.node, "beta", 1);
-  Value product = {.outer = c.in(0).outer,
-                   .scale = alpha * (c.in(0).mask ? 1 : c.in(0).scale) * (c.in(1).mask ? 1 : c.in(1).scale)};
+  Value product = {
+      .outer = c.in(0).outer,
+      .scale = alpha * (c.in(0).mask ? 1 : c.in(0).scale) * (c.in(1).mask ? 1 : c.in(1).scale)};
   TensorId bias = kNoTensor;
   if (c.has(2)) {
     Value scaled = c.in(2);
@@ -97,8 +99,10 @@ Imported ImportGemm(const OpContext& c) {
 Imported ImportLayerNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   const Shape in = c.graph()->shape(x);
-  PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
-  if (axes[0] != static_cast<int>(in.size()) - 1) return c.Unsupported("only the last axis is normalised");
+  PSGD_ASSIGN_OR_RETURN(const auto axes,
+                        CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
+  if (axes[0] != static_cast<int>(in.size()) - 1)
+    return c.Unsupported("only the last axis is normalised");
   const Shape width = {in.back()};
   const auto weight = [&](size_t i, float otherwise) -> absl::StatusOr<TensorId> {
     if (c.has(i)) return c.Tensor(i);
@@ -109,17 +113,20 @@ Imported ImportLayerNorm(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId beta, weight(2, 0));
   const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
   if (!(epsilon >= 0)) return absl::InvalidArgumentError("epsilon is out of range");
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
   return std::vector<Value>{c.Like(y)};
 }
 
 Imported ImportDropout(const OpContext& c) {
   float rate = FloatAttribute(c.node, "ratio", 0.5f);
   if (c.has(1)) {
-    if (!c.in(1).known() || c.in(1).array->reals.size() != 1) return c.Unsupported("its rate is not one number");
+    if (!c.in(1).known() || c.in(1).array->reals.size() != 1)
+      return c.Unsupported("its rate is not one number");
     rate = c.in(1).array->reals[0];
   }
-  if (!(rate >= 0 && rate < 1)) return absl::InvalidArgumentError(absl::StrCat("drops a share of ", rate));
+  if (!(rate >= 0 && rate < 1))
+    return absl::InvalidArgumentError(absl::StrCat("drops a share of ", rate));
   const uint32_t layer = c.importer.NextDropout();
   if (!c.importer.training() || rate == 0) return std::vector<Value>{c.in(0)};
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
@@ -136,13 +143,15 @@ Imported ImportGather(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   Graph* g = c.graph();
   if (!c.in(1).known()) {
-    if (axis != 0 || c.in(0).outer != kNoBatch) return c.Unsupported("tokens index the rows of a table");
+    if (axis != 0 || c.in(0).outer != kNoBatch)
+      return c.Unsupported("tokens index the rows of a table");
     if (!c.importer.IsTokens(c.in(1)) || in.size() != 2) {
       return c.Unsupported("tokens index the rows of a table");
     }
     // Tokens are held below the vocabulary of the data, not to each table.
     if (in[0] < c.importer.vocabulary()) {
-      return absl::InvalidArgumentError(absl::StrCat("its table has ", in[0], " rows, but the data have ",
+      return absl::InvalidArgumentError(absl::StrCat("its table has ", in[0],
+                                                     " rows, but the data have ",
                                                      c.importer.vocabulary(), " different tokens"));
     }
     PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));

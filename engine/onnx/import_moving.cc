@@ -28,7 +28,8 @@ Imported Reshaped(const OpContext& c, Shape shape) {
   float scale = 1;
   if (value.mask == nullptr) std::swap(scale, value.scale);
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(value));
-  if (c.graph()->shape(x) == shape) return std::vector<Value>{{.tensor = x, .outer = outer, .scale = scale}};
+  if (c.graph()->shape(x) == shape)
+    return std::vector<Value>{{.tensor = x, .outer = outer, .scale = scale}};
   if (c.importer.IsTokens(c.in(0))) return c.Unsupported("reshapes tokens");
   PSGD_ASSIGN_OR_RETURN(const TensorId y, AddReshape(c.graph(), c.name, x, shape));
   return std::vector<Value>{{.tensor = y, .outer = outer, .scale = scale}};
@@ -77,7 +78,8 @@ Imported ImportTranspose(const OpContext& c) {
   const Shape in = c.shape(0);
   std::vector<int64_t> reversed;
   for (size_t i = in.size(); i-- > 0;) reversed.push_back(static_cast<int64_t>(i));
-  PSGD_ASSIGN_OR_RETURN(const auto order, CheckedAxes(IntsAttribute(c.node, "perm", reversed), in.size()));
+  PSGD_ASSIGN_OR_RETURN(const auto order,
+                        CheckedAxes(IntsAttribute(c.node, "perm", reversed), in.size()));
   if (order.size() != in.size()) return absl::InvalidArgumentError("does not order all axes");
   if (value.outer == kNoBatch && value.mask == nullptr && order == std::vector<int>{1, 0}) {
     if (value.tensor == kNoTensor) {
@@ -151,8 +153,10 @@ Imported ImportSplit(const OpContext& c) {
   std::vector<Value> values;
   int64_t begin = 0;
   for (int64_t length : lengths) {
-    if (length < 1 || length > size - begin) return absl::InvalidArgumentError("splits beyond the end");
-    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddSlice(c.graph(), c.name, {axes[0], begin}, length, x));
+    if (length < 1 || length > size - begin)
+      return absl::InvalidArgumentError("splits beyond the end");
+    PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                          AddSlice(c.graph(), c.name, {axes[0], begin}, length, x));
     values.push_back(c.Like(y));
     begin += length;
   }
@@ -179,20 +183,24 @@ Imported ImportConcat(const OpContext& c) {
 }
 
 Imported ImportPad(const OpContext& c) {
-  if (TextAttribute(c.node, "mode", "constant") != "constant") return c.Unsupported("pads with a constant only");
+  if (TextAttribute(c.node, "mode", "constant") != "constant")
+    return c.Unsupported("pads with a constant only");
   PSGD_ASSIGN_OR_RETURN(const auto pads, c.Ints("pads", 1));
   float outside = FloatAttribute(c.node, "value", 0);
   if (c.has(2)) {
-    if (!c.in(2).known() || c.in(2).array->reals.size() != 1) return c.Unsupported("pads with one known number");
+    if (!c.in(2).known() || c.in(2).array->reals.size() != 1)
+      return c.Unsupported("pads with one known number");
     outside = c.in(2).array->reals[0];
   }
   const Shape in = c.shape(0);
-  if (!pads || pads->size() != 2 * in.size()) return absl::InvalidArgumentError("lacks two numbers an axis");
+  if (!pads || pads->size() != 2 * in.size())
+    return absl::InvalidArgumentError("lacks two numbers an axis");
   Shape before, after;
   for (size_t i = 0; i < in.size(); ++i) {
     const int64_t first = (*pads)[i], last = (*pads)[i + in.size()];
     constexpr int64_t kMost = 1 << 24;
-    if (first < 0 || last < 0 || first > kMost || last > kMost) return c.Unsupported("pads by negative or huge numbers");
+    if (first < 0 || last < 0 || first > kMost || last > kMost)
+      return c.Unsupported("pads by negative or huge numbers");
     if (first + last > 0) PSGD_RETURN_IF_ERROR(NotTheBatch(c, in, static_cast<int>(i)));
     before.push_back(first);
     after.push_back(last);

@@ -1,6 +1,6 @@
 // LSTM and GRU, one layer in one direction. ONNX puts time first and orders the gates otherwise
-// (i o f c, and z r h); the graph moves the weights into the engine's order, so that parameters stay
-// as the file has them.
+// (i o f c, and z r h); the graph moves the weights into the engine's order, so that parameters
+// stay as the file has them.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +12,10 @@ namespace psgd::onnx {
 namespace {
 
 // `rows` gates of H rows each, in the engine's order, from `begin` on.
-absl::StatusOr<TensorId> Gates(const OpContext& c, const Recurrent& op, TensorId from, int64_t begin,
-                               int64_t hidden) {
-  const std::vector<int> order = op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 2, 3, 1}
-                                                                   : std::vector<int>{1, 0, 2};
+absl::StatusOr<TensorId> Gates(const OpContext& c, const Recurrent& op, TensorId from,
+                               int64_t begin, int64_t hidden) {
+  const std::vector<int> order =
+      op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 2, 3, 1} : std::vector<int>{1, 0, 2};
   std::vector<TensorId> parts;
   for (int gate : order) {
     PSGD_ASSIGN_OR_RETURN(const TensorId part, AddSlice(c.graph(), c.name + ".gate",
@@ -30,7 +30,8 @@ absl::StatusOr<TensorId> OneDirection(const OpContext& c, size_t i, size_t axes)
   PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(i));
   Shape shape = c.graph()->shape(weight);
   if (shape.size() != axes + 1 || shape[0] != 1) {
-    return c.Unsupported(absl::StrCat("has weights of ", ShapeText(shape), "; psgd takes one direction"));
+    return c.Unsupported(
+        absl::StrCat("has weights of ", ShapeText(shape), "; psgd takes one direction"));
   }
   shape.erase(shape.begin());
   return AddReshape(c.graph(), c.name + ".weight", weight, shape);
@@ -46,7 +47,8 @@ absl::Status CheckRecurrent(const OpContext& c, bool lstm) {
     return c.Unsupported("other activations, clip and input_forget");
   }
   if (!lstm && IntAttribute(node, "linear_before_reset", 0) == 0) {
-    return c.Unsupported("a GRU that resets before its product (linear_before_reset 0); PyTorch's has 1");
+    return c.Unsupported(
+        "a GRU that resets before its product (linear_before_reset 0); PyTorch's has 1");
   }
   if (c.has(4)) return c.Unsupported("sequences of their own lengths");
   if (c.has(7)) return c.Unsupported("peepholes");
@@ -96,9 +98,9 @@ Imported ImportRecurrent(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId r, OneDirection(c, 2, 2));
   const int64_t hidden = g->shape(r)[1], rows = op.gates() * hidden;
   if (g->shape(w)[0] != rows || g->shape(r)[0] != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weights of ", ShapeText(g->shape(w)), " and ", ShapeText(g->shape(r)),
-                     " do not belong together"));
+    return absl::InvalidArgumentError(absl::StrCat("weights of ", ShapeText(g->shape(w)), " and ",
+                                                   ShapeText(g->shape(r)),
+                                                   " do not belong together"));
   }
   RecurrentParameters p;
   PSGD_ASSIGN_OR_RETURN(p.weight_ih, Gates(c, op, w, 0, hidden));
@@ -117,7 +119,8 @@ Imported ImportRecurrent(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(p.bias_ih, Gates(c, op, bias, 0, hidden));
   PSGD_ASSIGN_OR_RETURN(p.bias_hh, Gates(c, op, bias, rows, hidden));
   PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
-  if (g->shape(x).size() != 3) return c.Unsupported(absl::StrCat("works on ", ShapeText(g->shape(x))));
+  if (g->shape(x).size() != 3)
+    return c.Unsupported(absl::StrCat("works on ", ShapeText(g->shape(x))));
   const bool samples_first = IntAttribute(c.node, "layout", 0) != 0;
   if (!samples_first) {
     PSGD_ASSIGN_OR_RETURN(x, AddTranspose(g, c.name + ".samples", {{1, 0, 2}}, x));

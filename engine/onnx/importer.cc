@@ -66,9 +66,9 @@ std::vector<int> WeightInputs(const NodeProto& node) {
 
 // Ops through which weights may pass on their way.
 bool Moves(const NodeProto& node) {
-  static const std::set<std::string>* const kMoving = new std::set<std::string>{
-      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split",
-      "Concat"};
+  static const std::set<std::string>* const kMoving =
+      new std::set<std::string>{"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze",
+                                "Flatten",  "Slice",     "Split",   "Concat"};
   return kMoving->count(node.op_type()) > 0;
 }
 
@@ -121,8 +121,8 @@ absl::StatusOr<TensorId> Importer::NewParameter(const Value& value, bool statist
   const Array& array = *value.array;
   if (TooLarge(array.shape) || array.shape.empty()) {
     parameters_.erase(place);
-    return absl::InvalidArgumentError(absl::StrCat(
-        SafeName(value.parameter), ": ", ShapeText(array.shape), " are not weights"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(SafeName(value.parameter), ": ", ShapeText(array.shape), " are not weights"));
   }
   Initial initial = {.kind = Initial::Kind::kGiven};
   initial.checksum = ChecksumOf(std::as_bytes(std::span(array.reals)));
@@ -319,7 +319,9 @@ void Importer::ImportAll() {
         }
       }
     }
-    if (!made.ok()) problems_.push_back(absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
+    if (!made.ok())
+      problems_.push_back(
+          absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
       values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};

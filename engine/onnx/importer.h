@@ -27,11 +27,12 @@ inline constexpr int64_t kNoBatch = -1;
 
 // What a name stands for while importing.
 struct Value {
-  ArrayPtr array = {};    // known, in the sizes of the file
+  ArrayPtr array = {};         // known, in the sizes of the file
   std::string parameter = {};  // the array is where this parameter starts; empty: nothing trains it
   TensorId tensor = kNoTensor;
   // Elements before the batch in row-major order: of N T C 1, of T N C T. The file may have been
-  // exported with one batch size baked in; this finds its axis again. kNoBatch: no axis depends on it.
+  // exported with one batch size baked in; this finds its axis again. kNoBatch: no axis depends on
+  // it.
   int64_t outer = kNoBatch;
   // What is still to do with the tensor, where the next op may have it done at no cost:
   bool flipped = false;  // transpose it (two axes),
@@ -44,7 +45,8 @@ struct Value {
 
 class Importer {
  public:
-  Importer(const OnnxFile& file, ImportOptions options) : file_(file), options_(std::move(options)) {}
+  Importer(const OnnxFile& file, ImportOptions options)
+      : file_(file), options_(std::move(options)) {}
   absl::StatusOr<ModelGraph> Run();
 
   // For the ops.
@@ -53,7 +55,8 @@ class Importer {
   int64_t opset() const { return file_.opset(); }
   int64_t vocabulary() const { return options_.shape.vocabulary; }
   bool IsTokens(const Value& value) const {
-    return value.tensor != kNoTensor && model_.graph.tensors[value.tensor].element == Element::kInt32;
+    return value.tensor != kNoTensor &&
+           model_.graph.tensors[value.tensor].element == Element::kInt32;
   }
   int64_t batch() const { return options_.batch; }
   int64_t file_batch() const { return file_batch_; }

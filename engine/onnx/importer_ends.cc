@@ -30,13 +30,14 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
   const bool tokens = sample.IsSequence();
   const int type = input.type().tensor_type().elem_type();
   const bool takes_tokens = type == TensorProto::INT64 || type == TensorProto::INT32;
-  const std::string where = absl::StrCat("the model ", file_.path(), ": its input ",
-                                         SafeName(input.name()));
+  const std::string where =
+      absl::StrCat("the model ", file_.path(), ": its input ", SafeName(input.name()));
   if (takes_tokens != tokens || (!takes_tokens && type != TensorProto::FLOAT)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(where, takes_tokens              ? " takes whole numbers (tokens)"
-                            : type == TensorProto::FLOAT ? " takes images"
-                                                         : " is neither float nor whole numbers",
+        absl::StrCat(where,
+                     takes_tokens                 ? " takes whole numbers (tokens)"
+                     : type == TensorProto::FLOAT ? " takes images"
+                                                  : " is neither float nor whole numbers",
                      ", but samples are ", tokens ? "sequences of tokens" : "images",
                      "; choose another data.format or another model"));
   }
@@ -59,8 +60,9 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
   if (!fits) {
     std::string text;
     for (const auto& dim : dims) {
-      absl::StrAppend(&text, text.empty() ? "" : "x",
-                      dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : SafeName(dim.dim_param()));
+      absl::StrAppend(
+          &text, text.empty() ? "" : "x",
+          dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : SafeName(dim.dim_param()));
     }
     return absl::InvalidArgumentError(
         absl::StrCat(where, " is ", text, ", but a batch of samples is ", ShapeText(ours),
@@ -91,7 +93,8 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::Start() {
-  output_ = BeforeSoftmax(file_.graph(), file_.graph().output(file_.graph().output_size() - 1).name());
+  output_ =
+      BeforeSoftmax(file_.graph(), file_.graph().output(file_.graph().output_size() - 1).name());
   FindNeeded();
   PSGD_RETURN_IF_ERROR(CheckFrozen());
   FindTrained();
@@ -115,9 +118,9 @@ absl::Status Importer::Start() {
       continue;
     }
     if (input != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the model ", file_.path(), " has several inputs (", SafeName(input->name()), ", ",
-          SafeName(candidate.name()), "); psgd gives it one: images or tokens"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model ", file_.path(), " has several inputs (", SafeName(input->name()),
+                       ", ", SafeName(candidate.name()), "); psgd gives it one: images or tokens"));
     }
     input = &candidate;
   }
@@ -150,8 +153,9 @@ absl::Status Importer::Start() {
 absl::StatusOr<ModelGraph> Importer::Finish() {
   const Value& output = values_[output_];
   if (output.tensor == kNoTensor) {
-    return absl::InvalidArgumentError(absl::StrCat("the output ", SafeName(output_), " of the model ",
-                                                   file_.path(), " does not depend on its input"));
+    return absl::InvalidArgumentError(absl::StrCat("the output ", SafeName(output_),
+                                                   " of the model ", file_.path(),
+                                                   " does not depend on its input"));
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId logits, Tensor(output));
   Shape places = model_.graph.shape(logits);
@@ -160,25 +164,24 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   const int64_t classes = places[axis];
   places.erase(places.begin() + static_cast<int64_t>(axis));
   const int64_t count = ElementCount(places);
-  const int64_t wanted = sample.IsSequence() ? batch() * sample.length
+  const int64_t wanted = sample.IsSequence()  ? batch() * sample.length
                          : places.size() == 3 ? batch() * sample.height * sample.width
                                               : batch();
   if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||
       classes < sample.classes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model ", file_.path(), ": its last output, ", SafeName(output_), ", is ",
-        ShapeText(model_.graph.shape(logits)), ", but the data have ", sample.classes,
-        " classes and ", wanted, " labels a batch; logits are N C, N T C or N C H W"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file_.path(), ": its last output, ", SafeName(output_), ", is ",
+                     ShapeText(model_.graph.shape(logits)), ", but the data have ", sample.classes,
+                     " classes and ", wanted, " labels a batch; logits are N C, N T C or N C H W"));
   }
   if (model_.graph.parameters.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the model ", file_.path(), " has no weights to train: initializers that reach its output are "
-        "frozen, or were exported as constants"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file_.path(),
+                     " has no weights to train: initializers that reach its output are "
+                     "frozen, or were exported as constants"));
   }
-  model_.labels = model_.graph.AddTensor({.name = "labels",
-                                          .shape = std::move(places),
-                                          .element = Element::kInt32,
-                                          .external = true});
+  model_.labels = model_.graph.AddTensor(
+      {.name = "labels", .shape = std::move(places), .element = Element::kInt32, .external = true});
   PSGD_ASSIGN_OR_RETURN(
       model_.result,
       AddSoftmaxCrossEntropy(&model_.graph, "loss",

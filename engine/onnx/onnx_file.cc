@@ -28,7 +28,7 @@ std::string SafeName(const std::string& name) {
 }
 
 std::string NodeLabel(const NodeProto& node) {
-  const std::string name = !node.name().empty() ? node.name()
+  const std::string name = !node.name().empty()     ? node.name()
                            : node.output_size() > 0 ? node.output(0)
                                                     : "without a name";
   return absl::StrCat(SafeName(node.op_type()), " node ", SafeName(name));
@@ -38,19 +38,18 @@ absl::StatusOr<OnnxFile> OnnxFile::Read(const std::string& path) {
   std::error_code failed;
   const uintmax_t size = std::filesystem::file_size(path, failed);
   if (failed) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read the model ", path, ": ", failed.message(),
-                     "; model.onnx is a path on every machine of the run"));
+    return absl::NotFoundError(absl::StrCat("cannot read the model ", path, ": ", failed.message(),
+                                            "; model.onnx is a path on every machine of the run"));
   }
   if (size > kLargestFile) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model ", path, " has ", size, " bytes; an ONNX file has less than 2 GiB"));
+    return absl::InvalidArgumentError(absl::StrCat("the model ", path, " has ", size,
+                                                   " bytes; an ONNX file has less than 2 GiB"));
   }
   std::ifstream file(path, std::ios::binary);
   std::string bytes(size, '\0');
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return absl::NotFoundError(absl::StrCat("cannot read the model ", path,
-                                            "; may this user read the file?"));
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the model ", path, "; may this user read the file?"));
   }
   return Parse(bytes, path);
 }
@@ -137,7 +136,8 @@ absl::Status OnnxFile::CheckNodes() const {
   }
   for (const ValueInfoProto& output : graph_.output()) {
     if (known.count(output.name()) == 0) {
-      return Wrong(absl::StrCat("has the output ", SafeName(output.name()), ", which no node makes"));
+      return Wrong(
+          absl::StrCat("has the output ", SafeName(output.name()), ", which no node makes"));
     }
   }
   return absl::OkStatus();

@@ -22,9 +22,9 @@ class OnnxFile {
   const GraphProto& graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int64_t opset() const { return opset_; }
-  // By name. A node that only gives an initializer a second name (Identity) makes another entry when
-  // it has one axis: exporters merge equal biases and norms, which the network trains apart. Of
-  // more axes, it is the same weights used twice.
+  // By name. A node that only gives an initializer a second name (Identity) makes another entry
+  // when it has one axis: exporters merge equal biases and norms, which the network trains apart.
+  // Of more axes, it is the same weights used twice.
   const std::map<std::string, ArrayPtr>& initializers() const { return initializers_; }
   // Names of initializers that are the same weights.
   const std::map<std::string, std::string>& aliases() const { return aliases_; }

@@ -54,7 +54,8 @@ TEST_F(Onnx, TrainsExportsAndTrainsOn) {
 }
 
 TEST_F(Onnx, StartsFromTheValuesOfTheFile) {
-  const Ended ended = Run("run", kGolden, Sets({"train.max_steps=1", "optimizer.sgd.learning_rate=1e-30"}));
+  const Ended ended =
+      Run("run", kGolden, Sets({"train.max_steps=1", "optimizer.sgd.learning_rate=1e-30"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const Ended exported = RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--out",
                                      Path("w.safetensors"), "--onnx", Path("same.onnx")});
@@ -77,8 +78,8 @@ TEST_F(Onnx, ResumesFromACheckpoint) {
   EXPECT_EQ(run.Wait().code, 3);
   const double before = Summary("run")["epochs"].get<double>();
   const int epochs = static_cast<int>(before) + 1;
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--set",
-                                    "train.epochs=" + std::to_string(epochs)});
+  const Ended resumed = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--set", "train.epochs=" + std::to_string(epochs)});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(Summary("run")["epochs"], epochs);
 }
@@ -95,9 +96,11 @@ TEST_F(Onnx, UnsupportedOps) {
   model.mutable_graph()->mutable_node(0)->set_op_type("Einsum");
   model.mutable_graph()->mutable_node(1)->set_op_type("Mish");
   const std::string path = Write("odd.onnx", model.SerializeAsString());
-  const Ended ended = Run("run", path, Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3"}));
+  const Ended ended =
+      Run("run", path, Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3"}));
   EXPECT_EQ(ended.code, 2) << ended.err;
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("odd.onnx"), HasSubstr("Einsum node c_node"), HasSubstr("Mish node r_node")));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("odd.onnx"), HasSubstr("Einsum node c_node"),
+                               HasSubstr("Mish node r_node")));
 }
 
 TEST_F(Onnx, MachinesWithDifferentFiles) {

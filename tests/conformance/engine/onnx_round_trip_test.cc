@@ -38,8 +38,10 @@ ModelConfig FileModel(const std::string& path) {
 }
 
 ModelConfig ConfigOf(const RoundTrip& test) {
-  if (test.file()) return FileModel(PSGD_SOURCE_DIR "/tests/golden/onnx/" + std::string(test.model));
-  return test.shape.IsSequence() ? testing::SequenceModel(test.model) : testing::ZooModel(test.model);
+  if (test.file())
+    return FileModel(PSGD_SOURCE_DIR "/tests/golden/onnx/" + std::string(test.model));
+  return test.shape.IsSequence() ? testing::SequenceModel(test.model)
+                                 : testing::ZooModel(test.model);
 }
 
 Problem ProblemOf(const RoundTrip& test) {
@@ -68,9 +70,8 @@ TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
   if (test.file()) SetWeights(first.get(), ConfigOf(test).onnx());
   for (uint64_t step = 0; step < 3; ++step) Descend(first.get(), problem, step, 0.01f);
 
-  const auto bytes = ExportOnnx(ConfigOf(test), problem.shape, first->spec(), [&](int i) {
-    return std::span<const float>(first->parameter(i));
-  });
+  const auto bytes = ExportOnnx(ConfigOf(test), problem.shape, first->spec(),
+                                [&](int i) { return std::span<const float>(first->parameter(i)); });
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   const std::string path = ::testing::TempDir() + "psgd-" + std::to_string(getpid()) + ".onnx";
   ASSERT_TRUE(WriteFileAtomically(path, *bytes).ok());

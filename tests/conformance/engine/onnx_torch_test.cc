@@ -65,7 +65,8 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
     config.set_onnx(path);
     const auto network = Network::Create(config, problem.shape, problem.batch,
                                          {.backend = backend, .plugin_dir = testing::PluginDir()});
-    if (absl::IsNotFound(network.status()) && backend != "reference") GTEST_SKIP() << network.status();
+    if (absl::IsNotFound(network.status()) && backend != "reference")
+      GTEST_SKIP() << network.status();
     ASSERT_TRUE(network.ok()) << network.status();
     const auto weights = ReadOnnxWeights(path);
     ASSERT_TRUE(weights.ok()) << weights.status();

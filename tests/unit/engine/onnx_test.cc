@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "engine/onnx/fold.h"
 #include "engine/model_spec.h"
+#include "engine/onnx/fold.h"
 #include "tests/unit/engine/onnx_maker.h"
 
 namespace psgd {
@@ -15,13 +15,13 @@ namespace {
 
 using onnx::GraphProto;
 using onnx::ModelProto;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::AddInts;
 using testing::AddNode;
 using testing::AddWeights;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using testing::EmptyModel;
+using ::testing::HasSubstr;
 using testing::Import;
 using testing::SetInt;
 using testing::SetInts;
@@ -39,7 +39,8 @@ std::vector<Op> OpsOf(const ModelGraph& model) {
 
 std::vector<std::string> ParameterNames(const ModelGraph& model) {
   std::vector<std::string> names;
-  for (const Parameter& p : model.graph.parameters) names.push_back(model.graph.tensors[p.value].name);
+  for (const Parameter& p : model.graph.parameters)
+    names.push_back(model.graph.tensors[p.value].name);
   return names;
 }
 
@@ -111,7 +112,9 @@ TEST(Onnx, TheLastSoftmaxIsTheLosss) {
 TEST(Onnx, FrozenWeightsAreConstants) {
   const auto file = onnx::OnnxFile::Parse(SmallModel().SerializeAsString(), "small.onnx");
   ASSERT_TRUE(file.ok());
-  const auto model = onnx::Importer(*file, {.batch = 4, .shape = testing::kSmallShape, .frozen = {"conv.*"}}).Run();
+  const auto model =
+      onnx::Importer(*file, {.batch = 4, .shape = testing::kSmallShape, .frozen = {"conv.*"}})
+          .Run();
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(ParameterNames(*model), ElementsAre("fc.weight"));
   EXPECT_EQ(OpsOf<Constant>(*model).size(), 2u);
@@ -133,48 +136,56 @@ TEST(Onnx, EqualBiasesThatAnExporterMergedAreTrainedApart) {
 }
 
 TEST(Onnx, PaddingThatDiffersIsAPadOfItsOwn) {
-  const auto model = AroundNode([](GraphProto* graph) {
-    AddWeights(graph, "w", {3, 2, 3, 3});
-    onnx::NodeProto* conv = AddNode(graph, "Conv", {"x", "w"}, "m");
-    SetInts(conv, "pads", {0, 1, 1, 1});
-  }, 36);
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        AddWeights(graph, "w", {3, 2, 3, 3});
+        onnx::NodeProto* conv = AddNode(graph, "Conv", {"x", "w"}, "m");
+        SetInts(conv, "pads", {0, 1, 1, 1});
+      },
+      36);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(OpsOf<Pad>(*model).size(), 1u);
   EXPECT_EQ(OpsOf<Pad>(*model)[0].before, (Shape{0, 0, 0, 1}));
 }
 
 TEST(Onnx, LocalResponseNorm) {
-  const auto model = AroundNode([](GraphProto* graph) {
-    onnx::NodeProto* node = AddNode(graph, "LRN", {"x"}, "m");
-    SetInt(node, "size", 5);
-  }, 32);
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        onnx::NodeProto* node = AddNode(graph, "LRN", {"x"}, "m");
+        SetInt(node, "size", 5);
+      },
+      32);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(OpsOf<LocalResponseNorm>(*model)[0].size, 5);
 }
 
 TEST(Onnx, SplitConcatAndGlobalPools) {
-  const auto model = AroundNode([](GraphProto* graph) {
-    onnx::NodeProto* split = AddNode(graph, "Split", {"x"}, "a");
-    split->add_output("b");
-    SetInt(split, "axis", 1);
-    AddNode(graph, "GlobalAveragePool", {"a"}, "mean");
-    AddNode(graph, "GlobalMaxPool", {"b"}, "most");
-    SetInt(AddNode(graph, "Concat", {"mean", "most"}, "m"), "axis", 1);
-  }, 2);
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        onnx::NodeProto* split = AddNode(graph, "Split", {"x"}, "a");
+        split->add_output("b");
+        SetInt(split, "axis", 1);
+        AddNode(graph, "GlobalAveragePool", {"a"}, "mean");
+        AddNode(graph, "GlobalMaxPool", {"b"}, "most");
+        SetInt(AddNode(graph, "Concat", {"mean", "most"}, "m"), "axis", 1);
+      },
+      2);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(OpsOf<Slice>(*model).size(), 2u);
   EXPECT_EQ(OpsOf<Pool>(*model).size(), 2u);
 }
 
 TEST(Onnx, ShapesAreComputedWhileImporting) {
-  const auto model = AroundNode([](GraphProto* graph) {
-    AddInts(graph, "zero", {0});
-    AddInts(graph, "rest", {-1, 8});
-    AddNode(graph, "Shape", {"x"}, "sizes");
-    AddNode(graph, "Gather", {"sizes", "zero"}, "n");
-    SetInt(AddNode(graph, "Concat", {"n", "rest"}, "to"), "axis", 0);
-    AddNode(graph, "Reshape", {"x", "to"}, "m");
-  }, 32);
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        AddInts(graph, "zero", {0});
+        AddInts(graph, "rest", {-1, 8});
+        AddNode(graph, "Shape", {"x"}, "sizes");
+        AddNode(graph, "Gather", {"sizes", "zero"}, "n");
+        SetInt(AddNode(graph, "Concat", {"n", "rest"}, "to"), "axis", 0);
+        AddNode(graph, "Reshape", {"x", "to"}, "m");
+      },
+      32);
   ASSERT_TRUE(model.ok()) << model.status();
 }
 
@@ -206,12 +217,16 @@ TEST(Onnx, TokensOnlyIndexTables) {
 
 TEST(Onnx, WhatEngineLacksSaysWhy) {
   const auto spoilt = [](const char* op, const char* attribute, int64_t value) {
-    return std::string(AroundNode([=](GraphProto* graph) {
-      onnx::NodeProto* node = AddNode(graph, op, {"x"}, "m");
-      SetInts(node, "kernel_shape", {3, 3});
-      SetInts(node, "pads", {1, 1, 1, 1});
-      SetInt(node, attribute, value);
-    }, 32).status().message());
+    return std::string(AroundNode(
+                           [=](GraphProto* graph) {
+                             onnx::NodeProto* node = AddNode(graph, op, {"x"}, "m");
+                             SetInts(node, "kernel_shape", {3, 3});
+                             SetInts(node, "pads", {1, 1, 1, 1});
+                             SetInt(node, attribute, value);
+                           },
+                           32)
+                           .status()
+                           .message());
   };
   EXPECT_THAT(spoilt("AveragePool", "count_include_pad", 0), HasSubstr("count_include_pad 0"));
   EXPECT_EQ(spoilt("AveragePool", "count_include_pad", 1), "");

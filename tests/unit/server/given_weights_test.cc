@@ -24,7 +24,8 @@ ModelSpec Model(const std::vector<float>& values) {
   w->set_name("w");
   w->add_shape(2);
   w->add_shape(3);
-  w->mutable_initializer()->mutable_given()->set_checksum(ChecksumOf(std::as_bytes(std::span(values))));
+  w->mutable_initializer()->mutable_given()->set_checksum(
+      ChecksumOf(std::as_bytes(std::span(values))));
   model.add_parameters()->set_name("seeded");
   return model;
 }
