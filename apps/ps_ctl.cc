@@ -29,6 +29,7 @@ constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
 constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
 )";
 constexpr char kExportExamples[] = R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
+  ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
 )";
 constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
   ps-ctl eval --run-dir runs/wide --checkpoint 3 --json
@@ -48,6 +49,7 @@ struct Arguments {
   bool json = false;
   int64_t checkpoint = 0;
   std::string out;
+  std::string onnx;
   std::string engine = "onednn";
   int threads = 0;
   std::string reason = "ps-ctl drain";
@@ -136,17 +138,22 @@ absl::Status Checkpoint(const Arguments& arguments) {
 }
 
 absl::Status Export(const Arguments& arguments) {
+  if (arguments.out.empty() && arguments.onnx.empty()) {
+    return absl::InvalidArgumentError("where to? say --out FILE.safetensors, --onnx FILE.onnx, or both");
+  }
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
-  PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
+  if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
+  if (!arguments.onnx.empty()) PSGD_RETURN_IF_ERROR(WriteOnnx(weights, arguments.onnx));
+  const std::string written = arguments.out.empty() ? arguments.onnx : arguments.out;
   uint64_t elements = 0;
   for (int p = 0; p < weights.model().parameters_size(); ++p) elements += weights.values(p).size();
   if (arguments.json) {
-    std::cout << Record{{"out", arguments.out},
+    std::cout << Record{{"out", written},
                         {"parameters", weights.model().parameters_size()},
                         {"elements", elements}}
               << "\n";
   } else {
-    std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", arguments.out,
+    std::cout << absl::StrFormat("%s: %d parameters, %d weights\n", written,
                                  weights.model().parameters_size(), elements);
   }
   return absl::OkStatus();
@@ -270,10 +277,11 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   server(add("checkpoint", "Take a checkpoint now and wait until it is written",
              kCheckpointExamples, Checkpoint))
       ->required();
-  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads",
+  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
                        kExportExamples, Export);
   run_dir(save, server(save));
-  save->add_option("--out", arguments.out, "File to write")->type_name("FILE")->required();
+  save->add_option("--out", arguments.out, ".safetensors to write")->type_name("FILE");
+  save->add_option("--onnx", arguments.onnx, "ONNX file to write")->type_name("FILE");
   CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
   run_dir(eval, server(eval));
   eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")

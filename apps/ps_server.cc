@@ -8,6 +8,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
 #include "experiment/run_dir.h"
@@ -155,6 +156,14 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.http_port = http;
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
+  if (config.model().has_onnx() && arguments.resume.empty()) {
+    auto given = ReadOnnxWeights(config.model().onnx());
+    if (!given.ok()) {
+      dir.Abandon();
+      return given.status();
+    }
+    options.given = std::make_shared<const GivenWeights>(*std::move(given));
+  }
   options.log = log;
   options.on_news = [&](const std::string& text) { recorder->News(text); };
   options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };

@@ -5,21 +5,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
-namespace {
-
-constexpr int64_t kLargestTensor = int64_t{1} << 31;  // elements
-
-bool TooLarge(const Shape& shape) {
-  int64_t count = 1;
-  for (int64_t size : shape) {
-    if (size < 1 || __builtin_mul_overflow(count, size, &count) || count > kLargestTensor) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
     : mode_(mode), shape_(shape) {

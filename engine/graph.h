@@ -38,12 +38,13 @@ struct Node {
   std::vector<TensorId> outputs;
 };
 
-// How a parameter starts: uniform or normal around `center`.
+// How a parameter starts: uniform or normal around `center`, or with values of the model's file.
 struct Initial {
-  enum class Kind { kConstant, kUniform, kNormal };
+  enum class Kind { kConstant, kUniform, kNormal, kGiven };
   Kind kind = Kind::kConstant;
   double center = 0;
   double spread = 0;  // half the width, or the standard deviation
+  uint64_t checksum = 0;  // of the values given
 };
 
 struct Parameter {

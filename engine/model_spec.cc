@@ -19,6 +19,9 @@ Initializer MakeInitializer(const Initial& initial) {
       made.mutable_normal()->set_mean(center);
       made.mutable_normal()->set_stddev(spread);
       break;
+    case Initial::Kind::kGiven:
+      made.mutable_given()->set_checksum(initial.checksum);
+      break;
   }
   return made;
 }

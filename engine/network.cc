@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
                                   .device = options.device,
                                   .precision = options.precision};
   PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
-  impl->spec = MakeModelSpec(model.zoo(), impl->train.graph);
+  impl->spec = MakeModelSpec(ModelName(model), impl->train.graph);
   impl->batch = batch;
   impl->shape = shape;
   PSGD_RETURN_IF_ERROR(impl->Prepare());

@@ -9,6 +9,7 @@
 #include "engine/ops/batchnorm.h"
 #include "engine/ops/bias.h"
 #include "engine/ops/concat.h"
+#include "engine/ops/constant.h"
 #include "engine/ops/conv2d.h"
 #include "engine/ops/dense.h"
 #include "engine/ops/dropout.h"
@@ -47,8 +48,8 @@ using Op = std::variant<
     LocalResponseNorm, LocalResponseNormBackward, Softmax, SoftmaxBackward,
     // Element by element.
     Activation, ActivationBackward, Dropout, DropoutBackward, Mul, Relu, ReluBackward, Sum,
-    // Moving elements.
-    Concat, Pad, Reshape, Slice, Transpose,
+    // Moving elements, and making them.
+    Concat, Constant, Pad, Reshape, Slice, Transpose,
     // Losses.
     ElementLoss, ElementLossBackward, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
 

@@ -20,6 +20,15 @@ int64_t ElementCount(const Shape& shape) {
   return count;
 }
 
+bool TooLarge(const Shape& shape) {
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 1 || __builtin_mul_overflow(count, size, &count) || count > kLargest) return true;
+  }
+  return false;
+}
+
 std::string ShapeText(const Shape& shape) {
   return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
 }

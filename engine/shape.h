@@ -12,6 +12,8 @@ namespace psgd {
 using Shape = std::vector<int64_t>;
 
 int64_t ElementCount(const Shape& shape);
+// Some size is below 1, or there are more than 2^31 elements, counted without overflow.
+bool TooLarge(const Shape& shape);
 // As "64x20x24x24".
 std::string ShapeText(const Shape& shape);
 

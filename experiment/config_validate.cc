@@ -56,9 +56,13 @@ bool IsZero(const Progress& length) { return length.epochs() == 0 && length.step
 
 void CheckModel(const ModelConfig& model, Problems* problems) {
   const std::vector<std::string> names = ZooNames();
+  if (model.has_onnx()) {
+    if (model.onnx().empty()) problems->push_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");
+    return;
+  }
   if (model.zoo().empty()) {
     problems->push_back(
-        "model.zoo is missing: say which network to train, as model: {zoo: lenet5}");
+        "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}");
   } else if (std::find(names.begin(), names.end(), model.zoo()) == names.end()) {
     problems->push_back(absl::StrCat("model.zoo: no network is called \"", model.zoo(), "\"",
                                      Suggest(model.zoo(), names),

@@ -28,7 +28,7 @@ absl::Status CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
                         BuildModel(config.model(), InputShapeOf(data.shape), config.data().batch(), Mode::kTrain));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
-  return CheckRules(config.compression(), MakeModelSpec(config.model().zoo(), model.graph));
+  return CheckRules(config.compression(), MakeModelSpec(ModelName(config.model()), model.graph));
 }
 
 }  // namespace psgd

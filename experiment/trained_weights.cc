@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "data/batch.h"
 #include "data/open_data.h"
+#include "common/files.h"
 #include "engine/network.h"
+#include "engine/onnx/export.h"
 #include "experiment/run_dir.h"
 #include "server/checkpoint_store.h"
 #include "worker/evaluate.h"
@@ -52,6 +54,17 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
   network->InvalidateParameters();
   EvaluationBatches batches(data.test, network->batch());
   return Evaluate(*network, batches, config.data().threads());
+}
+
+absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path) {
+  PSGD_RETURN_IF_ERROR(weights.Complete());
+  const Config& config = weights.config();
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  const auto values = [&](int p) { return std::span<const float>(weights.values(p)); };
+  PSGD_ASSIGN_OR_RETURN(
+      const std::string bytes,
+      ExportOnnx(config.model(), InputShapeOf(data.shape), weights.model(), values));
+  return WriteFileAtomically(path, bytes);
 }
 
 }  // namespace psgd

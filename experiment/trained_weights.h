@@ -30,4 +30,7 @@ struct EvaluateOptions {
 absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
                                            const EvaluateOptions& options);
 
+// The network with these weights, as ONNX. Opens the data for the size of their samples.
+absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path);
+
 }  // namespace psgd

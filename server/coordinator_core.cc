@@ -113,6 +113,9 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   }
   PSGD_RETURN_IF_ERROR(ValidateModel(model));
   PSGD_RETURN_IF_ERROR(CheckRules(options_.config.compression(), model));
+  if (!options_.checkpoint) {
+    PSGD_RETURN_IF_ERROR(CheckGiven(model, options_.given ? *options_.given : GivenWeights()));
+  }
   auto placement = std::make_shared<Placement>(
       PlaceSlices(model, options_.config.cluster().shards(),
                   options_.config.cluster().slice()));
@@ -129,7 +132,8 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
   } else {
     ledger_.emplace(ledger);
   }
-  effects->commands.push_back(InstallModel{model_, placement_, options_.checkpoint, hyper_});
+  effects->commands.push_back(InstallModel{model_, placement_, options_.checkpoint, hyper_,
+                                          options_.given});
   return absl::OkStatus();
 }
 

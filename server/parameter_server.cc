@@ -22,6 +22,7 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         CoordinatorOptions core;
         core.config = options_.config;
         core.checkpoint = options_.resume;
+        core.given = options_.given;
         // Above those of an earlier server of this run, whose workers may still be about.
         core.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
         if (options_.resume) {

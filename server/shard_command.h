@@ -9,6 +9,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
+#include "server/given_weights.h"
 #include "server/loaded_checkpoint.h"
 
 namespace psgd {
@@ -19,6 +20,7 @@ struct InstallModel {
   std::shared_ptr<const Placement> placement;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // null: initial weights
   HyperParameters hyper;
+  std::shared_ptr<const GivenWeights> given = nullptr;  // of parameters that start from a file
 };
 
 // A worker may speak from now on; older incarnations of it may not.

@@ -53,7 +53,8 @@ absl::Status ShardCore::Install(const InstallModel& command) {
     if (spec.shard() != options_.shard) continue;
     PSGD_ASSIGN_OR_RETURN(
         SliceState slice,
-        updater->Make(id, spec, *command.model, options_.config.seed(), command.checkpoint.get()));
+        updater->Make(id, spec, *command.model, options_.config.seed(), command.checkpoint.get(),
+                      command.given.get()));
     local[id] = static_cast<int64_t>(slices.size());
     slices.push_back(std::move(slice));
   }

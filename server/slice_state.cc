@@ -27,7 +27,8 @@ SliceUpdater::SliceUpdater(const Config& config)
 
 absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec,
                                               const ModelSpec& model, uint64_t seed,
-                                              const LoadedCheckpoint* checkpoint) {
+                                              const LoadedCheckpoint* checkpoint,
+                                              const GivenWeights* given) {
   const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
   SliceState slice;
   slice.id = id;
@@ -45,6 +46,11 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
     for (int i = 0; i < optimizer_->state_arrays(); ++i) {
       slice.states.emplace_back(&pool_, spec.count());
     }
+  }
+  if (checkpoint == nullptr && parameter.initializer().has_given()) {
+    const float* first = given->at(parameter.name()).data() + spec.offset();
+    std::copy_n(first, spec.count(), slice.weights.Writable().begin());
+    return slice;
   }
   if (checkpoint == nullptr) {
     FillInitial(parameter, seed, spec.parameter(), spec.offset(), slice.weights.Writable());

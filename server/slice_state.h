@@ -15,6 +15,7 @@
 #include "proto/model.pb.h"
 #include "server/checkpoint_store.h"
 #include "server/cow_array.h"
+#include "server/given_weights.h"
 #include "server/loaded_checkpoint.h"
 #include "server/optimizer.h"
 
@@ -58,9 +59,11 @@ class SliceUpdater {
  public:
   explicit SliceUpdater(const Config& config);
 
-  // A slice with its initial weights, or with those of the checkpoint.
+  // A slice with its initial weights, or with those of the checkpoint. REQUIRES: without one,
+  // CheckGiven(model, *given), if any parameter starts from given values.
   absl::StatusOr<SliceState> Make(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
-                                  uint64_t seed, const LoadedCheckpoint* checkpoint);
+                                  uint64_t seed, const LoadedCheckpoint* checkpoint,
+                                  const GivenWeights* given = nullptr);
 
   // One update from the sum of the contributions, in their order. The payloads go through a block
   // that stays in the first-level cache into the optimizer; no dense gradient is ever made.

@@ -24,6 +24,7 @@ void Lower(const AdaptiveAveragePoolBackward& op, const Context& c);
 void Lower(const Bias& op, const Context& c);
 void Lower(const BiasBackward& op, const Context& c);
 void Lower(const Concat& op, const Context& c);
+void Lower(const Constant& op, const Context& c);
 void Lower(const LocalResponseNorm& op, const Context& c);
 void Lower(const LocalResponseNormBackward& op, const Context& c);
 void Lower(const Mul& op, const Context& c);

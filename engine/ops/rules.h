@@ -19,6 +19,8 @@ absl::StatusOr<TensorId> AddAdaptiveAveragePool(Graph* graph, const std::string&
 absl::StatusOr<TensorId> AddBias(Graph* graph, const std::string& name, TensorId x, TensorId bias);
 absl::StatusOr<TensorId> AddConcat(Graph* graph, const std::string& name, const Concat& op,
                                    std::vector<TensorId> parts);
+absl::StatusOr<TensorId> AddConstant(Graph* graph, const std::string& name, const Constant& op,
+                                     Shape shape);
 absl::StatusOr<TensorId> AddLocalResponseNorm(Graph* graph, const std::string& name,
                                               const LocalResponseNorm& op, TensorId x);
 absl::StatusOr<TensorId> AddMul(Graph* graph, const std::string& name, TensorId a, TensorId b);

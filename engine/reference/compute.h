@@ -21,6 +21,8 @@ void Compute(const BiasBackward& op, const Operands<T>& t);
 template <typename T>
 void Compute(const Concat& op, const Operands<T>& t);
 template <typename T>
+void Compute(const Constant& op, const Operands<T>& t);
+template <typename T>
 void Compute(const LocalResponseNorm& op, const Operands<T>& t);
 template <typename T>
 void Compute(const LocalResponseNormBackward& op, const Operands<T>& t);

@@ -1,11 +1,13 @@
 #include "engine/zoo/zoo.h"
 
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
+#include "engine/onnx/import.h"
 #include "engine/zoo/models.h"
 
 namespace psgd {
@@ -49,7 +51,8 @@ std::string SampleText(const InputShape& shape) {
 }
 
 // A key that was given and would do nothing is a mistake. (A resolved config spells defaults out.)
-absl::Status CheckKeys(const ZooEntry& entry, const ModelConfig& config) {
+absl::Status CheckKeys(const std::string& name, const std::set<std::string>& heeded,
+                       const ModelConfig& config) {
   const ModelConfig plain;
   const std::pair<const char*, bool> keys[] = {
       {"hidden", config.hidden_size() > 0},
@@ -57,11 +60,12 @@ absl::Status CheckKeys(const ZooEntry& entry, const ModelConfig& config) {
       {"layers", config.layers() != plain.layers()},
       {"width", config.width() != plain.width()},
       {"heads", config.heads() != plain.heads()},
+      {"frozen", config.frozen_size() > 0},
   };
   for (const auto& [key, given] : keys) {
-    if (!given || entry.keys.count(key) > 0) continue;
+    if (!given || heeded.count(key) > 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("model.", key, " does nothing in ", entry.name, "; leave it out"));
+        absl::StrCat("model.", key, " does nothing in ", name, "; leave it out"));
   }
   return absl::OkStatus();
 }
@@ -82,15 +86,23 @@ std::vector<std::string> ZooNames() {
   return names;
 }
 
+std::string ModelName(const ModelConfig& config) {
+  return config.has_onnx() ? std::filesystem::path(config.onnx()).filename().string() : config.zoo();
+}
+
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode) {
+  if (config.has_onnx()) {
+    PSGD_RETURN_IF_ERROR(CheckKeys("a model from a file", {"frozen"}, config));
+    return ImportOnnx(config, shape, batch, mode);
+  }
   if (!config.has_zoo()) {
     return absl::InvalidArgumentError(
-        "the config names no model; set model.zoo, as in `model: {zoo: lenet5}`");
+        "the config names no model; set model.zoo, as in `model: {zoo: lenet5}`, or model.onnx");
   }
   for (const ZooEntry& entry : kZoo) {
     if (config.zoo() != entry.name) continue;
-    PSGD_RETURN_IF_ERROR(CheckKeys(entry, config));
+    PSGD_RETURN_IF_ERROR(CheckKeys(entry.name, entry.keys, config));
     NetworkBuilder net(mode, batch, shape);
     const TensorId logits = entry.build(net, config);
     absl::StatusOr<ModelGraph> model = net.Finish(logits, config.label_smoothing());

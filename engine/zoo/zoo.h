@@ -1,4 +1,4 @@
-// Networks that a config names: `model: {zoo: lenet5}`.
+// Networks that a config names: `model: {zoo: lenet5}`, or takes from a file: `model: {onnx: FILE}`.
 #pragma once
 
 #include <string>
@@ -12,6 +12,9 @@
 namespace psgd {
 
 std::vector<std::string> ZooNames();
+
+// What a network is called: the name in the zoo, or that of its file.
+std::string ModelName(const ModelConfig& config);
 
 // The network that `config` asks for, forward only. Errors name the layer that does not fit the
 // data, or the name that was probably meant.

@@ -26,6 +26,14 @@ OpCase PadCase(const char* name, Shape x, const Pad& op, const Shape& after) {
                    [=](Graph* g, TensorId in) { return AddPad(g, "pad", op, after, in); });
 }
 
+OpCase ConstantCase(const char* name, const Shape& shape) {
+  CaseBuilder b(name, 1e-6);
+  auto values = std::make_shared<std::vector<float>>();
+  for (int64_t i = 0; i < ElementCount(shape); ++i) values->push_back(0.5f * static_cast<float>(i) - 3);
+  const TensorId constant = b.Check(AddConstant(b.graph(), "constant", {values}, shape));
+  return b.Finish(AddMul(b.graph(), "mul", b.Input(shape), constant));
+}
+
 // Branches in the layouts of convolutions, which fill their blocks of channels or do not.
 OpCase BranchesCase(const char* name, int left, int right) {
   CaseBuilder b(name, 5e-6);
@@ -48,6 +56,8 @@ void AddMovingCases(std::vector<OpCase>* cases) {
   cases->push_back(UnaryCase("Reshape", {2, 3, 5, 7}, [](Graph* g, TensorId x) {
     return AddReshape(g, "flatten", x, {2, 105});
   }));
+  cases->push_back(ConstantCase("ConstantRows", {3, 5}));
+  cases->push_back(ConstantCase("ConstantImages", {2, 16, 3, 3}));
   cases->push_back(ConcatCase("ConcatChannels", {2, 0, 3, 5}, 1, {3, 1, 7}));
   cases->push_back(ConcatCase("ConcatVectorChannels", {2, 0, 3, 5}, 1, {16, 32}));
   cases->push_back(ConcatCase("ConcatRows", {0, 7}, 0, {2, 3}));

@@ -32,7 +32,7 @@ TEST(ConfigValidate, CrossChecks) {
     std::vector<std::string> sets;
     const char* error;
   } cases[] = {
-      {{"model.zoo="}, "model.zoo is missing: say which network to train, as model: {zoo: lenet5}"},
+      {{"model.zoo="}, "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}"},
       {{"data.format=idx"},
        "data.path is missing: format idx needs the folder of the idx files; or say data.format: "
        "synthetic, which needs none"},
@@ -133,7 +133,7 @@ TEST(ConfigValidate, NearMissesAreFine) {
 
 TEST(ConfigValidate, NamesEveryProblem) {
   EXPECT_EQ(ValidateConfig(Config()).message(),
-            "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5}\n"
+            "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}\n"
             "config: data.path is missing: format idx needs the folder of the idx files; or say "
             "data.format: synthetic, which needs none");
 }

@@ -93,7 +93,8 @@ class Generator {
       case FieldDescriptor::CPPTYPE_BOOL:
         return set.SetBool(message, &field, Below(2) == 0);
       case FieldDescriptor::CPPTYPE_STRING:
-        return set.SetString(message, &field, Text(field));
+        return list ? set.AddString(message, &field, Text(field))
+                    : set.SetString(message, &field, Text(field));
       case FieldDescriptor::CPPTYPE_ENUM:
         return set.SetEnum(message, &field,
                            field.enum_type()->value(Below(field.enum_type()->value_count())));

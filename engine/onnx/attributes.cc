@@ -1,0 +1,34 @@
+#include "engine/onnx/attributes.h"
+
+namespace psgd::onnx {
+
+const AttributeProto* FindAttribute(const NodeProto& node, const char* name) {
+  for (const AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+int64_t IntAttribute(const NodeProto& node, const char* name, int64_t otherwise) {
+  const AttributeProto* found = FindAttribute(node, name);
+  return found == nullptr ? otherwise : found->i();
+}
+
+float FloatAttribute(const NodeProto& node, const char* name, float otherwise) {
+  const AttributeProto* found = FindAttribute(node, name);
+  return found == nullptr ? otherwise : found->f();
+}
+
+std::string TextAttribute(const NodeProto& node, const char* name, const char* otherwise) {
+  const AttributeProto* found = FindAttribute(node, name);
+  return found == nullptr ? otherwise : found->s();
+}
+
+std::vector<int64_t> IntsAttribute(const NodeProto& node, const char* name,
+                                   std::vector<int64_t> otherwise) {
+  const AttributeProto* found = FindAttribute(node, name);
+  if (found == nullptr) return otherwise;
+  return {found->ints().begin(), found->ints().end()};
+}
+
+}  // namespace psgd::onnx

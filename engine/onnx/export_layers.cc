@@ -1,0 +1,190 @@
+// Layers with weights, and normalisation.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/onnx/exporter.h"
+
+namespace psgd::onnx {
+namespace {
+
+Shape Both(const Extent& extent) { return {extent.height, extent.width}; }
+
+void SetWindow(NodeProto* node, const Window& window) {
+  SetInts(node, "kernel_shape", Both(window.kernel));
+  SetInts(node, "strides", Both(window.stride));
+  SetInts(node, "pads", {window.pad.height, window.pad.width, window.pad.height, window.pad.width});
+}
+
+}  // namespace
+
+absl::Status Exporter::Emit(const Bias&, const Node& node) {
+  const std::string column = Between(node, "column");
+  const int64_t channels = model_.graph.shape(node.inputs[1])[0];
+  Add("Reshape", column, {In(node, 1), Ints(node, "shape", {1, channels, 1, 1})}, column);
+  Add("Add", node, {In(node, 0), column});
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Conv2d& op, const Node& node) {
+  NodeProto* made = Add("Conv", node, Ins(node));
+  SetWindow(made, op.window);
+  SetInts(made, "dilations", Both(op.window.dilation));
+  SetInt(made, "group", op.groups);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Conv2dBackwardData& op, const Node& node) {
+  const Window& w = op.forward.window;
+  const Shape &in = model_.graph.shape(node.inputs[1]), &out = model_.graph.shape(node.outputs[0]);
+  const auto more = [](int64_t from, int64_t to, int kernel, int stride, int pad, int dilation) {
+    return to - ((from - 1) * stride - 2 * pad + int64_t{dilation} * (kernel - 1) + 1);
+  };
+  NodeProto* made = Add("ConvTranspose", node, {In(node, 1), In(node, 0)});
+  SetWindow(made, w);
+  SetInts(made, "dilations", Both(w.dilation));
+  SetInts(made, "output_padding",
+          {more(in[2], out[2], w.kernel.height, w.stride.height, w.pad.height, w.dilation.height),
+           more(in[3], out[3], w.kernel.width, w.stride.width, w.pad.width, w.dilation.width)});
+  SetInt(made, "group", op.forward.groups);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Dense&, const Node& node) {
+  SetInt(Add("Gemm", node, Ins(node)), "transB", 1);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Embedding&, const Node& node) {
+  Add("Gather", node, {In(node, 1), In(node, 0)});
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
+  std::vector<std::string> inputs = Ins(node);
+  const bool flips[] = {op.transpose_a, op.transpose_b};
+  for (int i : {0, 1}) {
+    if (!flips[i]) continue;
+    Shape order;
+    const int64_t rank = static_cast<int64_t>(model_.graph.shape(node.inputs[i]).size());
+    for (int64_t axis = 0; axis < rank; ++axis) order.push_back(axis);
+    std::swap(order[rank - 1], order[rank - 2]);
+    const std::string flipped = Between(node, "transposed");
+    SetInts(Add("Transpose", flipped, {inputs[i]}, flipped), "perm", order);
+    inputs[i] = flipped;
+  }
+  Add("MatMul", node, inputs);
+  return absl::OkStatus();
+}
+
+std::string Exporter::AddGates(const Recurrent& op, const Node& node,
+                               const std::vector<TensorId>& weights, const std::string& name) {
+  // From i f g o to i o f c, from r z n to z r n.
+  const std::vector<int> order =
+      op.kind == Recurrent::Kind::kLstm ? std::vector<int>{0, 3, 1, 2} : std::vector<int>{1, 0, 2};
+  Shape shape = model_.graph.shape(weights[0]);
+  const int64_t rows = shape[0] / static_cast<int64_t>(order.size());
+  shape[0] *= static_cast<int64_t>(weights.size());
+  shape.insert(shape.begin(), 1);
+  if (ParameterOf(weights[0]) >= 0) {
+    std::vector<float> values;
+    for (TensorId weight : weights) {
+      const std::span<const float> all = values_(ParameterOf(weight));
+      const size_t gate = all.size() / order.size();
+      for (int at : order) {
+        values.insert(values.end(), all.begin() + at * gate, all.begin() + (at + 1) * gate);
+      }
+    }
+    AddWeight(name, shape, values);
+    return name;
+  }
+  // Weights of an imported file, which the graph has moved into its own order.
+  std::vector<std::string> gates;
+  for (TensorId weight : weights) {
+    for (int at : order) {
+      const std::string gate = Between(node, "gate");
+      Add("Slice", gate,
+          {NameOf(weight), Ints(node, "starts", {at * rows}), Ints(node, "ends", {(at + 1) * rows}),
+           Ints(node, "axes", {0})},
+          gate);
+      gates.push_back(gate);
+    }
+  }
+  const std::string joined = Between(node, "gates"), whole = Between(node, "weight");
+  SetInt(Add("Concat", joined, gates, joined), "axis", 0);
+  Add("Reshape", whole, {joined, Ints(node, "shape", shape)}, whole);
+  return whole;
+}
+
+// Time comes first in ONNX, and each direction has an axis of its own.
+absl::Status Exporter::Emit(const Recurrent& op, const Node& node) {
+  const bool lstm = op.kind == Recurrent::Kind::kLstm;
+  const std::string steps = Between(node, "steps"), all = Between(node, "all"),
+                    states = Between(node, "states");
+  SetInts(Add("Transpose", steps, {In(node, 0)}, steps), "perm", {1, 0, 2});
+  const std::string w = AddGates(op, node, {node.inputs[1]}, NameOf(node.inputs[1]));
+  const std::string r = AddGates(op, node, {node.inputs[2]}, NameOf(node.inputs[2]));
+  const std::string b = AddGates(op, node, {node.inputs[3], node.inputs[4]}, Between(node, "bias"));
+  NodeProto* made = Add(lstm ? "LSTM" : "GRU", node.name, {steps, w, r, b}, all);
+  SetInt(made, "hidden_size", model_.graph.shape(node.outputs[0])[2]);
+  if (!lstm) SetInt(made, "linear_before_reset", 1);
+  Add("Squeeze", states, {all, Ints(node, "direction", {1})}, states);
+  SetInts(Add("Transpose", node, {states}), "perm", {1, 0, 2});
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Pool& op, const Node& node) {
+  const bool max = op.kind == Pool::Kind::kMax;
+  NodeProto* made = Add(max ? "MaxPool" : "AveragePool", node, {In(node, 0)});
+  SetWindow(made, op.window);
+  SetInt(made, "ceil_mode", op.ceil ? 1 : 0);
+  if (!max) SetInt(made, "count_include_pad", 1);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const BatchNormInference& op, const Node& node) {
+  SetFloat(Add("BatchNormalization", node, Ins(node)), "epsilon", op.epsilon);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const LayerNorm& op, const Node& node) {
+  NodeProto* made = Add("LayerNormalization", node, Ins(node));
+  SetFloat(made, "epsilon", op.epsilon);
+  SetInt(made, "axis", -1);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
+  NodeProto* made = Add("LRN", node, Ins(node));
+  SetInt(made, "size", op.size);
+  SetFloat(made, "alpha", op.alpha);
+  SetFloat(made, "beta", op.beta);
+  SetFloat(made, "bias", op.k);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
+  if (node.inputs.size() > 1) return absl::UnimplementedError(node.name + " masks by lengths");
+  std::string x = In(node, 0);
+  if (op.scale != 1) {
+    const std::string scaled = Between(node, "scaled");
+    Add("Mul", scaled, {x, Numbers(node, "scale", {}, {op.scale})}, scaled);
+    x = scaled;
+  }
+  if (op.causal) {
+    const Shape& shape = model_.graph.shape(node.inputs[0]);
+    const int64_t keys = shape.back(), queries = shape[shape.size() - 2];
+    std::vector<float> mask;
+    for (int64_t i = 0; i < queries * keys; ++i) {
+      const bool open = i % keys <= i / keys + keys - queries;
+      mask.push_back(open ? 0 : -std::numeric_limits<float>::infinity());
+    }
+    const std::string masked = Between(node, "masked");
+    Add("Add", masked, {x, Numbers(node, "mask", {queries, keys}, mask)}, masked);
+    x = masked;
+  }
+  SetInt(Add("Softmax", node, {x}), "axis", -1);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::onnx

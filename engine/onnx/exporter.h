@@ -1,0 +1,98 @@
+// Turns the nodes of a Graph into those of an ONNX file.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/status.h"
+#include "engine/builder.h"
+#include "engine/onnx/export.h"
+#include "proto/onnx.pb.h"
+
+namespace psgd::onnx {
+
+class Exporter {
+ public:
+  // The same network built for two batches: the axes that differ depend on the batch.
+  Exporter(const ModelGraph& model, const ModelGraph& other, const ParameterValues& values);
+  absl::StatusOr<std::string> Run();
+
+ private:
+  absl::Status Emit(const Bias& op, const Node& node);
+  absl::Status Emit(const Conv2d& op, const Node& node);
+  absl::Status Emit(const Conv2dBackwardData& op, const Node& node);
+  absl::Status Emit(const Dense& op, const Node& node);
+  absl::Status Emit(const Embedding& op, const Node& node);
+  absl::Status Emit(const MatMul& op, const Node& node);
+  absl::Status Emit(const Recurrent& op, const Node& node);
+  absl::Status Emit(const RowBias& op, const Node& node);
+  absl::Status Emit(const Pool& op, const Node& node);
+  absl::Status Emit(const Upsample& op, const Node& node);
+  absl::Status Emit(const BatchNormInference& op, const Node& node);
+  absl::Status Emit(const LayerNorm& op, const Node& node);
+  absl::Status Emit(const LocalResponseNorm& op, const Node& node);
+  absl::Status Emit(const Softmax& op, const Node& node);
+  absl::Status Emit(const Activation& op, const Node& node);
+  absl::Status Emit(const Mul& op, const Node& node);
+  absl::Status Emit(const Relu& op, const Node& node);
+  absl::Status Emit(const Sum& op, const Node& node);
+  absl::Status Emit(const Concat& op, const Node& node);
+  absl::Status Emit(const Constant& op, const Node& node);
+  absl::Status Emit(const Pad& op, const Node& node);
+  absl::Status Emit(const Reshape& op, const Node& node);
+  absl::Status Emit(const Slice& op, const Node& node);
+  absl::Status Emit(const Transpose& op, const Node& node);
+  // Of training, and what ONNX has no op for.
+  template <typename Other>
+  absl::Status Emit(const Other&, const Node& node) {
+    return absl::UnimplementedError(node.name + " has no counterpart in ONNX");
+  }
+
+  // Adds a node with one output; the caller adds attributes.
+  NodeProto* Add(const char* op, const std::string& name, const std::vector<std::string>& inputs,
+                 const std::string& output);
+  NodeProto* Add(const char* op, const Node& node, const std::vector<std::string>& inputs) {
+    return Add(op, node.name, inputs, Out(node));
+  }
+  // A value between the nodes that one op becomes.
+  std::string Between(const Node& node, const char* what) { return Unique(node.name + "." + what); }
+  std::string In(const Node& node, size_t i) const { return names_.at(node.inputs[i]); }
+  std::vector<std::string> Ins(const Node& node) const;
+  std::string Out(const Node& node) { return NameOf(node.outputs[0]); }
+  const std::string& NameOf(TensorId tensor);
+  std::string Unique(const std::string& wanted);
+
+  // Numbers that nothing trains: nodes, for initializers with axes are taken for weights.
+  std::string Ints(const Node& node, const char* what, const Shape& values);
+  std::string Numbers(const Node& node, const char* what, const Shape& shape,
+                      const std::vector<float>& values);
+  void AddWeight(const std::string& name, const Shape& shape, std::span<const float> values);
+  void AddParameters();
+  // A recurrent weight or two biases, their gates in ONNX's order, with an axis for the direction.
+  // Parameters are written so, under `name`.
+  std::string AddGates(const Recurrent& op, const Node& node, const std::vector<TensorId>& weights,
+                       const std::string& name);
+  // The axis of the batch, -1 if there is none.
+  int BatchAxisOf(TensorId tensor) const;
+  void Describe(TensorId tensor, int type, ValueInfoProto* info);
+  int ParameterOf(TensorId tensor) const;
+
+  const ModelGraph& model_;
+  const ModelGraph& other_;
+  const ParameterValues& values_;
+  ModelProto file_;
+  GraphProto* const graph_;
+  std::map<TensorId, std::string> names_;
+  std::set<std::string> taken_;
+};
+
+// Shared by the emitters.
+void SetInt(NodeProto* node, const char* name, int64_t value);
+void SetFloat(NodeProto* node, const char* name, float value);
+void SetInts(NodeProto* node, const char* name, const Shape& values);
+void SetText(NodeProto* node, const char* name, const char* value);
+
+}  // namespace psgd::onnx

@@ -1,0 +1,222 @@
+// Element by element, and ranges of numbers.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/fold.h"
+
+namespace psgd::onnx {
+namespace {
+
+using Reals = float (*)(float, float);
+using Ints = int64_t (*)(int64_t, int64_t);
+
+// Wraps around where a hostile file overflows: sizes are checked where they are used.
+int64_t Wrapped(uint64_t value) { return static_cast<int64_t>(value); }
+
+struct Binary {
+  Reals reals;
+  Ints ints;
+  bool truth = false;  // compares
+};
+
+int64_t Quotient(int64_t a, int64_t b) { return b == 0 || b == -1 ? Wrapped(-uint64_t(a)) : a / b; }
+
+const std::map<std::string, Binary>& Binaries() {
+  static const auto* const kBinaries = new std::map<std::string, Binary>{
+      {"Add",
+       {[](float a, float b) { return a + b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) + uint64_t(b)); }}},
+      {"Sub",
+       {[](float a, float b) { return a - b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) - uint64_t(b)); }}},
+      {"Mul",
+       {[](float a, float b) { return a * b; },
+        [](int64_t a, int64_t b) { return Wrapped(uint64_t(a) * uint64_t(b)); }}},
+      {"Div", {[](float a, float b) { return a / b; }, Quotient}},
+      {"Pow",
+       {[](float a, float b) { return std::pow(a, b); },
+        [](int64_t a, int64_t b) {
+          return static_cast<int64_t>(std::llround(
+              std::min(1e18, std::pow(static_cast<double>(a), static_cast<double>(b)))));
+        }}},
+      {"Equal",
+       {[](float a, float b) -> float { return a == b; },
+        [](int64_t a, int64_t b) -> int64_t { return a == b; }, true}},
+      {"Less",
+       {[](float a, float b) -> float { return a < b; },
+        [](int64_t a, int64_t b) -> int64_t { return a < b; }, true}},
+      {"LessOrEqual",
+       {[](float a, float b) -> float { return a <= b; },
+        [](int64_t a, int64_t b) -> int64_t { return a <= b; }, true}},
+      {"Greater",
+       {[](float a, float b) -> float { return a > b; },
+        [](int64_t a, int64_t b) -> int64_t { return a > b; }, true}},
+      {"GreaterOrEqual",
+       {[](float a, float b) -> float { return a >= b; },
+        [](int64_t a, int64_t b) -> int64_t { return a >= b; }, true}},
+      {"And", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a && b; }, true}},
+      {"Or", {nullptr, [](int64_t a, int64_t b) -> int64_t { return a || b; }, true}},
+  };
+  return *kBinaries;
+}
+
+const std::map<std::string, float (*)(float)>& Unaries() {
+  static const auto* const kUnaries = new std::map<std::string, float (*)(float)>{
+      {"Neg", [](float x) { return -x; }},
+      {"Sqrt", [](float x) { return std::sqrt(x); }},
+      {"Exp", [](float x) { return std::exp(x); }},
+      {"Log", [](float x) { return std::log(x); }},
+      {"Sin", [](float x) { return std::sin(x); }},
+      {"Cos", [](float x) { return std::cos(x); }},
+      {"Floor", [](float x) { return std::floor(x); }},
+      {"Ceil", [](float x) { return std::ceil(x); }},
+      {"Abs", [](float x) { return std::fabs(x); }},
+      {"Reciprocal", [](float x) { return 1 / x; }},
+  };
+  return *kUnaries;
+}
+
+Folded FoldBinary(const FoldContext& c, const Binary& op) {
+  if (!c.has(1) || c.in(0).real() != c.in(1).real() || (c.in(0).real() && op.reals == nullptr)) {
+    return absl::InvalidArgumentError("its inputs are of different types");
+  }
+  PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.in(0).shape, c.in(1).shape));
+  const auto left = BroadcastSource(c.in(0).shape, shape),
+             right = BroadcastSource(c.in(1).shape, shape);
+  auto made = std::make_shared<Array>();
+  made->shape = shape;
+  made->kind = op.truth ? Array::Kind::kBool : c.in(0).kind;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!c.in(0).real()) {
+      made->ints.push_back(op.ints(c.in(0).ints[left[i]], c.in(1).ints[right[i]]));
+    } else if (op.truth) {
+      made->ints.push_back(op.reals(c.in(0).reals[left[i]], c.in(1).reals[right[i]]) != 0);
+    } else {
+      made->reals.push_back(op.reals(c.in(0).reals[left[i]], c.in(1).reals[right[i]]));
+    }
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+Folded FoldWhere(const FoldContext& c) {
+  if (!c.has(2) || c.in(0).real() || c.in(1).kind != c.in(2).kind) {
+    return absl::InvalidArgumentError("its inputs do not fit");
+  }
+  PSGD_ASSIGN_OR_RETURN(Shape shape, BroadcastShape(c.in(1).shape, c.in(2).shape));
+  PSGD_ASSIGN_OR_RETURN(shape, BroadcastShape(shape, c.in(0).shape));
+  const ArrayPtr mask = Pick(c.in(0), BroadcastSource(c.in(0).shape, shape), shape);
+  const ArrayPtr yes = Pick(c.in(1), BroadcastSource(c.in(1).shape, shape), shape);
+  auto made = std::make_shared<Array>(*Pick(c.in(2), BroadcastSource(c.in(2).shape, shape), shape));
+  for (size_t i = 0; i < mask->ints.size(); ++i) {
+    if (mask->ints[i] == 0) continue;
+    if (made->real()) made->reals[i] = yes->reals[i];
+    if (!made->real()) made->ints[i] = yes->ints[i];
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+Folded FoldCast(const FoldContext& c) {
+  const int64_t to = IntAttribute(c.node, "to", 0);
+  const bool real =
+      to == TensorProto::FLOAT || to == TensorProto::DOUBLE || to == TensorProto::FLOAT16;
+  auto made = std::make_shared<Array>();
+  made->shape = c.in(0).shape;
+  made->kind = real                      ? Array::Kind::kReal
+               : to == TensorProto::BOOL ? Array::Kind::kBool
+                                         : Array::Kind::kInt;
+  for (int64_t i = 0; i < c.in(0).count(); ++i) {
+    const double value = c.in(0).real() ? c.in(0).reals[i] : static_cast<double>(c.in(0).ints[i]);
+    if (real) {
+      made->reals.push_back(static_cast<float>(value));
+    } else if (made->kind == Array::Kind::kBool) {
+      made->ints.push_back(value != 0);
+    } else {
+      const bool whole = !c.in(0).real();
+      const double bounded = std::isnan(value) ? 0 : std::clamp(value, -9e18, 9e18);
+      made->ints.push_back(whole ? c.in(0).ints[i] : static_cast<int64_t>(bounded));
+    }
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+Folded FoldRange(const FoldContext& c) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (!c.has(i) || c.in(i).count() != 1 || c.in(i).real()) {
+      return absl::UnimplementedError("is taken of whole numbers only");
+    }
+  }
+  const int64_t start = c.in(0).ints[0], limit = c.in(1).ints[0], step = c.in(2).ints[0];
+  if (step < 1 || limit < start || limit > kLargestFolded || start < -kLargestFolded) {
+    return absl::InvalidArgumentError("is empty, falls or is too long");
+  }
+  std::vector<int64_t> values;
+  for (int64_t value = start; value < limit; value += step) values.push_back(value);
+  const int64_t count = static_cast<int64_t>(values.size());
+  return std::vector<ArrayPtr>{MakeInts({count}, std::move(values))};
+}
+
+Folded FoldTrilu(const FoldContext& c) {
+  auto made = std::make_shared<Array>(c.in(0));
+  const Shape& in = made->shape;
+  if (in.size() < 2) return absl::InvalidArgumentError("needs two axes");
+  const bool upper = IntAttribute(c.node, "upper", 1) != 0;
+  const int64_t k = c.has(1) && c.in(1).count() == 1 && !c.in(1).real() ? c.in(1).ints[0] : 0;
+  const int64_t columns = in.back(), rows = in[in.size() - 2];
+  for (int64_t i = 0; i < made->count(); ++i) {
+    const int64_t ahead = i % columns - i / columns % rows;
+    if (upper ? ahead >= k : ahead <= k) continue;
+    if (made->real()) made->reals[i] = 0;
+    if (!made->real()) made->ints[i] = 0;
+  }
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+Folded FoldNot(const FoldContext& c) {
+  auto made = std::make_shared<Array>(c.in(0));
+  for (int64_t& value : made->ints) value = value == 0;
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+Folded FoldUnary(const FoldContext& c, float (*op)(float)) {
+  auto made = std::make_shared<Array>(c.in(0));
+  for (float& value : made->reals) value = op(value);
+  if (!made->real() && c.node.op_type() != "Neg") {
+    return absl::UnimplementedError("is taken of real numbers only");
+  }
+  for (int64_t& value : made->ints) value = Wrapped(-static_cast<uint64_t>(value));
+  return std::vector<ArrayPtr>{ArrayPtr(std::move(made))};
+}
+
+const std::map<std::string, Folded (*)(const FoldContext&)>& Others() {
+  static const auto* const kOthers =
+      new std::map<std::string, Folded (*)(const FoldContext&)>{{"Where", FoldWhere},
+                                                                {"Cast", FoldCast},
+                                                                {"Range", FoldRange},
+                                                                {"Trilu", FoldTrilu},
+                                                                {"Not", FoldNot}};
+  return *kOthers;
+}
+
+}  // namespace
+
+bool FoldsElements(const NodeProto& node) {
+  const std::string& op = node.op_type();
+  return Binaries().count(op) > 0 || Unaries().count(op) > 0 || Others().count(op) > 0;
+}
+
+Folded FoldElements(const FoldContext& c) {
+  const std::string& op = c.node.op_type();
+  if (const auto found = Binaries().find(op); found != Binaries().end()) {
+    return FoldBinary(c, found->second);
+  }
+  if (const auto found = Unaries().find(op); found != Unaries().end()) {
+    return FoldUnary(c, found->second);
+  }
+  return Others().at(op)(c);
+}
+
+}  // namespace psgd::onnx

@@ -1,0 +1,198 @@
+#include "engine/onnx/fuse.h"
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "engine/onnx/attributes.h"
+
+namespace psgd::onnx {
+namespace {
+
+class Fuser {
+ public:
+  Fuser(GraphProto* graph, const std::map<std::string, ArrayPtr>& initializers)
+      : graph_(graph), initializers_(initializers) {
+    for (int i = 0; i < graph->node_size(); ++i) {
+      for (const std::string& output : graph->node(i).output()) maker_[output] = i;
+    }
+  }
+
+  void Run() {
+    for (NodeProto& node : *graph_->mutable_node()) {
+      if (node.output_size() != 1) continue;
+      if (node.op_type() == "Mul" && FuseGelu(&node)) continue;
+      if (node.op_type() == "Div" && FuseNorm(&node)) continue;
+      if (node.op_type() == "Add") FuseAffine(&node);
+    }
+  }
+
+ private:
+  const NodeProto* Maker(const std::string& name, const char* op) const {
+    const auto found = maker_.find(name);
+    if (found == maker_.end()) return nullptr;
+    const NodeProto& node = graph_->node(found->second);
+    return node.op_type() == op && node.input_size() > 0 ? &node : nullptr;
+  }
+
+  std::optional<float> Number(const std::string& name) const {
+    ArrayPtr array;
+    const NodeProto* constant = nullptr;
+    if (const auto found = initializers_.find(name); found != initializers_.end()) {
+      array = found->second;
+    } else if (const auto maker = maker_.find(name); maker != maker_.end()) {
+      constant = &graph_->node(maker->second);
+      const AttributeProto* value = FindAttribute(*constant, "value");
+      if (constant->op_type() != "Constant" || value == nullptr) return std::nullopt;
+      if (const auto read = ReadArray(value->t()); read.ok()) array = *read;
+    }
+    if (array == nullptr || array->count() != 1) return std::nullopt;
+    return array->real() ? array->reals[0] : static_cast<float>(array->ints[0]);
+  }
+
+  bool IsNumber(const std::string& name, double wanted) const {
+    const std::optional<float> number = Number(name);
+    return number && std::fabs(*number - wanted) <= 1e-3 * std::fabs(wanted);
+  }
+
+  // The other input of a node of two, where one is that number.
+  const std::string* Beside(const NodeProto& node, double number) const {
+    if (node.input_size() != 2) return nullptr;
+    if (IsNumber(node.input(1), number)) return &node.input(0);
+    return IsNumber(node.input(0), number) ? &node.input(1) : nullptr;
+  }
+
+  void Become(NodeProto* node, const char* op, const std::vector<std::string>& inputs) {
+    node->set_op_type(op);
+    node->set_domain(kOwnDomain);
+    node->clear_input();
+    node->clear_attribute();
+    for (const std::string& input : inputs) node->add_input(input);
+  }
+
+  // 1 + erf(x / sqrt 2), of which it gives x.
+  const std::string* ErfOf(const std::string& name) const {
+    const NodeProto* sum = Maker(name, "Add");
+    const std::string* erf_name = sum == nullptr ? nullptr : Beside(*sum, 1);
+    const NodeProto* erf = erf_name == nullptr ? nullptr : Maker(*erf_name, "Erf");
+    if (erf == nullptr) return nullptr;
+    if (const NodeProto* divided = Maker(erf->input(0), "Div")) {
+      const bool root = divided->input_size() == 2 && IsNumber(divided->input(1), std::sqrt(2.0));
+      return root ? &divided->input(0) : nullptr;
+    }
+    const NodeProto* scaled = Maker(erf->input(0), "Mul");
+    return scaled == nullptr ? nullptr : Beside(*scaled, std::sqrt(0.5));
+  }
+
+  // x (1 + erf(x / sqrt 2)) 0.5, its factors in any order.
+  bool FuseGelu(NodeProto* node) {
+    if (node->input_size() != 2) return false;
+    for (int outer : {0, 1}) {
+      const NodeProto* product = Maker(node->input(outer), "Mul");
+      if (product == nullptr || product->input_size() != 2) continue;
+      const std::string factors[] = {node->input(1 - outer), product->input(0), product->input(1)};
+      for (int erf : {0, 1, 2}) {
+        const std::string* x = ErfOf(factors[erf]);
+        if (x == nullptr) continue;
+        const std::string &a = factors[(erf + 1) % 3], &b = factors[(erf + 2) % 3];
+        if ((a == *x && IsNumber(b, 0.5)) || (b == *x && IsNumber(a, 0.5))) {
+          Become(node, "Gelu", {*x});
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // The mean over one axis, which is kept; gives the axis.
+  std::optional<int64_t> MeanAxis(const NodeProto& mean) const {
+    const std::vector<int64_t> axes = IntsAttribute(mean, "axes");
+    if (axes.size() != 1 || IntAttribute(mean, "keepdims", 1) == 0) return std::nullopt;
+    return axes[0];
+  }
+
+  // x minus its mean; gives x.
+  const std::string* CentredOf(const std::string& name, int64_t* axis) const {
+    const NodeProto* difference = Maker(name, "Sub");
+    if (difference == nullptr || difference->input_size() != 2) return nullptr;
+    const NodeProto* mean = Maker(difference->input(1), "ReduceMean");
+    if (mean == nullptr || mean->input(0) != difference->input(0)) return nullptr;
+    const std::optional<int64_t> over = MeanAxis(*mean);
+    if (!over) return nullptr;
+    *axis = *over;
+    return &difference->input(0);
+  }
+
+  // (x - mean) / sqrt(mean of (x - mean)^2 + epsilon)
+  bool FuseNorm(NodeProto* node) {
+    if (node->input_size() != 2) return false;
+    int64_t axis = 0, square_axis = 0;
+    const std::string* x = CentredOf(node->input(0), &axis);
+    const NodeProto* root = Maker(node->input(1), "Sqrt");
+    const NodeProto* sum = root == nullptr ? nullptr : Maker(root->input(0), "Add");
+    if (x == nullptr || sum == nullptr || sum->input_size() != 2) return false;
+    for (int i : {0, 1}) {
+      const NodeProto* variance = Maker(sum->input(i), "ReduceMean");
+      const std::optional<float> epsilon = Number(sum->input(1 - i));
+      if (variance == nullptr || !epsilon || MeanAxis(*variance) != axis) continue;
+      const NodeProto* square = Maker(variance->input(0), "Pow");
+      const bool squared =
+          square != nullptr && square->input_size() == 2 && IsNumber(square->input(1), 2);
+      if (!squared) square = Maker(variance->input(0), "Mul");
+      if (square == nullptr ||
+          (!squared && (square->input_size() != 2 || square->input(0) != square->input(1))))
+        continue;
+      const std::string* of = CentredOf(square->input(0), &square_axis);
+      if (of == nullptr || *of != *x || square_axis != axis) continue;
+      const std::string input = *x;
+      Become(node, "LayerNormalization", {input});
+      AttributeProto* attribute = node->add_attribute();
+      attribute->set_name("epsilon");
+      attribute->set_f(*epsilon);
+      attribute = node->add_attribute();
+      attribute->set_name("axis");
+      attribute->set_i(axis);
+      return true;
+    }
+    return false;
+  }
+
+  bool IsRow(const std::string& name) const {
+    const auto found = initializers_.find(name);
+    return found != initializers_.end() && found->second->real() &&
+           found->second->shape.size() == 1;
+  }
+
+  // A norm as above, times a row, plus a row: with weights.
+  void FuseAffine(NodeProto* node) {
+    if (node->input_size() != 2) return;
+    for (int i : {0, 1}) {
+      const NodeProto* product = Maker(node->input(i), "Mul");
+      if (product == nullptr || product->input_size() != 2 || !IsRow(node->input(1 - i))) continue;
+      for (int k : {0, 1}) {
+        const NodeProto* norm = Maker(product->input(k), "LayerNormalization");
+        if (norm == nullptr || norm->domain() != kOwnDomain || !IsRow(product->input(1 - k)) ||
+            norm->input_size() != 1) {
+          continue;
+        }
+        const auto attributes = norm->attribute();
+        Become(node, "LayerNormalization",
+               {norm->input(0), product->input(1 - k), node->input(1 - i)});
+        *node->mutable_attribute() = attributes;
+        return;
+      }
+    }
+  }
+
+  GraphProto* const graph_;
+  const std::map<std::string, ArrayPtr>& initializers_;
+  std::map<std::string, int> maker_;
+};
+
+}  // namespace
+
+void FuseNodes(GraphProto* graph, const std::map<std::string, ArrayPtr>& initializers) {
+  Fuser(graph, initializers).Run();
+}
+
+}  // namespace psgd::onnx

@@ -1,0 +1,25 @@
+#include "engine/onnx/import.h"
+
+#include "engine/onnx/importer.h"
+
+namespace psgd {
+
+absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
+                                      Mode mode) {
+  PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
+  onnx::ImportOptions options = {.mode = mode, .batch = batch, .shape = shape};
+  options.frozen.assign(config.frozen().begin(), config.frozen().end());
+  options.label_smoothing = config.label_smoothing();
+  return onnx::Importer(file, std::move(options)).Run();
+}
+
+absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path) {
+  PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(path));
+  std::map<std::string, std::vector<float>> weights;
+  for (const auto& [name, array] : file.initializers()) {
+    if (array->real()) weights[name] = array->reals;
+  }
+  return weights;
+}
+
+}  // namespace psgd

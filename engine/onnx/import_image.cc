@@ -1,0 +1,281 @@
+// Convolutions, pools and what else works on images.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/importer.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::onnx {
+namespace {
+
+constexpr int64_t kLargestWindow = 1 << 16;
+
+absl::StatusOr<Extent> Pair(const OpContext& c, const char* name, const std::vector<int64_t>& given,
+                            size_t at, int64_t least) {
+  if (given.size() < at + 2 || given[at] < least || given[at + 1] < least ||
+      given[at] > kLargestWindow || given[at + 1] > kLargestWindow) {
+    return c.Unsupported(
+        absl::StrCat(name, " is not a height and a width in range (images have four axes)"));
+  }
+  return Extent(static_cast<int>(given[at]), static_cast<int>(given[at + 1]));
+}
+
+struct Sliding {
+  Window window;
+  TensorId x = kNoTensor;  // padded first where the sides differ
+};
+
+// What "as much padding as keeps the size" is, on both sides together.
+int64_t SameAxis(int64_t size, int kernel, int stride, int dilation) {
+  const int64_t out = (size + stride - 1) / stride;
+  return std::max<int64_t>(0, (out - 1) * stride + int64_t{dilation} * (kernel - 1) + 1 - size);
+}
+
+absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, std::vector<int64_t> kernel,
+                              float outside) {
+  const Shape in = c.graph()->shape(x);
+  if (in.size() != 4)
+    return c.Unsupported(absl::StrCat("works on ", ShapeText(in), "; psgd takes N C H W"));
+  Sliding sliding;
+  Window& w = sliding.window;
+  PSGD_ASSIGN_OR_RETURN(w.kernel, Pair(c, "kernel_shape", kernel, 0, 1));
+  PSGD_ASSIGN_OR_RETURN(w.stride,
+                        Pair(c, "strides", IntsAttribute(c.node, "strides", {1, 1}), 0, 1));
+  PSGD_ASSIGN_OR_RETURN(w.dilation,
+                        Pair(c, "dilations", IntsAttribute(c.node, "dilations", {1, 1}), 0, 1));
+  const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
+  PSGD_ASSIGN_OR_RETURN(Extent before, Pair(c, "pads", pads, 0, 0));
+  PSGD_ASSIGN_OR_RETURN(Extent after, Pair(c, "pads", pads, 2, 0));
+  const std::string automatic = TextAttribute(c.node, "auto_pad", "NOTSET");
+  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+    const int64_t high = SameAxis(in[2], w.kernel.height, w.stride.height, w.dilation.height);
+    const int64_t wide = SameAxis(in[3], w.kernel.width, w.stride.width, w.dilation.width);
+    const int extra = automatic == "SAME_LOWER" ? 1 : 0;
+    before = Extent(static_cast<int>((high + extra) / 2), static_cast<int>((wide + extra) / 2));
+    after = Extent(static_cast<int>(high) - before.height, static_cast<int>(wide) - before.width);
+  } else if (automatic == "VALID") {
+    before = after = 0;
+  } else if (automatic != "NOTSET") {
+    return c.Unsupported("auto_pad " + SafeName(automatic));
+  }
+  sliding.x = x;
+  if (before == after) {
+    w.pad = before;
+    return sliding;
+  }
+  PSGD_ASSIGN_OR_RETURN(sliding.x, AddPad(c.graph(), c.name + ".padded",
+                                          {{0, 0, before.height, before.width}, outside},
+                                          {0, 0, after.height, after.width}, x));
+  return sliding;
+}
+
+absl::StatusOr<TensorId> Bias(const OpContext& c) {
+  return c.has(2) ? c.Tensor(2) : absl::StatusOr<TensorId>(kNoTensor);
+}
+
+absl::StatusOr<int> Groups(const OpContext& c) {
+  const int64_t groups = IntAttribute(c.node, "group", 1);
+  if (groups < 1 || groups > (1 << 20)) return c.Unsupported(absl::StrCat(groups, " groups"));
+  return static_cast<int>(groups);
+}
+
+absl::StatusOr<std::vector<int64_t>> KernelOf(const OpContext& c, TensorId weight) {
+  const Shape& w = c.graph()->shape(weight);
+  if (w.size() != 4)
+    return c.Unsupported(absl::StrCat("has weights of ", ShapeText(w), "; psgd takes images"));
+  return std::vector<int64_t>{w[2], w[3]};
+}
+
+Imported ImportConv(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks weights");
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId bias, Bias(c));
+  PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
+  PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
+  PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddConv2d(c.graph(), c.name, {sliding.window, groups},
+                                                    sliding.x, weight, bias));
+  return std::vector<Value>{c.Like(y)};
+}
+
+Imported ImportConvTranspose(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks weights");
+  if (FindAttribute(c.node, "output_shape") != nullptr ||
+      TextAttribute(c.node, "auto_pad", "NOTSET") != "NOTSET") {
+    return c.Unsupported("output_shape and auto_pad; give pads");
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId bias, Bias(c));
+  PSGD_ASSIGN_OR_RETURN(const auto kernel, KernelOf(c, weight));
+  const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
+  if (pads.size() == 4 && (pads[0] != pads[2] || pads[1] != pads[3])) {
+    return c.Unsupported("different padding before and after");
+  }
+  PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, kernel, 0));
+  PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
+  PSGD_ASSIGN_OR_RETURN(
+      const Extent more,
+      Pair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
+  PSGD_ASSIGN_OR_RETURN(
+      const TensorId y,
+      AddConvTranspose2d(c.graph(), c.name, {sliding.window, groups}, more, x, weight, bias));
+  return std::vector<Value>{c.Like(y)};
+}
+
+Imported ImportPool(const OpContext& c) {
+  const bool max = c.node.op_type() == "MaxPool";
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"),
+                                               max ? std::numeric_limits<float>::lowest() : 0));
+  const Window& w = sliding.window;
+  const Shape in = c.graph()->shape(sliding.x);
+  const bool padded = w.pad != Extent(0) || sliding.x != x;
+  if (!max && padded && IntAttribute(c.node, "count_include_pad", 0) == 0) {
+    return c.Unsupported(
+        "average pooling that leaves padding out of the mean (count_include_pad 0)");
+  }
+  bool ceil = IntAttribute(c.node, "ceil_mode", 0) != 0;
+  if (ceil && !max) {
+    const auto rest = [](int64_t size, int pad, int kernel, int stride) {
+      return (size + 2 * pad - kernel) % stride;
+    };
+    if (rest(in[2], w.pad.height, w.kernel.height, w.stride.height) != 0 ||
+        rest(in[3], w.pad.width, w.kernel.width, w.stride.width) != 0) {
+      return c.Unsupported("average pooling whose size is rounded up (ceil_mode 1)");
+    }
+    ceil = false;
+  }
+  const Pool op = {max ? Pool::Kind::kMax : Pool::Kind::kAverage, w, ceil};
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddPool(c.graph(), c.name, op, sliding.x));
+  return std::vector<Value>{c.Like(y)};
+}
+
+// Also of a ReduceMean over both axes of images, as exporters write it.
+Imported ImportGlobalPool(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  const Shape in = c.graph()->shape(x);
+  const bool mean = c.node.op_type() == "ReduceMean";
+  if (in.size() != 4)
+    return c.Unsupported(mean ? "means are taken of N C H W over H and W" : "works on images");
+  if (mean) {
+    std::vector<int64_t> axes = IntsAttribute(c.node, "axes");
+    for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
+    std::sort(axes.begin(), axes.end());
+    if (axes != std::vector<int64_t>{2, 3})
+      return c.Unsupported("means are taken of N C H W over H and W");
+  }
+  const Extent whole(static_cast<int>(in[2]), static_cast<int>(in[3]));
+  const bool max = c.node.op_type() == "GlobalMaxPool";
+  const Pool op = {max ? Pool::Kind::kMax : Pool::Kind::kAverage, {whole}};
+  PSGD_ASSIGN_OR_RETURN(TensorId y, AddPool(c.graph(), c.name, op, x));
+  if (mean && IntAttribute(c.node, "keepdims", 1) == 0) {
+    PSGD_ASSIGN_OR_RETURN(y, AddReshape(c.graph(), c.name + ".flat", y, {in[0], in[1]}));
+  }
+  return std::vector<Value>{c.Like(y)};
+}
+
+Imported ImportBatchNorm(const OpContext& c) {
+  if (!c.has(4)) return absl::InvalidArgumentError("lacks weights or statistics");
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  BatchNormParameters p;
+  PSGD_ASSIGN_OR_RETURN(p.gamma, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(p.beta, c.Tensor(2));
+  PSGD_ASSIGN_OR_RETURN(p.running_mean, c.importer.Statistic(c.in(3)));
+  PSGD_ASSIGN_OR_RETURN(p.running_var, c.importer.Statistic(c.in(4)));
+  const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
+  const float momentum = 1 - FloatAttribute(c.node, "momentum", 0.9f);  // ONNX says what stays
+  if (!(epsilon >= 0) || !(momentum >= 0 && momentum <= 1)) {
+    return absl::InvalidArgumentError("epsilon or momentum is out of range");
+  }
+  Graph* g = c.graph();
+  if (!c.importer.training()) {
+    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddBatchNormInference(g, c.name, {epsilon}, x, p));
+    return std::vector<Value>{c.Like(y)};
+  }
+  PSGD_ASSIGN_OR_RETURN(const BatchNormOutputs made,
+                        AddBatchNorm(g, c.name, {epsilon, momentum}, x, p));
+  for (Parameter& parameter : g->parameters) {
+    if (parameter.value == p.running_mean) parameter.gradient = made.mean_delta;
+    if (parameter.value == p.running_var) parameter.gradient = made.var_delta;
+  }
+  g->tensors[made.mean_delta].external = g->tensors[made.var_delta].external = true;
+  return std::vector<Value>{c.Like(made.y)};
+}
+
+Imported ImportLocalResponseNorm(const OpContext& c) {
+  const int64_t size = IntAttribute(c.node, "size", 0);
+  if (size < 1 || size % 2 == 0 || size > kLargestWindow) {
+    return c.Unsupported(
+        absl::StrCat("normalising over ", size, " channels; psgd takes odd numbers"));
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  const LocalResponseNorm op = {static_cast<int>(size), FloatAttribute(c.node, "alpha", 1e-4f),
+                                FloatAttribute(c.node, "beta", 0.75f),
+                                FloatAttribute(c.node, "bias", 1.0f)};
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddLocalResponseNorm(c.graph(), c.name, op, x));
+  return std::vector<Value>{c.Like(y)};
+}
+
+// Upsample and Resize: by one whole factor, the nearest pixel.
+Imported ImportResize(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  const Shape in = c.graph()->shape(x);
+  if (TextAttribute(c.node, "mode", "nearest") != "nearest")
+    return c.Unsupported("only the nearest pixel is taken (mode nearest)");
+  const bool resize = c.node.op_type() == "Resize";
+  // At whole factors the rounding of these three is the same; "half up" of others is not.
+  const std::string place = TextAttribute(c.node, "coordinate_transformation_mode", "half_pixel");
+  const std::string round = TextAttribute(c.node, "nearest_mode", "round_prefer_floor");
+  const bool plain = (place == "asymmetric" && round == "floor") ||
+                     (place.ends_with("half_pixel") && round.starts_with("round_prefer"));
+  if (resize && c.importer.opset() >= 11 && !plain) {
+    return c.Unsupported(absl::StrCat("resizing by ", SafeName(place), " and ", SafeName(round)));
+  }
+  const bool old = !resize || c.importer.opset() < 11;
+  const size_t scales_at = old ? 1 : 2;
+  double factor = 0;
+  bool fits = in.size() == 4;
+  if (fits && c.has(scales_at) && c.in(scales_at).known() &&
+      c.in(scales_at).array->reals.size() == 4) {
+    const std::vector<float>& scales = c.in(scales_at).array->reals;
+    factor = scales[2];
+    fits = scales[0] == 1 && scales[1] == 1 && scales[2] == scales[3];
+  } else if (fits && !old && c.has(3) && c.in(3).known() && c.in(3).array->ints.size() == 4) {
+    const std::vector<int64_t>& sizes = c.in(3).array->ints;
+    factor = static_cast<double>(sizes[2]) / static_cast<double>(in[2]);
+    fits = sizes[0] == c.importer.file_batch() && sizes[1] == in[1] &&
+           factor * static_cast<double>(in[3]) == static_cast<double>(sizes[3]);
+  } else {
+    fits = false;
+  }
+  if (!fits || !(factor >= 1 && factor <= 1024) || factor != std::floor(factor)) {
+    return c.Unsupported("images grow by one whole factor in height and width, known in the file");
+  }
+  if (factor == 1) return std::vector<Value>{c.in(0)};
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddUpsample(c.graph(), c.name, {static_cast<int>(factor)}, x));
+  return std::vector<Value>{c.Like(y)};
+}
+
+}  // namespace
+
+void AddImageOps(OpTable* table) {
+  (*table)["Conv"] = ImportConv;
+  (*table)["ConvTranspose"] = ImportConvTranspose;
+  (*table)["MaxPool"] = ImportPool;
+  (*table)["AveragePool"] = ImportPool;
+  (*table)["GlobalAveragePool"] = ImportGlobalPool;
+  (*table)["GlobalMaxPool"] = ImportGlobalPool;
+  (*table)["ReduceMean"] = ImportGlobalPool;
+  (*table)["BatchNormalization"] = ImportBatchNorm;
+  (*table)["LRN"] = ImportLocalResponseNorm;
+  (*table)["Upsample"] = ImportResize;
+  (*table)["Resize"] = ImportResize;
+}
+
+}  // namespace psgd::onnx

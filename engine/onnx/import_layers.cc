@@ -1,0 +1,194 @@
+// Layers with weights that are not images': products, normalised rows, tables; dropout.
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/fold.h"
+#include "engine/onnx/importer.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::onnx {
+namespace {
+
+// A value as it stands, with what can be done by the product itself left out.
+absl::StatusOr<TensorId> Bare(const OpContext& c, const Value& value) {
+  Value bare = value;
+  bare.flipped = false;
+  bare.scale = value.mask == nullptr ? 1 : value.scale;
+  return c.importer.Tensor(bare);
+}
+
+// x: ... K, rows of it times the matrix. The gradient of a matrix that is stored as out x in is the
+// one that dense layers have.
+absl::StatusOr<TensorId> RowsTimes(const OpContext& c, TensorId x, TensorId matrix,
+                                   bool out_by_in) {
+  Graph* g = c.graph();
+  Shape shape = g->shape(x);
+  const Shape rows = {ElementCount(shape) / shape.back(), shape.back()};
+  TensorId flat = x;
+  if (shape.size() != 2) {
+    PSGD_ASSIGN_OR_RETURN(flat, AddReshape(g, c.name + ".rows", x, rows));
+  }
+  absl::StatusOr<TensorId> y = out_by_in ? AddDense(g, c.name, flat, matrix, kNoTensor)
+                                         : AddMatMul(g, c.name, {}, flat, matrix);
+  if (!y.ok() || shape.size() == 2) return y;
+  shape.back() = g->shape(*y)[1];
+  return AddReshape(g, c.name + ".out", *y, shape);
+}
+
+Imported ImportMatMul(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks an input");
+  const Value &left = c.in(0), &right = c.in(1);
+  const Shape a = c.shape(0), b = c.shape(1);
+  if (left.mask != nullptr || right.mask != nullptr || a.size() < 2 || b.size() < 2) {
+    return c.Unsupported(absl::StrCat("products of ", ShapeText(a), " and ", ShapeText(b)));
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, Bare(c, left));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, Bare(c, right));
+  TensorId product = kNoTensor;
+  if (b.size() == 2 && !left.flipped) {
+    PSGD_ASSIGN_OR_RETURN(product, RowsTimes(c, x, y, right.flipped));
+  } else if (a.size() == b.size()) {
+    PSGD_ASSIGN_OR_RETURN(product,
+                          AddMatMul(c.graph(), c.name, {left.flipped, right.flipped}, x, y));
+  } else {
+    return c.Unsupported(absl::StrCat("products of ", ShapeText(a), " and ", ShapeText(b)));
+  }
+  const size_t from = left.outer != kNoBatch ? 0 : 1;
+  Value made = c.Like(product, from);
+  made.scale = left.scale * right.scale;
+  return std::vector<Value>{made};
+}
+
+Imported ImportGemm(const OpContext& c) {
+  if (!c.has(1) || c.shape(0).size() != 2 || c.shape(1).size() != 2) {
+    return absl::InvalidArgumentError("its inputs are not matrices");
+  }
+  const bool flip_a = (IntAttribute(c.node, "transA", 0) != 0) != c.in(0).flipped;
+  const bool flip_b = (IntAttribute(c.node, "transB", 0) != 0) != c.in(1).flipped;
+  PSGD_ASSIGN_OR_RETURN(const TensorId a, Bare(c, c.in(0)));
+  PSGD_ASSIGN_OR_RETURN(const TensorId b, Bare(c, c.in(1)));
+  const float alpha = FloatAttribute(c.node, "alpha", 1), beta = FloatAttribute(c.node, "beta", 1);
+  Value product = {
+      .outer = c.in(0).outer,
+      .scale = alpha * (c.in(0).mask ? 1 : c.in(0).scale) * (c.in(1).mask ? 1 : c.in(1).scale)};
+  TensorId bias = kNoTensor;
+  if (c.has(2)) {
+    Value scaled = c.in(2);
+    scaled.scale *= beta;
+    PSGD_ASSIGN_OR_RETURN(bias, c.importer.Tensor(scaled));
+    const Shape& shape = c.graph()->shape(bias);
+    if (shape.size() == 2 && shape[0] == 1) {
+      const Shape row = {shape[1]};
+      PSGD_ASSIGN_OR_RETURN(bias, AddReshape(c.graph(), c.name + ".bias", bias, row));
+    }
+  }
+  const bool dense = !flip_a && flip_b && product.scale == 1;
+  if (dense && (bias == kNoTensor || c.graph()->shape(bias).size() == 1)) {
+    PSGD_ASSIGN_OR_RETURN(product.tensor, AddDense(c.graph(), c.name, a, b, bias));
+    return std::vector<Value>{product};
+  }
+  PSGD_ASSIGN_OR_RETURN(product.tensor, AddMatMul(c.graph(), c.name, {flip_a, flip_b}, a, b));
+  if (bias == kNoTensor) return std::vector<Value>{product};
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, c.importer.Tensor(product));
+  PSGD_ASSIGN_OR_RETURN(const TensorId biased, AddRowBias(c.graph(), c.name + ".biased", y, bias));
+  return std::vector<Value>{{.tensor = biased, .outer = product.outer}};
+}
+
+Imported ImportLayerNorm(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  const Shape in = c.graph()->shape(x);
+  PSGD_ASSIGN_OR_RETURN(const auto axes,
+                        CheckedAxes({IntAttribute(c.node, "axis", -1)}, in.size()));
+  if (axes[0] != static_cast<int>(in.size()) - 1)
+    return c.Unsupported("only the last axis is normalised");
+  const Shape width = {in.back()};
+  const auto weight = [&](size_t i, float otherwise) -> absl::StatusOr<TensorId> {
+    if (c.has(i)) return c.Tensor(i);
+    return c.importer.MakeConstant(c.name + ".plain", width,
+                                   std::vector<float>(static_cast<size_t>(in.back()), otherwise));
+  };
+  PSGD_ASSIGN_OR_RETURN(const TensorId gamma, weight(1, 1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId beta, weight(2, 0));
+  const float epsilon = FloatAttribute(c.node, "epsilon", 1e-5f);
+  if (!(epsilon >= 0)) return absl::InvalidArgumentError("epsilon is out of range");
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddLayerNorm(c.graph(), c.name, {epsilon}, x, gamma, beta));
+  return std::vector<Value>{c.Like(y)};
+}
+
+Imported ImportDropout(const OpContext& c) {
+  float rate = FloatAttribute(c.node, "ratio", 0.5f);
+  if (c.has(1)) {
+    if (!c.in(1).known() || c.in(1).array->reals.size() != 1)
+      return c.Unsupported("its rate is not one number");
+    rate = c.in(1).array->reals[0];
+  }
+  if (!(rate >= 0 && rate < 1))
+    return absl::InvalidArgumentError(absl::StrCat("drops a share of ", rate));
+  const uint32_t layer = c.importer.NextDropout();
+  if (!c.importer.training() || rate == 0) return std::vector<Value>{c.in(0)};
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddDropout(c.graph(), c.name, {rate, layer}, x));
+  return std::vector<Value>{c.Like(y)};
+}
+
+// A table by the tokens of the input; or a range of rows that is known.
+Imported ImportGather(const OpContext& c) {
+  if (!c.has(1)) return absl::InvalidArgumentError("lacks indices");
+  const Shape in = c.shape(0);
+  PSGD_ASSIGN_OR_RETURN(const auto axes, CheckedAxes({IntAttribute(c.node, "axis", 0)}, in.size()));
+  const int axis = axes[0];
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  Graph* g = c.graph();
+  if (!c.in(1).known()) {
+    if (axis != 0 || c.in(0).outer != kNoBatch)
+      return c.Unsupported("tokens index the rows of a table");
+    if (!c.importer.IsTokens(c.in(1)) || in.size() != 2) {
+      return c.Unsupported("tokens index the rows of a table");
+    }
+    // Tokens are held below the vocabulary of the data, not to each table.
+    if (in[0] < c.importer.vocabulary()) {
+      return absl::InvalidArgumentError(absl::StrCat("its table has ", in[0],
+                                                     " rows, but the data have ",
+                                                     c.importer.vocabulary(), " different tokens"));
+    }
+    PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
+    PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(g, c.name, index, x));
+    return std::vector<Value>{c.Like(y, 1)};
+  }
+  const Array& index = *c.in(1).array;
+  const int64_t count = index.count();
+  bool range = !index.real() && count > 0;
+  int64_t first = range ? index.ints[0] : 0;
+  if (first < 0) first += in[axis];
+  range = range && first >= 0 && first < in[axis];
+  for (int64_t i = 0; range && i < count; ++i) {
+    const int64_t at = index.ints[i] < 0 ? index.ints[i] + in[axis] : index.ints[i];
+    range = at == first + i;
+  }
+  const bool batch = BatchAxis(in, c.in(0).outer, c.importer.batch()) == axis;
+  if (!range || batch || first < 0 || first + count > in[axis]) {
+    return c.Unsupported("known indices must be a range of an axis other than the batch");
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId part, AddSlice(g, c.name, {axis, first}, count, x));
+  Value made = c.Like(part);
+  Shape shape(in.begin(), in.begin() + axis);
+  shape.insert(shape.end(), index.shape.begin(), index.shape.end());
+  shape.insert(shape.end(), in.begin() + axis + 1, in.end());
+  PSGD_ASSIGN_OR_RETURN(made.tensor, AddReshape(g, c.name + ".rows", part, shape));
+  return std::vector<Value>{made};
+}
+
+}  // namespace
+
+void AddLayerOps(OpTable* table) {
+  (*table)["MatMul"] = ImportMatMul;
+  (*table)["Gemm"] = ImportGemm;
+  (*table)["LayerNormalization"] = ImportLayerNorm;
+  (*table)["Dropout"] = ImportDropout;
+  (*table)["Gather"] = ImportGather;
+}
+
+}  // namespace psgd::onnx

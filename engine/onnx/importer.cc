@@ -1,0 +1,346 @@
+#include "engine/onnx/importer.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/bytes.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/fold.h"
+#include "engine/onnx/fuse.h"
+
+namespace psgd::onnx {
+namespace {
+
+constexpr size_t kMostProblems = 50;  // told at once
+
+OpTable MakeTable() {
+  OpTable table;
+  AddImageOps(&table);
+  AddLayerOps(&table);
+  AddElementOps(&table);
+  AddMovingOps(&table);
+  AddRecurrentOps(&table);
+  return table;
+}
+
+const OpTable& Table() {
+  static const OpTable* const kTable = new OpTable(MakeTable());
+  return *kTable;
+}
+
+// Something of the kind is supported, whatever its inputs are.
+bool IsKnown(const NodeProto& node) {
+  return Table().count(node.op_type()) > 0 || Folds(node) || node.op_type() == "Shape" ||
+         node.op_type() == "Size";
+}
+
+// Ops that leave tokens as they are (a Reshape to the same shape), or look them up.
+bool TakesTokens(const NodeProto& node, size_t input) {
+  const std::string& op = node.op_type();
+  return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1);
+}
+
+bool Matches(const std::vector<std::string>& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+// Inputs whose values an op trains when they come from the file.
+std::vector<int> WeightInputs(const NodeProto& node) {
+  const std::string& op = node.op_type();
+  if (op == "Conv" || op == "ConvTranspose" || op == "LayerNormalization") return {1, 2};
+  if (op == "BatchNormalization") return {1, 2};
+  if (op == "LSTM" || op == "GRU") return {1, 2, 3};
+  if (op == "Gemm") return {0, 1, 2};
+  if (op == "MatMul" || op == "Add" || op == "Mul") return {0, 1};
+  if (op == "Gather") return {0};
+  return {};
+}
+
+// Ops through which weights may pass on their way.
+bool Moves(const NodeProto& node) {
+  static const std::set<std::string>* const kMoving =
+      new std::set<std::string>{"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze",
+                                "Flatten",  "Slice",     "Split",   "Concat"};
+  return kMoving->count(node.op_type()) > 0;
+}
+
+}  // namespace
+
+int BatchAxis(const Shape& shape, int64_t outer, int64_t batch) {
+  if (outer == kNoBatch) return -1;
+  int first = -1, exact = -1;  // the first axis that may hold it; one that begins with it
+  int64_t before = 1;
+  for (int axis = 0; axis < static_cast<int>(shape.size()) && before <= outer; ++axis) {
+    if (outer % before == 0 && shape[axis] % (outer / before * batch) == 0) {
+      if (first < 0) first = axis;
+      if (before == outer && shape[axis] == batch) return axis;
+      if (before == outer && exact < 0) exact = axis;
+    }
+    before *= shape[axis];
+  }
+  // A batch of one leaves no trace in the sizes. Time first and two axes: time and batch are one
+  // (T*1 C); more axes: the batch is with what follows it, as heads (T 1*H D).
+  const bool joined = batch > 1 || outer == 1 || shape.size() == 2;
+  return joined || exact < 0 ? first : exact;
+}
+
+int64_t OuterAfter(const Shape& from, int64_t outer, const Shape& to, int64_t batch) {
+  const int axis = BatchAxis(from, outer, batch);
+  if (axis < 0 || axis >= static_cast<int>(to.size())) return outer;
+  const auto product = [axis](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.begin() + axis, int64_t{1}, std::multiplies<>());
+  };
+  return outer / product(from) * product(to);
+}
+
+Shape Importer::ShapeOf(const Value& value) const {
+  if (value.tensor == kNoTensor) return value.array->shape;
+  Shape shape = model_.graph.shape(value.tensor);
+  if (value.flipped) std::swap(shape[0], shape[1]);
+  return shape;
+}
+
+Shape Importer::FileShapeOf(const Value& value) const {
+  Shape shape = ShapeOf(value);
+  const int axis = BatchAxis(shape, value.outer, batch());
+  if (axis >= 0) shape[axis] = shape[axis] / batch() * file_batch_;
+  return shape;
+}
+
+absl::StatusOr<TensorId> Importer::NewParameter(const Value& value, bool statistic) {
+  const auto [place, added] = parameters_.emplace(value.parameter, kNoTensor);
+  if (!added) return place->second;
+  const Array& array = *value.array;
+  if (TooLarge(array.shape) || array.shape.empty()) {
+    parameters_.erase(place);
+    return absl::InvalidArgumentError(
+        absl::StrCat(SafeName(value.parameter), ": ", ShapeText(array.shape), " are not weights"));
+  }
+  Initial initial = {.kind = Initial::Kind::kGiven};
+  initial.checksum = ChecksumOf(std::as_bytes(std::span(array.reals)));
+  place->second = model_.graph.AddTensor({.name = value.parameter,
+                                          .shape = array.shape,
+                                          .wants_gradient = !statistic,
+                                          .external = true});
+  model_.graph.parameters.push_back({.value = place->second,
+                                     .statistic = statistic,
+                                     .decay = !statistic && array.shape.size() > 1,
+                                     .initial = initial});
+  return place->second;
+}
+
+absl::StatusOr<TensorId> Importer::Statistic(const Value& value) {
+  if (value.array == nullptr || value.parameter.empty()) {
+    return absl::UnimplementedError("running statistics must be initializers of the file");
+  }
+  if (training() && parameters_.count(value.parameter) > 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(SafeName(value.parameter), " is the statistic of two normalisations"));
+  }
+  return NewParameter(value, /*statistic=*/true);
+}
+
+absl::Status Importer::Spend(int64_t elements) {
+  constexpr int64_t kBudget = int64_t{1} << 27;
+  if (elements > kBudget - spent_) {
+    return absl::ResourceExhaustedError(
+        "needs too many known values: masks and factors of the file take more than 512 MiB");
+  }
+  spent_ += elements;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorId> Importer::MakeConstant(const std::string& name, Shape shape,
+                                                std::vector<float> values) {
+  const Constant op = {std::make_shared<const std::vector<float>>(std::move(values))};
+  return AddConstant(&model_.graph, name, op, std::move(shape));
+}
+
+absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
+  TensorId tensor = value.tensor;
+  if (tensor == kNoTensor && !value.parameter.empty()) {
+    PSGD_ASSIGN_OR_RETURN(tensor, NewParameter(value, /*statistic=*/false));
+  } else if (tensor == kNoTensor) {
+    if (!value.array->real() || TooLarge(value.array->shape)) {
+      return absl::UnimplementedError("whole numbers are not values that a network computes with");
+    }
+    Shape shape = value.array->shape;
+    if (shape.empty()) shape = {1};
+    PSGD_ASSIGN_OR_RETURN(tensor, MakeConstant("constant", shape, value.array->reals));
+  }
+  Graph* g = &model_.graph;
+  const std::string name = g->tensors[tensor].name;
+  if (value.flipped) {
+    PSGD_ASSIGN_OR_RETURN(tensor, AddTranspose(g, name + ".transposed", {{1, 0}}, tensor));
+  }
+  if (value.scale != 1) {
+    const Shape shape = g->shape(tensor);
+    PSGD_RETURN_IF_ERROR(Spend(ElementCount(shape)));
+    std::vector<float> scales(static_cast<size_t>(ElementCount(shape)), value.scale);
+    PSGD_ASSIGN_OR_RETURN(const TensorId scale,
+                          MakeConstant(name + ".scale", shape, std::move(scales)));
+    PSGD_ASSIGN_OR_RETURN(tensor, AddMul(g, name + ".scaled", tensor, scale));
+  }
+  if (value.mask != nullptr) {
+    PSGD_ASSIGN_OR_RETURN(const TensorId mask,
+                          MakeConstant(name + ".mask", value.mask->shape, value.mask->reals));
+    PSGD_ASSIGN_OR_RETURN(tensor, AddRowBias(g, name + ".masked", tensor, mask));
+  }
+  return tensor;
+}
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> OpContext::Ints(const char* attribute,
+                                                                    size_t i) const {
+  std::optional<std::vector<int64_t>> ints;
+  if (FindAttribute(node, attribute) != nullptr) ints = IntsAttribute(node, attribute);
+  if (!has(i)) return ints;
+  if (!in(i).known() || in(i).array->real()) {
+    return Unsupported(absl::StrCat(attribute, " depends on the input"));
+  }
+  return in(i).array->ints;
+}
+
+absl::Status OpContext::Unsupported(const std::string& what) const {
+  return absl::UnimplementedError(what);
+}
+
+Value OpContext::Like(TensorId tensor, size_t i) const {
+  const int64_t outer = OuterAfter(shape(i), in(i).outer, graph()->shape(tensor), importer.batch());
+  return {.tensor = tensor, .outer = outer};
+}
+
+void Importer::FindNeeded() {
+  needed_.insert(output_);
+  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = file_.graph().node(i);
+    const bool needed = std::any_of(node.output().begin(), node.output().end(),
+                                    [&](const auto& name) { return needed_.count(name) > 0; });
+    if (needed) needed_.insert(node.input().begin(), node.input().end());
+  }
+}
+
+// An initializer is trained when it gets to where an op has weights, as it is or moved about.
+// Numbers without an axis, masks with infinities and what the config freezes are not.
+void Importer::FindTrained() {
+  std::set<std::string> wanted;
+  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = file_.graph().node(i);
+    for (int input : WeightInputs(node)) {
+      if (input < node.input_size()) wanted.insert(node.input(input));
+    }
+    const bool passes = std::any_of(node.output().begin(), node.output().end(),
+                                    [&](const auto& name) { return wanted.count(name) > 0; });
+    if (!passes || !Moves(node)) continue;
+    if (node.op_type() == "Concat") {
+      wanted.insert(node.input().begin(), node.input().end());
+    } else if (node.input_size() > 0) {
+      wanted.insert(node.input(0));
+    }
+  }
+  for (const auto& [name, array] : file_.initializers()) {
+    const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
+                                    [](float value) { return std::isfinite(value); });
+    if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
+        !Matches(options_.frozen, name)) {
+      trained_.insert(name);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
+                                                        std::vector<const Value*>& inputs) {
+  if (!node.domain().empty() && node.domain() != "ai.onnx" && node.domain() != kOwnDomain) {
+    return absl::UnimplementedError(
+        absl::StrCat("is of the operator set ", SafeName(node.domain())));
+  }
+  const OpContext context = {*this, node, SafeName(node.output(0)), inputs};
+  if (node.op_type() == "Shape" || node.op_type() == "Size") {
+    if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
+    return FoldShape(node, FileShapeOf(context.in(0)));
+  }
+  bool known = true;
+  std::vector<ArrayPtr> arrays;
+  for (const Value* value : inputs) {
+    known = known && (value == nullptr || value->known());
+    arrays.push_back(value == nullptr ? nullptr : value->array);
+  }
+  if (known && Folds(node)) {
+    PSGD_ASSIGN_OR_RETURN(const std::vector<ArrayPtr> folded, Fold(node, arrays, opset()));
+    std::vector<Value> values;
+    for (const ArrayPtr& array : folded) {
+      PSGD_RETURN_IF_ERROR(Spend(array->count()));
+      values.push_back({.array = array});
+    }
+    return values;
+  }
+  const auto op = Table().find(node.op_type());
+  if (op == Table().end()) {
+    return absl::UnimplementedError(
+        Folds(node) ? "is only supported where its values do not depend on the input"
+                    : "is not supported");
+  }
+  if (!context.has(0)) return absl::InvalidArgumentError("lacks an input");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (context.has(i) && IsTokens(context.in(i)) && !TakesTokens(node, i)) {
+      return absl::UnimplementedError("computes with tokens, which only index tables (Gather)");
+    }
+  }
+  return op->second(context);
+}
+
+void Importer::ImportAll() {
+  for (const NodeProto& node : file_.graph().node()) {
+    const bool needed = std::any_of(node.output().begin(), node.output().end(),
+                                    [&](const auto& name) { return needed_.count(name) > 0; });
+    if (!needed || node.output_size() == 0) continue;
+    if (file_.initializers().count(node.output(0)) > 0) continue;  // a second name
+    std::vector<const Value*> inputs;
+    bool missing = false;
+    for (const std::string& input : node.input()) {
+      inputs.push_back(input.empty() ? nullptr : &values_[input]);
+      missing = missing || (inputs.back() != nullptr && inputs.back()->missing);
+    }
+    absl::StatusOr<std::vector<Value>> made = std::vector<Value>();
+    if (!missing) made = ImportNode(node, inputs);
+    if (missing && !IsKnown(node)) made = absl::UnimplementedError("is not supported");
+    if (made.ok() && !missing) {
+      for (const Value& value : *made) {
+        if (value.tensor != kNoTensor && TooLarge(model_.graph.shape(value.tensor))) {
+          made = absl::InvalidArgumentError("makes a tensor that is empty or too large");
+          break;
+        }
+      }
+    }
+    if (!made.ok())
+      problems_.push_back(
+          absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
+    for (int i = 0; i < node.output_size(); ++i) {
+      const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
+      values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};
+    }
+  }
+}
+
+absl::StatusOr<ModelGraph> Importer::Run() {
+  PSGD_RETURN_IF_ERROR(Start());
+  ImportAll();
+  if (!problems_.empty()) {
+    const size_t told = std::min(problems_.size(), kMostProblems);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model ", file_.path(), " has ", problems_.size(),
+        problems_.size() == 1 ? " node" : " nodes", " that cannot be imported:\n  ",
+        absl::StrJoin(problems_.begin(), problems_.begin() + told, "\n  "),
+        "\nreplace them in the network and export it again; docs/engine.md lists what is taken"));
+  }
+  return Finish();
+}
+
+}  // namespace psgd::onnx

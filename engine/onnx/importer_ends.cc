@@ -1,0 +1,193 @@
+// Where an import begins and ends: the input, the logits, the loss.
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/suggest.h"
+#include "engine/onnx/importer.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::onnx {
+namespace {
+
+// The network's last layer turns logits into probabilities; the loss does that itself.
+std::string BeforeSoftmax(const GraphProto& graph, std::string output) {
+  for (int i = graph.node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = graph.node(i);
+    if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
+    if (node.op_type() == "Softmax" || node.op_type() == "LogSoftmax") return node.input(0);
+    if (node.op_type() != "Identity") break;
+    output = node.input(0);
+  }
+  return output;
+}
+
+}  // namespace
+
+absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
+  const InputShape& sample = options_.shape;
+  const bool tokens = sample.IsSequence();
+  const int type = input.type().tensor_type().elem_type();
+  const bool takes_tokens = type == TensorProto::INT64 || type == TensorProto::INT32;
+  const std::string where =
+      absl::StrCat("the model ", file_.path(), ": its input ", SafeName(input.name()));
+  if (takes_tokens != tokens || (!takes_tokens && type != TensorProto::FLOAT)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where,
+                     takes_tokens                 ? " takes whole numbers (tokens)"
+                     : type == TensorProto::FLOAT ? " takes images"
+                                                  : " is neither float nor whole numbers",
+                     ", but samples are ", tokens ? "sequences of tokens" : "images",
+                     "; choose another data.format or another model"));
+  }
+  const Shape ours = tokens ? Shape{batch(), sample.length}
+                            : Shape{batch(), sample.channels, sample.height, sample.width};
+  *shape = ours;
+  file_batch_ = batch();
+  if (!input.type().tensor_type().has_shape()) return absl::OkStatus();
+  const auto& dims = input.type().tensor_type().shape().dim();
+  const auto fixed = [&](int i) { return dims[i].has_dim_value() && dims[i].dim_value() > 0; };
+  bool fits = dims.size() > 1;
+  Shape given = {batch()};
+  for (int i = 1; i < dims.size() && fits; ++i) {
+    const bool same_rank = dims.size() == static_cast<int>(ours.size());
+    fits = fixed(i) || same_rank;
+    given.push_back(fixed(i) ? dims[i].dim_value() : fits ? ours[i] : 0);
+  }
+  fits = fits && !TooLarge(given) && ElementCount(given) == ElementCount(ours) &&
+         (given.size() != ours.size() || given == ours);
+  if (!fits) {
+    std::string text;
+    for (const auto& dim : dims) {
+      absl::StrAppend(
+          &text, text.empty() ? "" : "x",
+          dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : SafeName(dim.dim_param()));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, " is ", text, ", but a batch of samples is ", ShapeText(ours),
+                     " (the batch comes first); export the model for samples of this size, or with "
+                     "dynamic_axes for all axes"));
+  }
+  if (fixed(0)) file_batch_ = dims[0].dim_value();
+  if (file_batch_ > (int64_t{1} << 20)) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " has a batch of ", file_batch_));
+  }
+  *shape = given;
+  return absl::OkStatus();
+}
+
+absl::Status Importer::CheckFrozen() const {
+  std::vector<std::string> names;
+  for (const auto& [name, array] : file_.initializers()) names.push_back(SafeName(name));
+  for (const std::string& glob : options_.frozen) {
+    const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+    if (any) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model.frozen: nothing in ", file_.path(),
+                                                   " is called \"", glob, "\"",
+                                                   Suggest(glob, names)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::Start() {
+  output_ =
+      BeforeSoftmax(file_.graph(), file_.graph().output(file_.graph().output_size() - 1).name());
+  FindNeeded();
+  PSGD_RETURN_IF_ERROR(CheckFrozen());
+  FindTrained();
+  for (const auto& [name, array] : file_.initializers()) {
+    const auto alias = file_.aliases().find(name);
+    const std::string& first = alias == file_.aliases().end() ? name : alias->second;
+    // Statistics are taken as such by the op that has them.
+    const bool trained = trained_.count(name) > 0 || trained_.count(first) > 0;
+    values_[name] = {.array = array, .parameter = trained ? first : ""};
+  }
+  for (const NodeProto& node : file_.graph().node()) {
+    if (node.op_type() != "BatchNormalization" || node.input_size() < 5) continue;
+    for (int i : {3, 4}) {
+      const auto found = values_.find(node.input(i));
+      if (found != values_.end()) found->second.parameter = node.input(i);
+    }
+  }
+  const ValueInfoProto* input = nullptr;
+  for (const ValueInfoProto& candidate : file_.graph().input()) {
+    if (needed_.count(candidate.name()) == 0 || file_.initializers().count(candidate.name()) > 0) {
+      continue;
+    }
+    if (input != nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model ", file_.path(), " has several inputs (", SafeName(input->name()),
+                       ", ", SafeName(candidate.name()), "); psgd gives it one: images or tokens"));
+    }
+    input = &candidate;
+  }
+  if (input == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the output of the model ", file_.path(), " does not depend on any input"));
+  }
+  Shape shape;
+  PSGD_RETURN_IF_ERROR(CheckInput(*input, &shape));
+  const InputShape& sample = options_.shape;
+  const bool tokens = sample.IsSequence();
+  const Shape ours = tokens ? Shape{batch(), sample.length}
+                            : Shape{batch(), sample.channels, sample.height, sample.width};
+  if (TooLarge(ours) || sample.classes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", ShapeText(ours), " is empty or too large"));
+  }
+  model_.input = model_.graph.AddTensor({.name = tokens ? "tokens" : "image",
+                                         .shape = ours,
+                                         .element = tokens ? Element::kInt32 : Element::kReal,
+                                         .external = true});
+  TensorId given = model_.input;
+  if (shape != ours) {
+    PSGD_ASSIGN_OR_RETURN(given, AddReshape(&model_.graph, "image.given", given, shape));
+  }
+  values_[input->name()] = {.tensor = given, .outer = 1};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelGraph> Importer::Finish() {
+  const Value& output = values_[output_];
+  if (output.tensor == kNoTensor) {
+    return absl::InvalidArgumentError(absl::StrCat("the output ", SafeName(output_),
+                                                   " of the model ", file_.path(),
+                                                   " does not depend on its input"));
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId logits, Tensor(output));
+  Shape places = model_.graph.shape(logits);
+  const InputShape& sample = options_.shape;
+  const size_t axis = places.size() == 4 ? 1 : places.size() - 1;
+  const int64_t classes = places[axis];
+  places.erase(places.begin() + static_cast<int64_t>(axis));
+  const int64_t count = ElementCount(places);
+  const int64_t wanted = sample.IsSequence()  ? batch() * sample.length
+                         : places.size() == 3 ? batch() * sample.height * sample.width
+                                              : batch();
+  if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||
+      classes < sample.classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file_.path(), ": its last output, ", SafeName(output_), ", is ",
+                     ShapeText(model_.graph.shape(logits)), ", but the data have ", sample.classes,
+                     " classes and ", wanted, " labels a batch; logits are N C, N T C or N C H W"));
+  }
+  if (model_.graph.parameters.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file_.path(),
+                     " has no weights to train: initializers that reach its output are "
+                     "frozen, or were exported as constants"));
+  }
+  model_.labels = model_.graph.AddTensor(
+      {.name = "labels", .shape = std::move(places), .element = Element::kInt32, .external = true});
+  PSGD_ASSIGN_OR_RETURN(
+      model_.result,
+      AddSoftmaxCrossEntropy(&model_.graph, "loss",
+                             {.label_smoothing = training() ? options_.label_smoothing : 0}, logits,
+                             model_.labels));
+  return std::move(model_);
+}
+
+}  // namespace psgd::onnx

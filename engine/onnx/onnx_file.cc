@@ -1,0 +1,160 @@
+#include "engine/onnx/onnx_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "engine/onnx/fuse.h"
+
+namespace psgd::onnx {
+namespace {
+
+constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
+constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // what protobuf can read
+
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+}  // namespace
+
+std::string SafeName(const std::string& name) {
+  std::string safe = name.substr(0, 120);
+  for (char& c : safe) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) c = '?';
+  }
+  return safe;
+}
+
+std::string NodeLabel(const NodeProto& node) {
+  const std::string name = !node.name().empty()     ? node.name()
+                           : node.output_size() > 0 ? node.output(0)
+                                                    : "without a name";
+  return absl::StrCat(SafeName(node.op_type()), " node ", SafeName(name));
+}
+
+absl::StatusOr<OnnxFile> OnnxFile::Read(const std::string& path) {
+  std::error_code failed;
+  const uintmax_t size = std::filesystem::file_size(path, failed);
+  if (failed) {
+    return absl::NotFoundError(absl::StrCat("cannot read the model ", path, ": ", failed.message(),
+                                            "; model.onnx is a path on every machine of the run"));
+  }
+  if (size > kLargestFile) {
+    return absl::InvalidArgumentError(absl::StrCat("the model ", path, " has ", size,
+                                                   " bytes; an ONNX file has less than 2 GiB"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the model ", path, "; may this user read the file?"));
+  }
+  return Parse(bytes, path);
+}
+
+absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::string& path) {
+  OnnxFile file;
+  file.path_ = path;
+  ModelProto model;
+  if (!model.ParseFromString(bytes) || !model.has_graph()) {
+    return Wrong(absl::StrCat(path, " is not an ONNX model, or is cut short (", bytes.size(),
+                              " bytes); export it again, and copy it whole"));
+  }
+  for (const OperatorSetIdProto& set : model.opset_import()) {
+    if (set.domain().empty() || set.domain() == "ai.onnx") file.opset_ = set.version();
+  }
+  file.graph_ = std::move(*model.mutable_graph());
+  const absl::Status checked = file.Check();
+  if (!checked.ok()) return Annotate(checked, absl::StrCat("the model ", path));
+  return file;
+}
+
+absl::Status OnnxFile::Check() {
+  if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
+    return Wrong(
+        absl::StrCat("is of opset ", opset_, "; psgd reads ", kOldestOpset, " to ", kNewestOpset,
+                     ": export it again, as with torch.onnx.export(..., opset_version=17)"));
+  }
+  if (graph_.node_size() == 0 || graph_.output_size() == 0) {
+    return Wrong("has no nodes or no output; export it again");
+  }
+  PSGD_RETURN_IF_ERROR(ReadInitializers());
+  PSGD_RETURN_IF_ERROR(CheckNodes());
+  NameIdentities();
+  FuseNodes(&graph_, initializers_);
+  return absl::OkStatus();
+}
+
+absl::Status OnnxFile::ReadInitializers() {
+  for (TensorProto& tensor : *graph_.mutable_initializer()) {
+    const std::string where = absl::StrCat("initializer ", SafeName(tensor.name()));
+    if (tensor.name().empty()) return Wrong("has an initializer without a name");
+    absl::StatusOr<ArrayPtr> array = ReadArray(tensor);
+    if (!array.ok()) return Wrong(absl::StrCat(where, " ", std::string(array.status().message())));
+    if (!initializers_.emplace(tensor.name(), *std::move(array)).second) {
+      return Wrong(where + " is there twice; the file is damaged or was made by hand");
+    }
+    tensor.clear_raw_data();  // held once
+    tensor.clear_float_data();
+  }
+  return absl::OkStatus();
+}
+
+// Each name is made once, and before it is used: so there is no cycle.
+absl::Status OnnxFile::CheckNodes() const {
+  std::set<std::string> known, makers;
+  for (const auto& [name, array] : initializers_) known.insert(name);
+  std::set<std::string> inputs;
+  for (const ValueInfoProto& input : graph_.input()) {
+    if (!inputs.insert(input.name()).second || input.name().empty()) {
+      return Wrong(absl::StrCat("has two inputs called ", SafeName(input.name())));
+    }
+    known.insert(input.name());
+  }
+  for (const NodeProto& node : graph_.node()) {
+    for (const std::string& output : node.output()) {
+      if (!output.empty()) makers.insert(output);
+    }
+  }
+  for (const NodeProto& node : graph_.node()) {
+    for (const std::string& input : node.input()) {
+      if (input.empty() || known.count(input) > 0) continue;
+      return Wrong(absl::StrCat(
+          NodeLabel(node), " uses ", SafeName(input), ", which ",
+          makers.count(input) > 0 ? "only it or a later node makes: the nodes form a cycle or are "
+                                    "not in the order that ONNX asks for"
+                                  : "nothing makes: the file is damaged or was cut by hand"));
+    }
+    for (const std::string& output : node.output()) {
+      if (!output.empty() && !known.insert(output).second) {
+        return Wrong(absl::StrCat(NodeLabel(node), " makes ", SafeName(output),
+                                  ", which is there already; each name is made once"));
+      }
+    }
+  }
+  for (const ValueInfoProto& output : graph_.output()) {
+    if (known.count(output.name()) == 0) {
+      return Wrong(
+          absl::StrCat("has the output ", SafeName(output.name()), ", which no node makes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void OnnxFile::NameIdentities() {
+  for (const NodeProto& node : graph_.node()) {
+    if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1) continue;
+    const auto found = initializers_.find(node.input(0));
+    if (found == initializers_.end()) continue;
+    const ArrayPtr array = found->second;
+    if (array->shape.size() > 1) {
+      const auto alias = aliases_.find(node.input(0));
+      aliases_[node.output(0)] = alias == aliases_.end() ? node.input(0) : alias->second;
+    }
+    initializers_[node.output(0)] = array;
+  }
+}
+
+}  // namespace psgd::onnx

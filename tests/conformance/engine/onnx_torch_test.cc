@@ -1,0 +1,100 @@
+// Networks that PyTorch exported: their first ten training losses are PyTorch's, on both backends.
+// tests/golden/make_onnx.py made the files and the losses.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/onnx/import.h"
+#include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/plugin_dir.h"
+
+namespace psgd {
+namespace {
+
+using testing::Descend;
+using testing::Problem;
+
+constexpr char kFolder[] = PSGD_SOURCE_DIR "/tests/golden/onnx/";
+constexpr double kBound = 1e-3;  // of every loss
+constexpr float kRate = 0.05f;
+
+// As fill() of make_onnx.py.
+std::vector<float> Numbers(size_t count, uint32_t state) {
+  std::vector<float> numbers;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    numbers.push_back(static_cast<float>((state >> 8) / 8388608.0 - 1.0));
+  }
+  return numbers;
+}
+
+Problem Images(int batch, int size, int classes) {
+  Problem problem = {.shape = {3, size, size, classes}, .batch = batch};
+  problem.images = Numbers(static_cast<size_t>(batch) * 3 * size * size, 7);
+  for (int i = 0; i < batch; ++i) problem.labels.push_back((i * 7 + 3) % classes);
+  return problem;
+}
+
+Problem Tokens(int batch, int length, int vocabulary) {
+  Problem problem = {.shape = {.classes = vocabulary, .length = length, .vocabulary = vocabulary},
+                     .batch = batch};
+  for (float number : Numbers(static_cast<size_t>(batch) * length, 11)) {
+    problem.tokens.push_back(static_cast<int>((number + 1.0) / 2 * vocabulary) % vocabulary);
+  }
+  for (int i = 0; i < batch * length; ++i) problem.labels.push_back((i * 7 + 3) % vocabulary);
+  return problem;
+}
+
+struct TorchCase {
+  const char* name;
+  bool tokens;
+};
+void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
+
+class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
+ protected:
+  void Compare(const std::string& backend) {
+    const TorchCase& test = GetParam();
+    const std::string path = kFolder + std::string(test.name) + ".onnx";
+    const Problem problem = test.tokens ? Tokens(3, 12, 40) : Images(4, 16, 10);
+    ModelConfig config;
+    config.set_onnx(path);
+    const auto network = Network::Create(config, problem.shape, problem.batch,
+                                         {.backend = backend, .plugin_dir = testing::PluginDir()});
+    if (absl::IsNotFound(network.status()) && backend != "reference")
+      GTEST_SKIP() << network.status();
+    ASSERT_TRUE(network.ok()) << network.status();
+    const auto weights = ReadOnnxWeights(path);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+      const std::vector<float>& values = weights->at((*network)->spec().parameters(i).name());
+      std::copy(values.begin(), values.end(), (*network)->parameter(i).begin());
+    }
+    (*network)->InvalidateParameters();
+    const auto wanted = nlohmann::json::parse(std::ifstream(std::string(kFolder) + "losses.json"));
+    uint64_t step = 0;
+    for (double loss : wanted.at(test.name)) {
+      EXPECT_NEAR(Descend(network->get(), problem, step, kRate), loss, kBound) << "step " << step;
+      ++step;
+    }
+    EXPECT_EQ(step, 10u);
+  }
+};
+
+TEST_P(OnnxTorchTest, FirstLossesAreTorchsOnReference) { Compare("reference"); }
+TEST_P(OnnxTorchTest, FirstLossesAreTorchsOnOnednn) { Compare("onednn"); }
+
+INSTANTIATE_TEST_SUITE_P(Golden, OnnxTorchTest,
+                         ::testing::Values(TorchCase{"resnet", false}, TorchCase{"unet", false},
+                                           TorchCase{"gpt", true}, TorchCase{"gpt_folded", true},
+                                           TorchCase{"gpt_fixed_batch", true},
+                                           TorchCase{"encoder", true}, TorchCase{"lstm", true},
+                                           TorchCase{"lstm_folded", true}, TorchCase{"gru", true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+"""Makes the networks and losses that tests/conformance/engine/onnx_torch_test.cc compares with.
+
+    make_onnx.py tests/golden/onnx [--resnet18]
+
+Needs PyTorch (1.13 was used), torchvision and onnx; the tests need none of them. For each network it
+writes NAME.onnx, with random weights, and losses.json with what PyTorch's own training gives on the
+batches of onnx_torch_test.cc: the same formula makes them on both sides.
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+STEPS = 10
+RATE = 0.05
+
+
+def fill(count, start):
+    """Numbers in [-1, 1) that both sides can compute exactly: a 32-bit congruential generator."""
+    state, values = start & 0xFFFFFFFF, []
+    for _ in range(count):
+        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
+        values.append((state >> 8) / 8388608.0 - 1.0)
+    return values
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.down = None
+        if stride != 1 or inputs != outputs:
+            self.down = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.down is None else self.down(x)))
+
+
+class SmallResnet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = Block(8, 8, 1)
+        self.layer2 = Block(8, 16, 2)
+        self.fc = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = self.layer2(self.layer1(self.pool(F.relu(self.bn1(self.conv1(x))))))
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+class SmallTransformer(nn.Module):
+    """Decoder blocks as in minGPT: causal attention by a mask, gelu, layers of pre-normalisation."""
+
+    def __init__(self, vocabulary=40, length=12, width=16, heads=2, layers=2):
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, width)
+        self.wpe = nn.Parameter(torch.randn(1, length, width) * 0.1)
+        self.blocks = nn.ModuleList([GptBlock(width, heads, length) for _ in range(layers)])
+        self.ln_f = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.ln_f(x))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, length):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.register_buffer("mask", torch.tril(torch.ones(1, 1, length, length)))
+
+    def forward(self, x):
+        n, t, c = x.shape
+        q, k, v = self.qkv(self.ln_1(x)).split(c, dim=2)
+        q, k, v = (y.view(n, t, self.heads, c // self.heads).transpose(1, 2) for y in (q, k, v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(c // self.heads)
+        scores = scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf"))
+        y = (F.softmax(scores, dim=-1) @ v).transpose(1, 2).contiguous().view(n, t, c)
+        x = x + self.proj(y)
+        return x + self.out(F.gelu(self.fc(self.ln_2(x))))
+
+
+class Encoder(nn.Module):
+    """PyTorch's own encoder layers, batch first."""
+
+    def __init__(self, vocabulary=40, width=16):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        layer = nn.TransformerEncoderLayer(width, 2, 32, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        return self.head(self.encoder(self.embedding(tokens)))
+
+
+class SmallLstm(nn.Module):
+    def __init__(self, kind=nn.LSTM, vocabulary=40, width=16):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.rnn = kind(width, 24, num_layers=2, batch_first=True)
+        self.head = nn.Linear(24, vocabulary)
+
+    def forward(self, tokens):
+        return self.head(self.rnn(self.embedding(tokens))[0])
+
+
+class SmallUnet(nn.Module):
+    """Strided and transposed convolutions, upsampling, concatenation; ends in log-softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, 2, 1)
+        self.deep = nn.Conv2d(8, 12, 3, 2, 1)
+        self.up = nn.ConvTranspose2d(12, 8, 2, 2)
+        self.last = nn.Conv2d(24, 16, 3, padding=1)
+        self.fc = nn.Linear(16, 10)
+
+    def forward(self, x):
+        a = F.leaky_relu(self.down(x), 0.1)
+        b = torch.sigmoid(self.deep(a))
+        c = torch.cat([a, torch.tanh(self.up(b)), F.interpolate(a, scale_factor=2)[:, :, 4:12, 4:12]], 1)
+        return F.log_softmax(self.fc(F.avg_pool2d(F.relu(self.last(c)), 8).squeeze(3).squeeze(2)), 1)
+
+
+def images(batch, size):
+    return torch.tensor(fill(batch * 3 * size * size, 7)).view(batch, 3, size, size)
+
+
+def tokens(batch, length, vocabulary):
+    values = [int((v + 1) / 2 * vocabulary) % vocabulary for v in fill(batch * length, 11)]
+    return torch.tensor(values).view(batch, length)
+
+
+def labels(count, classes):
+    return torch.tensor([(i * 7 + 3) % classes for i in range(count)])
+
+
+def train(model, x, y):
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        logits = model(x)
+        if logits.dim() == 3:
+            logits = logits.flatten(0, 1)
+        loss = F.cross_entropy(logits, y)
+        losses.append(loss.item())
+        loss.backward()
+        optimizer.step()
+    return losses
+
+
+def export(model, x, path, training=True, dynamic=True, opset=13):
+    model.train(training)
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
+    torch.onnx.export(model, x, str(path), training=mode, do_constant_folding=not training,
+                      opset_version=opset, input_names=["input"], output_names=["logits"],
+                      dynamic_axes={"input": {0: "batch"}} if dynamic else None)
+    model.load_state_dict(state)
+
+
+def main(folder, large):
+    torch.manual_seed(1)
+    torch.backends.mkldnn.enabled = False
+    if large:
+        import torchvision
+        cases = {"resnet18": (torchvision.models.resnet18(num_classes=10), images(4, 64), labels(4, 10), {})}
+    else:
+        x, y = images(4, 16), labels(4, 10)
+        t, u = tokens(3, 12, 40), labels(36, 40)
+        cases = {
+            "resnet": (SmallResnet(), x, y, {}),
+            "unet": (SmallUnet(), x, y, {"opset": 11}),
+            "gpt": (SmallTransformer(), t, u, {}),
+            "gpt_folded": (SmallTransformer(), t, u, {"training": False, "opset": 17}),
+            "gpt_fixed_batch": (SmallTransformer(), t, u, {"dynamic": False, "opset": 9}),
+            "encoder": (Encoder(), t, u, {"dynamic": False}),
+            "lstm": (SmallLstm(), t, u, {}),
+            "lstm_folded": (SmallLstm(), t, u, {"training": False, "dynamic": False, "opset": 9}),
+            "gru": (SmallLstm(nn.GRU), t, u, {"training": False}),
+        }
+    losses = {}
+    for name, (model, x, y, how) in cases.items():
+        print(name)
+        export(model, x[:1] if not how.get("dynamic", True) else x, folder / f"{name}.onnx", **how)
+        losses[name] = train(model, x, y)
+        print(" ", losses[name][0], losses[name][-1])
+    path = folder / ("resnet18.json" if large else "losses.json")
+    path.write_text(json.dumps(losses, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(pathlib.Path(sys.argv[1]), "--resnet18" in sys.argv)

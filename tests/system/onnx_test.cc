@@ -1,0 +1,125 @@
+// Networks from ONNX files through the real programs, and back into files.
+#include <signal.h>
+
+#include <filesystem>
+
+#include "engine/onnx/import.h"
+#include "tests/system/run_test.h"
+#include "tests/unit/engine/onnx_maker.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kGolden[] = PSGD_SOURCE_DIR "/tests/golden/onnx/resnet.onnx";
+
+class Onnx : public RunTest {
+ protected:
+  std::vector<std::string> Arguments(const std::string& run, const std::string& model) const {
+    const std::string config = Write(run + ".yaml", "name: small\nmodel: {onnx: \"" + model + R"("}
+data:
+  format: synthetic
+  synthetic: {train_samples: 1024, test_samples: 256, shape: [3, 16, 16], classes: 10, noise: 0.5}
+  batch: 32
+train: {epochs: 2}
+optimizer: {sgd: {learning_rate: 0.05, momentum: 0.9}}
+cluster: {shards: 2, workers: 2, segment: 16}
+)");
+    return {"ps-run", config, "--run-dir", Path(run)};
+  }
+  Ended Run(const std::string& run, const std::string& model,
+            const std::vector<std::string>& more = {}) const {
+    return RunProgram(Arguments(run, model) + more);
+  }
+};
+
+TEST_F(Onnx, TrainsExportsAndTrainsOn) {
+  const Ended first = Run("first", kGolden);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_GE(Summary("first")["test_accuracy"].get<double>(), 0.8);
+  const Ended exported =
+      RunProgram({"ps-ctl", "export", "--run-dir", Path("first"), "--onnx", Path("trained.onnx")});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  const auto weights = ReadOnnxWeights(Path("trained.onnx"));
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->count("layer2.down.0.weight"), 1u);
+
+  const Ended second = Run("second", Path("trained.onnx"), Sets({"train.max_steps=1"}));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_GE(Summary("second")["test_accuracy"].get<double>(), 0.7);
+  const Ended eval = RunProgram({"ps-ctl", "eval", "--run-dir", Path("second"), "--json"});
+  EXPECT_EQ(eval.code, 0) << eval.err;
+}
+
+TEST_F(Onnx, StartsFromTheValuesOfTheFile) {
+  const Ended ended =
+      Run("run", kGolden, Sets({"train.max_steps=1", "optimizer.sgd.learning_rate=1e-30"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Ended exported = RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--out",
+                                     Path("w.safetensors"), "--onnx", Path("same.onnx")});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_TRUE(std::filesystem::exists(Path("w.safetensors")));
+  const auto before = ReadOnnxWeights(kGolden), after = ReadOnnxWeights(Path("same.onnx"));
+  ASSERT_TRUE(before.ok() && after.ok());
+  for (const auto& [name, values] : *after) {
+    const std::vector<float>& file = before->at(name);
+    ASSERT_EQ(values.size(), file.size()) << name;
+    if (name.find("running") != std::string::npos) continue;  // follows the data
+    for (size_t i = 0; i < file.size(); ++i) ASSERT_NEAR(values[i], file[i], 1e-20) << name;
+  }
+}
+
+TEST_F(Onnx, ResumesFromACheckpoint) {
+  Process run(Arguments("run", kGolden) + Sets({"train.epochs=500"}));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", ServerOf(run)}).code, 0);
+  EXPECT_EQ(run.Wait().code, 3);
+  const double before = Summary("run")["epochs"].get<double>();
+  const int epochs = static_cast<int>(before) + 1;
+  const Ended resumed = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--set", "train.epochs=" + std::to_string(epochs)});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(Summary("run")["epochs"], epochs);
+}
+
+TEST_F(Onnx, AMissingFile) {
+  const Ended ended = Run("run", Path("none.onnx"));
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("none.onnx"), HasSubstr("every machine")));
+  EXPECT_FALSE(std::filesystem::exists(Path("run")));
+}
+
+TEST_F(Onnx, UnsupportedOps) {
+  onnx::ModelProto model = testing::SmallModel();
+  model.mutable_graph()->mutable_node(0)->set_op_type("Einsum");
+  model.mutable_graph()->mutable_node(1)->set_op_type("Mish");
+  const std::string path = Write("odd.onnx", model.SerializeAsString());
+  const Ended ended =
+      Run("run", path, Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3"}));
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("odd.onnx"), HasSubstr("Einsum node c_node"),
+                               HasSubstr("Mish node r_node")));
+}
+
+TEST_F(Onnx, MachinesWithDifferentFiles) {
+  onnx::ModelProto model = testing::SmallModel();
+  const std::string path = Write("model.onnx", model.SerializeAsString());
+  const std::string config = Write("c.yaml", "model: {onnx: \"" + path + R"("}
+data: {format: synthetic, synthetic: {shape: [2, 4, 4], classes: 3}, batch: 32}
+cluster: {shards: 2, workers: 1}
+)");
+  Process server({"ps-server", "--config", config, "--port", "0", "--run-dir", Path("run")});
+  const std::string address = ServerOf(server);
+  model.mutable_graph()->mutable_initializer(0)->set_float_data(0, 7);
+  Write("model.onnx", model.SerializeAsString());
+  const Ended worker = RunProgram({"ps-worker", "--cpu", "--server", address});
+  EXPECT_NE(worker.code, 0);
+  EXPECT_THAT(worker.err, AllOf(HasSubstr("conv.weight"), HasSubstr("the same file")));
+  server.Signal(SIGKILL);
+  server.Wait();
+}
+
+}  // namespace
+}  // namespace psgd

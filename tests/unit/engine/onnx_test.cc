@@ -1,0 +1,252 @@
+// What an import makes of single ops and of what files say of themselves.
+#include "engine/onnx/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/model_spec.h"
+#include "engine/onnx/fold.h"
+#include "tests/unit/engine/onnx_maker.h"
+
+namespace psgd {
+namespace {
+
+using onnx::GraphProto;
+using onnx::ModelProto;
+using testing::AddInts;
+using testing::AddNode;
+using testing::AddWeights;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::EmptyModel;
+using ::testing::HasSubstr;
+using testing::Import;
+using testing::SetInt;
+using testing::SetInts;
+using testing::SetOutput;
+using testing::SmallModel;
+
+template <typename Op>
+std::vector<Op> OpsOf(const ModelGraph& model) {
+  std::vector<Op> ops;
+  for (const Node& node : model.graph.nodes) {
+    if (const Op* op = std::get_if<Op>(&node.op)) ops.push_back(*op);
+  }
+  return ops;
+}
+
+std::vector<std::string> ParameterNames(const ModelGraph& model) {
+  std::vector<std::string> names;
+  for (const Parameter& p : model.graph.parameters)
+    names.push_back(model.graph.tensors[p.value].name);
+  return names;
+}
+
+// From images of 2 x 4 x 4 by one node to whatever, then to 3 logits.
+absl::StatusOr<ModelGraph> AroundNode(const std::function<void(GraphProto*)>& add, int64_t features,
+                                      int64_t opset = 13) {
+  ModelProto model = EmptyModel({0, 2, 4, 4}, opset);
+  GraphProto* graph = model.mutable_graph();
+  add(graph);  // makes "m"
+  AddWeights(graph, "fc.weight", {3, features});
+  AddNode(graph, "Flatten", {"m"}, "flat");
+  SetInt(AddNode(graph, "Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
+  SetOutput(graph, "y");
+  return Import(model);
+}
+
+TEST(Onnx, ParametersHaveTheirNamesShapesAndChecksums) {
+  const auto model = Import(SmallModel());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(ParameterNames(*model), ElementsAre("conv.weight", "conv.bias", "fc.weight"));
+  const ModelSpec spec = MakeModelSpec("small", model->graph);
+  EXPECT_TRUE(spec.parameters(0).decay());
+  EXPECT_FALSE(spec.parameters(1).decay());
+  EXPECT_TRUE(spec.parameters(0).initializer().has_given());
+  EXPECT_NE(spec.parameters(0).initializer().given().checksum(),
+            spec.parameters(2).initializer().given().checksum());
+}
+
+TEST(Onnx, TheBatchOfTheFileBecomesTheRuns) {
+  for (int64_t exported : {0, 1, 4, 7}) {
+    const auto model = Import(SmallModel(exported), /*batch=*/4);
+    ASSERT_TRUE(model.ok()) << exported << ": " << model.status();
+    EXPECT_EQ(model->graph.shape(model->labels), Shape{4}) << exported;
+  }
+}
+
+TEST(Onnx, AllThatIsNotSupportedIsToldAtOnce) {
+  ModelProto model = SmallModel();
+  GraphProto* graph = model.mutable_graph();
+  graph->mutable_node(1)->set_op_type("Einsum");
+  AddWeights(graph, "w", {5, 5, 1, 1});
+  AddNode(graph, "Conv", {"x", "w"}, "unused");  // does not fit, but nothing needs it
+  AddNode(graph, "Mish", {"x"}, "second");
+  SetInts(AddNode(graph, "ReduceMean", {"second"}, "third"), "axes", {2, 3});
+  AddNode(graph, "Relu", {"x"}, "n");
+  AddNode(graph, "NonZero", {"n"}, "fifth");
+  AddNode(graph, "Det", {"fifth"}, "fourth");
+  AddNode(graph, "Concat", {"y", "third", "fourth"}, "all");
+  SetOutput(graph, "all");
+  const auto imported = Import(model);
+  EXPECT_TRUE(absl::IsInvalidArgument(imported.status()));
+  EXPECT_THAT(std::string(imported.status().message()),
+              AllOf(HasSubstr("4 nodes"), HasSubstr("Einsum node r_node"),
+                    HasSubstr("Mish node second_node"), HasSubstr("NonZero node fifth_node"),
+                    HasSubstr("Det node fourth_node")));
+}
+
+TEST(Onnx, TheLastSoftmaxIsTheLosss) {
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    ModelProto model = SmallModel();
+    AddNode(model.mutable_graph(), op, {"y"}, "p");
+    SetOutput(model.mutable_graph(), "p");
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_TRUE(OpsOf<Softmax>(*imported).empty());
+  }
+}
+
+TEST(Onnx, FrozenWeightsAreConstants) {
+  const auto file = onnx::OnnxFile::Parse(SmallModel().SerializeAsString(), "small.onnx");
+  ASSERT_TRUE(file.ok());
+  const auto model =
+      onnx::Importer(*file, {.batch = 4, .shape = testing::kSmallShape, .frozen = {"conv.*"}})
+          .Run();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(ParameterNames(*model), ElementsAre("fc.weight"));
+  EXPECT_EQ(OpsOf<Constant>(*model).size(), 2u);
+}
+
+TEST(Onnx, EqualBiasesThatAnExporterMergedAreTrainedApart) {
+  ModelProto model = SmallModel();
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "fc2.weight", {3, 3});
+  AddWeights(graph, "fc.bias", {3}, 0);
+  AddNode(graph, "Identity", {"fc.bias"}, "fc2.bias");
+  AddNode(graph, "Add", {"y", "fc.bias"}, "b");
+  SetInt(AddNode(graph, "Gemm", {"b", "fc2.weight", "fc2.bias"}, "z"), "transB", 1);
+  SetOutput(graph, "z");
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias", "fc.weight",
+                                                     "fc.bias", "fc2.weight", "fc2.bias"));
+}
+
+TEST(Onnx, PaddingThatDiffersIsAPadOfItsOwn) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        AddWeights(graph, "w", {3, 2, 3, 3});
+        onnx::NodeProto* conv = AddNode(graph, "Conv", {"x", "w"}, "m");
+        SetInts(conv, "pads", {0, 1, 1, 1});
+      },
+      36);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(OpsOf<Pad>(*model).size(), 1u);
+  EXPECT_EQ(OpsOf<Pad>(*model)[0].before, (Shape{0, 0, 0, 1}));
+}
+
+TEST(Onnx, LocalResponseNorm) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        onnx::NodeProto* node = AddNode(graph, "LRN", {"x"}, "m");
+        SetInt(node, "size", 5);
+      },
+      32);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(OpsOf<LocalResponseNorm>(*model)[0].size, 5);
+}
+
+TEST(Onnx, SplitConcatAndGlobalPools) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        onnx::NodeProto* split = AddNode(graph, "Split", {"x"}, "a");
+        split->add_output("b");
+        SetInt(split, "axis", 1);
+        AddNode(graph, "GlobalAveragePool", {"a"}, "mean");
+        AddNode(graph, "GlobalMaxPool", {"b"}, "most");
+        SetInt(AddNode(graph, "Concat", {"mean", "most"}, "m"), "axis", 1);
+      },
+      2);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(OpsOf<Slice>(*model).size(), 2u);
+  EXPECT_EQ(OpsOf<Pool>(*model).size(), 2u);
+}
+
+TEST(Onnx, ShapesAreComputedWhileImporting) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        AddInts(graph, "zero", {0});
+        AddInts(graph, "rest", {-1, 8});
+        AddNode(graph, "Shape", {"x"}, "sizes");
+        AddNode(graph, "Gather", {"sizes", "zero"}, "n");
+        SetInt(AddNode(graph, "Concat", {"n", "rest"}, "to"), "axis", 0);
+        AddNode(graph, "Reshape", {"x", "to"}, "m");
+      },
+      32);
+  ASSERT_TRUE(model.ok()) << model.status();
+}
+
+// For sequences of 5 of 11 tokens.
+absl::StatusOr<ModelGraph> OfTokens(const std::function<void(GraphProto*)>& add) {
+  ModelProto model = EmptyModel({0, 5});
+  model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx::TensorProto::INT64);
+  add(model.mutable_graph());
+  SetOutput(model.mutable_graph(), "y");
+  return Import(model, 4, Mode::kTrain, {.classes = 11, .length = 5, .vocabulary = 11});
+}
+
+TEST(Onnx, TokensOnlyIndexTables) {
+  const auto table = [](int64_t rows) {
+    return OfTokens([=](GraphProto* graph) {
+      AddWeights(graph, "table", {rows, 11});
+      AddNode(graph, "Gather", {"table", "x"}, "y");
+    });
+  };
+  EXPECT_TRUE(table(11).ok()) << table(11).status();
+  EXPECT_THAT(std::string(table(10).status().message()), HasSubstr("10 rows"));
+  const auto sum = OfTokens([](GraphProto* graph) {
+    AddWeights(graph, "w", {4, 5});
+    AddNode(graph, "Add", {"x", "w"}, "y");
+  });
+  EXPECT_THAT(std::string(sum.status().message()), HasSubstr("only index tables"));
+}
+
+TEST(Onnx, WhatEngineLacksSaysWhy) {
+  const auto spoilt = [](const char* op, const char* attribute, int64_t value) {
+    return std::string(AroundNode(
+                           [=](GraphProto* graph) {
+                             onnx::NodeProto* node = AddNode(graph, op, {"x"}, "m");
+                             SetInts(node, "kernel_shape", {3, 3});
+                             SetInts(node, "pads", {1, 1, 1, 1});
+                             SetInt(node, attribute, value);
+                           },
+                           32)
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(spoilt("AveragePool", "count_include_pad", 0), HasSubstr("count_include_pad 0"));
+  EXPECT_EQ(spoilt("AveragePool", "count_include_pad", 1), "");
+}
+
+TEST(OnnxFold, RangesOfSlices) {
+  const auto range = [](int64_t size, int64_t start, int64_t end, int64_t step) {
+    const auto made = onnx::SliceRange(size, start, end, step);
+    return made.ok() ? std::vector<int64_t>{made->begin, made->length} : std::vector<int64_t>{};
+  };
+  const int64_t most = INT64_MAX, least = INT64_MIN;
+  EXPECT_THAT(range(10, 2, 5, 1), ElementsAre(2, 3));
+  EXPECT_THAT(range(10, -3, most, 1), ElementsAre(7, 3));
+  EXPECT_THAT(range(10, least, -1, 1), ElementsAre(0, 9));
+  EXPECT_THAT(range(10, 0, most, 3), ElementsAre(0, 4));
+  EXPECT_THAT(range(10, most, least, -1), ElementsAre(9, 10));
+  EXPECT_THAT(range(10, 5, 2, 1), ElementsAre(5, 0));
+  EXPECT_TRUE(range(10, 0, 5, 0).empty());
+  EXPECT_THAT(range(10, 0, most, most), ElementsAre(0, 1));
+}
+
+}  // namespace
+}  // namespace psgd
