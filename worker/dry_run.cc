@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "data/open_data.h"
 #include "engine/memory_report.h"
+#include "engine/zoo/zoo.h"
 #include "worker/evaluate.h"
 
 namespace psgd {
@@ -25,7 +26,7 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   const int batch = config.data().batch();
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), shape, batch, options));
-  std::string text = absl::StrCat(config.model().zoo(), " on ", options.backend, ", batches of ", batch,
+  std::string text = absl::StrCat(ModelName(config.model()), " on ", options.backend, ", batches of ", batch,
                                   " samples of ", data.shape.ImageText(), "\n");
   absl::StrAppend(&text, Row("weights", report.weights), Row("gradients", report.gradients),
                   Row("batch", report.batch),
