@@ -121,22 +121,23 @@ TEST_F(Sparse, ARecommenderLearnsTastesAndPushesOnlyTheRowsItTouched) {
   std::ostringstream ratings;
   for (int user = 0; user < 400; ++user) {
     for (int i = 0; i < 12; ++i) {
-      ratings << user << "::" << 2 * random.NextBelow(400) + user % 2 << "::5::" << i << '\n';
+      ratings << user << "::" << 2 * random.NextBelow(100) + user % 2 << "::5::" << i << '\n';
     }
   }
   const std::string config = Write("taste.yaml", R"(name: taste
 model: {zoo: ncf, width: 8, hidden: [32, 16]}
 data: {format: ratings, path: )" + Write("ratings.dat", ratings.str()) + R"(, batch: 64}
-train: {epochs: 8}
-optimizer: {adam: {learning_rate: 0.01}}
+train: {epochs: 3}
+optimizer: {adam: {learning_rate: 0.003}}
 consistency: {staleness: 2}
 cluster: {shards: 2, workers: 2}
 )");
   const Ended ended = RunProgram({"ps-run", config, "--run-dir", Path("run")});
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto evaluations = Metrics("run", "evaluation");
-  ASSERT_EQ(evaluations.size(), 8u);
-  EXPECT_LT(evaluations.back()["loss"].get<double>(), 0.9 * evaluations[0]["loss"].get<double>());
+  ASSERT_EQ(evaluations.size(), 3u);
+  // Who knows nothing but that one of five is chosen has 0.50; who knows the tastes, 0.38.
+  EXPECT_LT(evaluations.back()["loss"].get<double>(), 0.44);
   const Json summary = Summary("run");
   EXPECT_LT(2 * summary["bytes_pushed"].get<double>(), summary["bytes_pushed_dense"].get<double>());
 }

@@ -52,7 +52,7 @@ struct GoldenCase {
 
 void PrintTo(const GoldenCase& test, std::ostream* out) { *out << test.model; }
 
-class GoldenTest : public testing::TestWithParam<GoldenCase> {
+class GoldenTest : public ::testing::TestWithParam<GoldenCase> {
  protected:
   static ModelConfig Model(const std::string& name) {
     ModelConfig config;
@@ -136,12 +136,12 @@ TEST_P(GoldenTest, IsPyTorchs) {
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<GoldenCase>& info) {
+std::string NameOf(const ::testing::TestParamInfo<GoldenCase>& info) {
   return std::string(info.param.model) + "_" + info.param.backend;
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, GoldenTest,
-                         testing::Values(GoldenCase{"lenet5", "reference"},
+                         ::testing::Values(GoldenCase{"lenet5", "reference"},
                                          GoldenCase{"lenet5", "onednn"},
                                          GoldenCase{"cnn", "reference"}, GoldenCase{"cnn", "onednn"},
                                          GoldenCase{"gpt", "reference"}, GoldenCase{"gpt", "onednn"},
@@ -149,11 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Engine, GoldenTest,
                                          GoldenCase{"lstm_lm", "onednn"},
                                          GoldenCase{"resnet20", "reference"},
                                          GoldenCase{"resnet20", "onednn"},
-                                         GoldenCase{"unet", "onednn"},
+                                         GoldenCase{"unet", "onednn", 1e-3},
                                          GoldenCase{"squeezenet", "onednn"},
                                          GoldenCase{"resnet18", "onednn"},
-                                         GoldenCase{"resnet50", "onednn"},
-                                         GoldenCase{"googlenet", "onednn"}),
+                                         GoldenCase{"resnet50", "onednn", 0.03},
+                                         GoldenCase{"googlenet", "onednn", 0.03}),
                          NameOf);
 
 }  // namespace
