@@ -27,7 +27,7 @@ absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row
 
 struct TableOptions {
   std::string path;
-  std::string test;            // empty: PATH.t if there is one, else the last lines of the file
+  std::string test = {};       // empty: PATH.t if there is one, else the last lines of the file
   double test_fraction = 0.1;  // those
   bool criteo = false;         // else libsvm
   int64_t features = 0;        // see TableConfig

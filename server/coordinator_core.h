@@ -34,7 +34,7 @@ struct CoordinatorOptions {
   Config config;  // resolved
   std::optional<CoordinatorSnapshot> resume;
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // with `resume`
-  std::shared_ptr<const GivenWeights> given;           // of a model that comes from a file
+  std::shared_ptr<const GivenWeights> given = nullptr;  // of a model that comes from a file
   uint32_t first_incarnation = 1;  // of workers
 };
 
