@@ -18,6 +18,7 @@
 #include "experiment/run_dir.h"
 #include "experiment/summary_text.h"
 #include "experiment/terminal.h"
+#include "worker/gpu_devices.h"
 
 namespace psgd {
 namespace {
@@ -26,6 +27,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml
   ps-run configs/fashion_mnist.yaml --shards 8 --workers 4 --run-dir runs/wide
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
+  ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
 )";
@@ -35,6 +37,8 @@ constexpr size_t kMostSummaryBytes = size_t{1} << 20;
 struct Arguments {
   RunChoice run;
   int threads = 0;
+  std::string gpu;
+  std::string precision = "fp32";
   int http = -1;
   bool json = false;
   bool quiet = false;
@@ -59,8 +63,15 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
-absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
+absl::Status Run(Arguments arguments, const StopSignals& stops) {
   LocalRunOptions options;
+  if (!arguments.gpu.empty()) {
+    PSGD_ASSIGN_OR_RETURN(options.launch.gpus, ChooseGpus(arguments.gpu));
+    options.launch.precision = arguments.precision;
+    if (arguments.run.workers == 0 && arguments.run.resume.empty()) {
+      arguments.run.workers = static_cast<int>(options.launch.gpus.size());
+    }
+  }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (!arguments.run.resume.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
@@ -112,6 +123,13 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--threads", arguments.threads, "Of each worker; default: cores / workers")
       ->check(CLI::Range(1, 1024));
+  auto* gpu = app.add_option("--gpu", arguments.gpu,
+                             "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
+  app.add_option("--precision", arguments.precision,
+                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->needs(gpu);
   app.add_option("--run-dir", arguments.run.run_dir,
                  "Where the run leaves its files; default: runs/NAME-TIME")
       ->type_name("DIR")

@@ -61,17 +61,11 @@ std::string DefaultName() {
 // A replica for each device of the list.
 absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
                                                         const TrainerOptions& common) {
-  const std::string& list = arguments.gpu;
-  PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ParseDeviceList(list));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ChooseGpus(arguments.gpu));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
   std::vector<TrainerOptions> replicas;
   for (int device : wanted) {
-    if (device >= static_cast<int>(found.size())) {
-      return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
-                                              ", but this host has ", found.size(),
-                                              "; nvidia-smi lists them"));
-    }
     TrainerOptions& replica = replicas.emplace_back(common);
     replica.backend = "cudnn";
     replica.gpu = device;

@@ -83,9 +83,15 @@ absl::Status LocalCluster::StartWorker() {
   child.name = absl::StrCat("worker-", index);
   // Its log and its last words go to one file, in the order in which they were said.
   child.stderr_file = dir.WorkerDir(index) + "/worker.log";
-  child.argv = {program,    "--cpu",          "--server", addresses_.control,
-                "--name",   child.name,       "--threads", absl::StrCat(options_.threads),
-                "--quiet",  "--die-with-parent", "--log-file", child.stderr_file};
+  child.argv = {program,   "--server",          addresses_.control,
+                "--name",  child.name,          "--threads",  absl::StrCat(options_.threads),
+                "--quiet", "--die-with-parent", "--log-file", child.stderr_file};
+  if (options_.gpus.empty()) {
+    child.argv.push_back("--cpu");
+  } else {
+    const int gpu = options_.gpus[workers_.size() % options_.gpus.size()];
+    child.argv.insert(child.argv.end(), {"--gpu", absl::StrCat(gpu), "--precision", options_.precision});
+  }
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
   return absl::OkStatus();

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
     return absl::UnavailableError(absl::StrCat(
         "no CUDA device can be used on this host (",
         error == cudaSuccess ? "none found" : cudaGetErrorString(error),
-        "); check nvidia-smi and the driver, or run on the processor with --cpu"));
+        "); check nvidia-smi and the driver, or train on the processor (ps-worker --cpu)"));
   }
   std::vector<GpuDevice> devices;
   for (int i = 0; i < count; ++i) {
@@ -54,8 +54,20 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
 absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
   return absl::UnavailableError(
       "no CUDA device can be used: this psgd was built without CUDA (PSGD_CUDA); build it where the "
-      "CUDA toolkit is installed, or run on the processor with --cpu");
+      "CUDA toolkit is installed, or train on the processor (ps-worker --cpu)");
 }
 #endif
+
+absl::StatusOr<std::vector<int>> ChooseGpus(absl::string_view list) {
+  PSGD_ASSIGN_OR_RETURN(std::vector<int> wanted, ParseDeviceList(list));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
+  for (int device : wanted) {
+    if (device < static_cast<int>(found.size())) continue;
+    return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
+                                            ", but this host has ", found.size(),
+                                            "; nvidia-smi lists them"));
+  }
+  return wanted;
+}
 
 }  // namespace psgd

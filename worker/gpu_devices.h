@@ -20,4 +20,7 @@ struct GpuDevice {
 // UNAVAILABLE, with the reason and what to do, when this host has none that can be used.
 absl::StatusOr<std::vector<GpuDevice>> ListGpus();
 
+// The devices of such a list, each of which this host has.
+absl::StatusOr<std::vector<int>> ChooseGpus(absl::string_view list);
+
 }  // namespace psgd

@@ -224,6 +224,10 @@ TEST_F(Error, GpuWhereThereIsNone) {
   const Ended ended = RunProgram({"ps-worker", "--gpu", "0-7", "--server", "127.0.0.1:1"});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("no CUDA device"), HasSubstr("--cpu")));
+  const Ended run = RunSmall("run", {"--gpu", "0-7"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.err, HasSubstr("no CUDA device"));
+  EXPECT_FALSE(RunDirWasMade());
 }
 
 TEST_F(Error, HelpStartsWithExamples) {
