@@ -12,8 +12,8 @@ std::string ResumeAdvice(const std::string& run_dir) {
   const auto checkpoints = CheckpointStore(RunDir(run_dir).ServerDir()).List(&notes);
   if (!checkpoints.ok() || checkpoints->empty()) {
     return absl::StrCat(
-        "It has no checkpoint to go on from: start anew, and have some taken with --set "
-        "durability.checkpoint=\"1 epoch\"");
+        "It has no checkpoint to go on from: start anew, with checkpoints earlier than it ended, as "
+        "--set durability.checkpoint=\"0.25 epochs\"");
   }
   return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: ps-run --resume %s",
                          checkpoints->front().id(), checkpoints->front().epoch_progress(), run_dir);

@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", host, ":", port,
                      " for /metrics; is another program using this port? Choose another with "
-                     "--http, or --http off"));
+                     "--http, or do without the page"));
   }
   impl->thread = std::thread([server = &impl->server] { server->listen_after_bind(); });
   // stop() before the loop runs would be lost.

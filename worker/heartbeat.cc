@@ -11,10 +11,12 @@ Heartbeat::Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease
     : client_(client),
       key_(key),
       period_(std::min<Duration>(lease / 4, kLongestPeriod)),
-      log_(std::move(log)),
-      thread_([this] { Run(); }) {}
+      log_(std::move(log)) {}
 
-Heartbeat::~Heartbeat() {
+void Heartbeat::Start() { thread_ = std::thread([this] { Run(); }); }
+
+void Heartbeat::Stop() {
+  if (!thread_.joinable()) return;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

@@ -19,7 +19,12 @@ class Heartbeat {
  public:
   // REQUIRES: `client` outlives this.
   Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease, Log log);
-  ~Heartbeat();
+  ~Heartbeat() { Stop(); }
+
+  // Its thread asks the client's `interrupted`, which may ask this object: whoever holds it has it
+  // in its place before Start, and leaves it there until Stop is done.
+  void Start();
+  void Stop();
 
   // Adds to the report that goes up next.
   void Record(const std::function<void(WorkerReport*)>& add);

@@ -55,6 +55,7 @@ absl::Status Trainer::Prepare() {
                      options_.server, key_.worker(), key_.incarnation());
   heartbeat_ = std::make_unique<Heartbeat>(client_.get(), key_, Milliseconds(joined.lease_ms()),
                                            options_.log);
+  heartbeat_->Start();
 
   PSGD_ASSIGN_OR_RETURN(data_, OpenData(config_.data(), config_.seed()));
   NetworkOptions network;
@@ -356,7 +357,7 @@ void Trainer::Leave(const absl::Status& status) {
   const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
   if (client_ && lost) client_->Cancel();
-  heartbeat_.reset();
+  if (heartbeat_) heartbeat_->Stop();
   if (client_ && key_.incarnation() != 0 && !lost) {
     LeaveRequest request;
     *request.mutable_key() = key_;
