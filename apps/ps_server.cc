@@ -179,6 +179,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     return started.status();
   }
   const std::unique_ptr<ParameterServer>& server = *started;
+  PSGD_ASSIGN_OR_RETURN(const StatusReply before, server->Status(StatusRequest()));
+  recorder->ResumedAfter(before.total().samples());
   Announce(arguments, *server, dir);
 
   const Summary::Status outcome = Serve(*server, *recorder, stops, log);

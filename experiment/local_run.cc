@@ -110,6 +110,7 @@ void LocalRun::Poll() {
   auto status = client_->Status(StatusRequest());
   if (!status.ok()) return;
   status_ = *std::move(status);
+  if (!samples_before_) samples_before_ = status_.total().samples();
   last_heard_ = SteadyNow();
   const bool over =
       status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
@@ -206,7 +207,7 @@ absl::Status LocalRun::Failed(std::string what) {
   const bool asked = stops() > 0;
   const Summary summary =
       SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
-                Seconds(SteadyNow() - start_));
+                Seconds(SteadyNow() - start_), samples_before_.value_or(0));
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
   const std::string message = absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n",

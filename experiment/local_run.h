@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -62,6 +64,7 @@ class LocalRun {
   std::string run_dir_;
 
   StatusReply status_;          // as last heard
+  std::optional<uint64_t> samples_before_;  // as first heard: of what was trained before a resume
   Time last_heard_{};
   Time last_going_on_{};        // when the run was last not over
   std::set<std::string> buried_;    // names of workers that ended

@@ -88,11 +88,11 @@ absl::Status RunRecorder::SaveWeights(ParameterServer& server) {
 
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
-  return WriteSummary(SummaryOf(status, outcome, error, Elapsed()), dir_.SummaryFile());
+  return WriteSummary(SummaryOf(status, outcome, error, Elapsed(), samples_before_), dir_.SummaryFile());
 }
 
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
-                  double wall_seconds) {
+                  double wall_seconds, uint64_t samples_before) {
   const Config& config = status.config();
   const WorkerReport& total = status.total();
   Summary summary;
@@ -107,8 +107,10 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.steps = total.steps();
   summary.wall_seconds = wall_seconds;
   summary.train_seconds = status.seconds();
-  summary.samples_per_second =
-      status.seconds() > 0 ? static_cast<double>(total.samples()) / status.seconds() : 0;
+  if (status.seconds() > 0 && total.samples() > samples_before) {
+    summary.samples_per_second =
+        static_cast<double>(total.samples() - samples_before) / status.seconds();
+  }
   summary.input_stall = InputStall(total);
   summary.bytes_pushed = total.bytes_pushed();
   summary.bytes_pulled = total.bytes_pulled();

@@ -22,6 +22,8 @@ class RunRecorder {
  public:
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir, Log log);
 
+  // Of a resumed run: what was trained before, which no rate of this part counts. Before the others.
+  void ResumedAfter(uint64_t samples) { samples_before_ = samples; }
   void Evaluation(const EvalResult& result);
   void Checkpoint(const CheckpointInfo& info);
   void News(const std::string& text);
@@ -41,10 +43,12 @@ class RunRecorder {
   const std::unique_ptr<MetricsWriter> metrics_;
   const Log log_;
   const Time start_;
+  uint64_t samples_before_ = 0;
 };
 
-// What a summary says of a run in that state; a pure function, for ps-ctl and tests.
+// What a summary says of a run in that state; a pure function, for ps-ctl and tests. Counts are of the
+// whole run, times and the rate since it was last resumed, after `samples_before`.
 Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std::string& error,
-                  double wall_seconds);
+                  double wall_seconds, uint64_t samples_before);
 
 }  // namespace psgd

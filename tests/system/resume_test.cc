@@ -44,6 +44,18 @@ TEST_F(Resume, AnotherOptimizerIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("another optimizer"));
 }
 
+// Counts are of the whole run, but the rate is of the part that the times are of.
+TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
+  StopARun(Sets({"train.epochs=40"}));
+  const double before = Summary("run")["steps"].get<double>();
+  ASSERT_GT(before, 0);
+  ASSERT_EQ(Go({}).code, 0);
+  const Json summary = Summary("run");
+  const double since = summary["steps"].get<double>() - before;
+  const double rate = 32 * since / summary["train_seconds"].get<double>();
+  EXPECT_NEAR(summary["samples_per_second"].get<double>(), rate, 0.1 * rate);
+}
+
 TEST_F(Resume, AServerHasTheWeightsBeforeAWorkerComes) {
   StopARun();
   const std::string before = Weights("run");
