@@ -66,7 +66,8 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
 absl::Status Run(Arguments arguments, const StopSignals& stops) {
   LocalRunOptions options;
   if (!arguments.gpu.empty()) {
-    PSGD_ASSIGN_OR_RETURN(options.launch.gpus, ChooseGpus(arguments.gpu));
+    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
+    for (const GpuDevice& device : devices) options.launch.gpus.push_back(device.index);
     options.launch.precision = arguments.precision;
     if (arguments.run.workers == 0 && arguments.run.resume.empty()) {
       arguments.run.workers = static_cast<int>(options.launch.gpus.size());

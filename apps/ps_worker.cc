@@ -60,18 +60,17 @@ std::string DefaultName() {
 
 // A replica for each device of the list.
 absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
+                                                        const std::vector<GpuDevice>& devices,
                                                         const TrainerOptions& common) {
-  PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ChooseGpus(arguments.gpu));
-  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
   PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
   std::vector<TrainerOptions> replicas;
-  for (int device : wanted) {
+  for (const GpuDevice& device : devices) {
     TrainerOptions& replica = replicas.emplace_back(common);
     replica.backend = "cudnn";
-    replica.gpu = device;
+    replica.gpu = device.index;
     replica.precision = precision;
-    replica.device = absl::StrCat("gpu ", device, ", ", found[device].name);
-    if (wanted.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
+    replica.device = absl::StrCat("gpu ", device.index, ", ", device.name);
+    if (devices.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
   }
   return replicas;
 }
@@ -100,9 +99,9 @@ absl::Status DryRun(const Arguments& arguments) {
   replicas[0].threads = arguments.threads;
   size_t available = AvailableMemory();
   if (!arguments.gpu.empty()) {
-    PSGD_ASSIGN_OR_RETURN(replicas, GpuReplicas(arguments, TrainerOptions()));
-    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ListGpus());
-    available = devices[replicas[0].gpu].memory_bytes;
+    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
+    PSGD_ASSIGN_OR_RETURN(replicas, GpuReplicas(arguments, devices, TrainerOptions()));
+    available = devices[0].memory_bytes;
   }
   const TrainerOptions& replica = replicas[0];
   PSGD_ASSIGN_OR_RETURN(const std::string text,
@@ -141,7 +140,8 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
   if (arguments.gpu.empty()) return Trainer(std::move(options)).Run();
-  PSGD_ASSIGN_OR_RETURN(const auto replicas, GpuReplicas(arguments, options));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
+  PSGD_ASSIGN_OR_RETURN(const auto replicas, GpuReplicas(arguments, devices, options));
   return TrainAll(replicas);
 }
 

@@ -1,7 +1,5 @@
 #include "data/open_sparse.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "data/ratings.h"
 #include "data/table.h"
@@ -23,9 +21,7 @@ absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
       return absl::InvalidArgumentError(absl::StrCat(
           "data.ratings.negatives is ", config.ratings().negatives(), "; it must be at least 1"));
     }
-    PSGD_ASSIGN_OR_RETURN(RatingsSets sets,
-                          LoadRatings({config.path(), config.ratings().negatives(), seed}));
-    return SparseSets{std::move(sets.train), std::move(sets.test)};
+    return LoadRatings({config.path(), config.ratings().negatives(), seed});
   }
   TableOptions options;
   options.path = config.path();
@@ -38,8 +34,7 @@ absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
                                                    options.test_fraction,
                                                    "; it must be between 0 and 1"));
   }
-  PSGD_ASSIGN_OR_RETURN(TableSets sets, LoadTable(options));
-  return SparseSets{std::move(sets.train), std::move(sets.test)};
+  return LoadTable(options);
 }
 
 }  // namespace psgd

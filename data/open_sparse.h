@@ -2,18 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "common/status.h"
-#include "data/dataset.h"
+#include "data/sparse_sets.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
-
-struct SparseSets {
-  std::shared_ptr<const SparseDataset> train;
-  std::shared_ptr<const SparseDataset> test;
-};
 
 bool IsSparseFormat(DataConfig::Format format);
 

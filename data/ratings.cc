@@ -96,7 +96,7 @@ std::vector<absl::string_view> Fields(absl::string_view line) {
 
 }  // namespace
 
-absl::StatusOr<RatingsSets> LoadRatings(const RatingsOptions& options) {
+absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
   Names users, items;
   std::vector<Line> lines;
   bool first = true;
@@ -145,7 +145,7 @@ absl::StatusOr<RatingsSets> LoadRatings(const RatingsOptions& options) {
   }
   const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
   const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);
-  RatingsSets sets;
+  SparseSets sets;
   sets.train = std::make_shared<RatingsDataset>(choices, std::move(train), options.negatives, key,
                                                 /*test=*/false);
   sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.negatives, test_key,

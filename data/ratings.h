@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "common/status.h"
-#include "data/dataset.h"
+#include "data/sparse_sets.h"
 
 namespace psgd {
 
@@ -18,16 +17,11 @@ struct RatingsOptions {
   uint64_t seed = 1;
 };
 
-struct RatingsSets {
-  std::shared_ptr<const SparseDataset> train;
-  std::shared_ptr<const SparseDataset> test;
-};
-
 // A sample is a pair: the index of a user, and that of an item behind all users. Its class is 1 for
 // what the user chose, 0 for one of `negatives` items for each choice that the user never did, drawn
 // by seed, epoch and sample. A user's last choice, by time and then by line, is for the test (if
 // there are two), beside as many items not chosen, which stay the same. Errors name the file and the
 // line.
-absl::StatusOr<RatingsSets> LoadRatings(const RatingsOptions& options);
+absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options);
 
 }  // namespace psgd

@@ -57,7 +57,7 @@ absl::Status CheckTest(const std::string& path, const SparseRows& test, size_t b
 
 }  // namespace
 
-absl::StatusOr<TableSets> LoadTable(const TableOptions& options) {
+absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<SparseRows> rows, ReadRows(options.path, options));
   std::string test_path = options.test;
   std::error_code error;
@@ -93,7 +93,7 @@ absl::StatusOr<TableSets> LoadTable(const TableOptions& options) {
   shape.entries = static_cast<int>(std::max<int64_t>(1, std::max(rows->widest(), test_rows->widest())));
   const int64_t wanted = options.features > 0 ? options.features : options.criteo ? kCriteoBuckets : found;
   shape.vocabulary = static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
-  TableSets sets;
+  SparseSets sets;
   sets.train = std::make_shared<SparseRowsDataset>(rows, 0, train_size, shape, classes);
   sets.test = std::make_shared<SparseRowsDataset>(test_rows, test_begin, test_rows->size(), shape, classes);
   return sets;

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "common/status.h"
-#include "data/dataset.h"
 #include "data/sparse_rows.h"
+#include "data/sparse_sets.h"
 
 namespace psgd {
 
@@ -33,13 +32,8 @@ struct TableOptions {
   int64_t features = 0;        // see TableConfig
 };
 
-struct TableSets {
-  std::shared_ptr<const SparseDataset> train;
-  std::shared_ptr<const SparseDataset> test;
-};
-
 // Loads both into memory. Classes are the labels of the training lines, ascending. Files may be
 // gzip. Errors name the file, the line and what to do.
-absl::StatusOr<TableSets> LoadTable(const TableOptions& options);
+absl::StatusOr<SparseSets> LoadTable(const TableOptions& options);
 
 }  // namespace psgd

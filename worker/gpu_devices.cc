@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
       return absl::UnavailableError(
           absl::StrCat("CUDA device ", i, " does not answer: ", cudaGetErrorString(error)));
     }
-    devices.push_back({properties.name, properties.totalGlobalMem});
+    devices.push_back({i, properties.name, properties.totalGlobalMem});
   }
   return devices;
 }
@@ -58,16 +58,19 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
 }
 #endif
 
-absl::StatusOr<std::vector<int>> ChooseGpus(absl::string_view list) {
-  PSGD_ASSIGN_OR_RETURN(std::vector<int> wanted, ParseDeviceList(list));
+absl::StatusOr<std::vector<GpuDevice>> ChooseGpus(absl::string_view list) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<int> wanted, ParseDeviceList(list));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> found, ListGpus());
+  std::vector<GpuDevice> chosen;
   for (int device : wanted) {
-    if (device < static_cast<int>(found.size())) continue;
-    return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
-                                            ", but this host has ", found.size(),
-                                            "; nvidia-smi lists them"));
+    if (device >= static_cast<int>(found.size())) {
+      return absl::NotFoundError(absl::StrCat("--gpu ", list, " asks for device ", device,
+                                              ", but this host has ", found.size(),
+                                              "; nvidia-smi lists them"));
+    }
+    chosen.push_back(found[device]);
   }
-  return wanted;
+  return chosen;
 }
 
 }  // namespace psgd

@@ -13,6 +13,7 @@ namespace psgd {
 absl::StatusOr<std::vector<int>> ParseDeviceList(absl::string_view text);
 
 struct GpuDevice {
+  int index = 0;
   std::string name;
   size_t memory_bytes = 0;
 };
@@ -21,6 +22,6 @@ struct GpuDevice {
 absl::StatusOr<std::vector<GpuDevice>> ListGpus();
 
 // The devices of such a list, each of which this host has.
-absl::StatusOr<std::vector<int>> ChooseGpus(absl::string_view list);
+absl::StatusOr<std::vector<GpuDevice>> ChooseGpus(absl::string_view list);
 
 }  // namespace psgd

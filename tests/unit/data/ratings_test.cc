@@ -27,7 +27,7 @@ Pair ReadPair(const SparseDataset& set, uint32_t epoch, size_t index) {
   return pair;
 }
 
-RatingsSets Load(const std::string& text, int negatives = 3) {
+SparseSets Load(const std::string& text, int negatives = 3) {
   ScratchFolder folder;
   WriteFile(folder.File("r"), text);
   auto sets = LoadRatings({folder.File("r"), negatives, 1});
@@ -41,7 +41,7 @@ constexpr char kRatings[] =
     "u2::f::1::3\nu2::g::1::2\nu2::h::1::1\n";
 
 TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
-  const RatingsSets sets = Load(kRatings);
+  const SparseSets sets = Load(kRatings);
   EXPECT_EQ(sets.train->shape().vocabulary, 3 + 8);
   EXPECT_EQ(sets.train->size(), 7u * 4);  // u3 has one only: it stays
   ASSERT_EQ(sets.test->size(), 2u * 4);
@@ -53,7 +53,7 @@ TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
 }
 
 TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
-  const RatingsSets sets = Load(kRatings, 5);
+  const SparseSets sets = Load(kRatings, 5);
   std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5},  {1, 6},
                                                   {2, 7}, {1, 8}, {1, 9}, {1, 10}};
   bool differs = false;

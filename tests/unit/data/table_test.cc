@@ -33,7 +33,7 @@ class TableTest : public testing::Test {
     WriteFile(folder_.File(name), text);
     return folder_.File(name);
   }
-  TableSets Load(const TableOptions& options) {
+  SparseSets Load(const TableOptions& options) {
     auto sets = LoadTable(options);
     EXPECT_TRUE(sets.ok()) << sets.status();
     return *std::move(sets);
@@ -50,7 +50,7 @@ class TableTest : public testing::Test {
 constexpr char kLibsvm[] = "+1 1:0.5 7:-2 # a remark\n-1 3:1e-1\n\n+1 2:0 5:4\n-1\n";
 
 TEST_F(TableTest, LibsvmRowsBecomePaddedEntries) {
-  const TableSets sets = Load({.path = Write("a", kLibsvm), .test = Write("b", "-1 9:3\n")});
+  const SparseSets sets = Load({.path = Write("a", kLibsvm), .test = Write("b", "-1 9:3\n")});
   const SampleShape shape = sets.train->shape();
   EXPECT_EQ(shape.entries, 2);
   EXPECT_EQ(shape.vocabulary, 9);  // of both files
@@ -113,7 +113,7 @@ std::string CriteoLine(const char* label, const char* count, const char* categor
 TEST_F(TableTest, CriteoLines) {
   const std::string text = CriteoLine("0", "0", "68fd1e64") + CriteoLine("1", "20", "80e26c9b") +
                            CriteoLine("1", "-2", "68fd1e64");
-  const TableSets sets =
+  const SparseSets sets =
       Load({.path = Write("c", text), .test_fraction = 0.3, .criteo = true, .features = 1000});
   EXPECT_EQ(sets.train->shape().vocabulary, 1013);
   EXPECT_EQ(sets.train->shape().entries, 3);
