@@ -271,7 +271,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   CLI::App* status =
       add("status", "Progress, shards, workers, checkpoints, evaluations", kStatusExamples, Status);
-  status->add_option("run_dir", arguments.run_dir, "Of a run, over or not")
+  status->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
       ->type_name("RUN_DIR")
       ->excludes(server(status));
   server(add("checkpoint", "Take a checkpoint now and wait until it is written",

@@ -32,6 +32,7 @@ constexpr char kExamples[] = R"(Examples:
 struct Arguments {
   std::string server;
   std::string dry_run;  // a config
+  std::vector<std::string> set;
   bool cpu = false;
   std::string gpu;
   int threads = 1;
@@ -92,6 +93,7 @@ absl::Status TrainAll(const std::vector<TrainerOptions>& replicas) {
 
 absl::Status DryRun(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(arguments.dry_run));
+  for (const std::string& set : arguments.set) PSGD_RETURN_IF_ERROR(ApplySet(set, &config));
   config = ResolveDefaults(std::move(config));
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
   std::vector<TrainerOptions> replicas(1);
@@ -156,10 +158,14 @@ int main(int argc, char** argv) {
                    "to know comes from there.",
                "ps-worker");
   auto* server = app.add_option("--server", arguments.server, "HOST:PORT of the ps-server");
-  app.add_option("--dry-run", arguments.dry_run,
-                 "Only print what memory a replica of this config would take, and the largest batch")
-      ->type_name("CONFIG")
-      ->excludes(server);
+  auto* dry_run =
+      app.add_option("--dry-run", arguments.dry_run,
+                     "Only print what memory a replica of this config would take, and the largest batch")
+          ->type_name("CONFIG")
+          ->excludes(server);
+  app.add_option("--set", arguments.set, "With --dry-run: change one key, --set train.batch=64 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
   auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
                   ->excludes(cpu);

@@ -5,7 +5,13 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <optional>
+
+#include "common/clock.h"
+
 namespace psgd {
+
+constexpr auto kOnce = std::chrono::milliseconds(200);
 
 StopSignals::StopSignals() {
   sigset_t signals;
@@ -16,8 +22,13 @@ StopSignals::StopSignals() {
   signal(SIGPIPE, SIG_IGN);
   thread_ = std::thread([this, signals] {
     const timespec tick{0, 100'000'000};
+    std::optional<Time> last;
     while (!ending_) {
-      if (sigtimedwait(&signals, nullptr, &tick) > 0) ++count_;
+      if (sigtimedwait(&signals, nullptr, &tick) <= 0) continue;
+      // Programs such as timeout(1) signal the process and then its group: that is asking once.
+      const Time now = SteadyNow();
+      if (!last || now - *last > kOnce) ++count_;
+      last = now;
     }
   });
 }

@@ -26,7 +26,10 @@ endif()
 
 find_program(PSGD_CCACHE ccache)
 if(PSGD_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PSGD_CCACHE})
+  # What ccache needs to be told before it caches objects that use precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${PSGD_CCACHE})
+  add_compile_options(-fpch-preprocess)
 endif()
 find_program(PSGD_MOLD mold)
 if(PSGD_MOLD)

@@ -25,7 +25,7 @@ constexpr char kDim[] = "\033[2m";
 constexpr char kPlain[] = "\033[0m";
 constexpr char kEraseLine[] = "\r\033[K";
 
-std::pair<uint64_t, uint32_t> MadeAt(const EvalResult& result) {
+std::pair<uint64_t, double> MadeAt(const EvalResult& result) {
   return {result.clock(), result.epoch()};
 }
 
@@ -150,8 +150,8 @@ std::string ProgressText(const StatusReply& status, const ProgressRate& rate) {
 }
 
 std::string EvaluationText(const EvalResult& result, uint32_t epochs) {
-  return absl::StrFormat("epoch %d/%d: test accuracy %s, loss %.4f", result.epoch(), epochs,
-                         ReadablePercent(result.accuracy()), result.loss());
+  return absl::StrFormat("epoch %s/%d: test accuracy %s, loss %.4f", ReadableEpoch(result.epoch()),
+                         epochs, ReadablePercent(result.accuracy()), result.loss());
 }
 
 void ProgressDisplay::Update(const StatusReply& status) {

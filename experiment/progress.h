@@ -67,7 +67,7 @@ class ProgressDisplay {
   const ProgressOptions options_;
   ProgressRate rate_;
   bool started_ = false;
-  std::pair<uint64_t, uint32_t> evaluated_;  // clock and epoch of the last that was shown
+  std::pair<uint64_t, double> evaluated_;  // clock and epoch of the last that was shown
   Time last_plain_{};
   bool drawn_ = false;
 };

@@ -42,6 +42,10 @@ std::string ReadableTime(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+std::string ReadableEpoch(double epoch) {
+  return epoch == std::floor(epoch) ? absl::StrFormat("%.0f", epoch) : absl::StrFormat("%.2f", epoch);
+}
+
 std::string ReadablePercent(double share) { return absl::StrFormat("%.2f %%", share * 100); }
 
 std::string ReadableRatio(double dense, double sent) {

@@ -24,7 +24,7 @@ double Number(const Record& record, const char* key) {
 
 EvalResult EvaluationOf(const Record& record) {
   EvalResult result;
-  result.set_epoch(static_cast<uint32_t>(Number(record, "epoch")));
+  result.set_epoch(Number(record, "epoch"));
   result.set_clock(static_cast<uint64_t>(Number(record, "clock")));
   result.set_accuracy(Number(record, "accuracy"));
   result.set_loss(Number(record, "loss"));
@@ -38,7 +38,7 @@ void ReadRecords(const RunDir& dir, RunDirStatus* status) {
     status->notes.emplace_back(records.status().message());
     return;
   }
-  std::map<uint32_t, EvalResult> evaluations;
+  std::map<double, EvalResult> evaluations;
   for (const Record& record : *records) {
     const std::string kind = record.value("kind", "");
     if (kind == "progress") status->progress = record;

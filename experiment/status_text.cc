@@ -108,7 +108,7 @@ std::string StatusText(const StatusReply& status) {
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
   TextTable table({"epoch", "test accuracy", "test loss", "samples"});
   for (const EvalResult& result : evaluations) {
-    table.Add({absl::StrCat(result.epoch()), ReadablePercent(result.accuracy()),
+    table.Add({ReadableEpoch(result.epoch()), ReadablePercent(result.accuracy()),
                absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())});
   }
   return table.empty() ? "" : absl::StrCat("\nevaluations\n", table.Text());

@@ -1,5 +1,6 @@
 #include "experiment/summary_text.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/units.h"
 #include "experiment/readable.h"
+#include "experiment/resume_advice.h"
 
 namespace psgd {
 namespace {
@@ -30,14 +32,20 @@ std::string Traffic(uint64_t sent, uint64_t dense) {
                       ratio, ")");
 }
 
+// A long story was told in full before: without what leads over to its lines.
+std::string InOneLine(const std::string& story) {
+  std::string line = story.substr(0, story.find('\n'));
+  if (line.ends_with(':')) line.resize(std::min(line.rfind("; "), line.size() - 1));
+  return line;
+}
+
 }  // namespace
 
 std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   std::vector<std::pair<std::string, std::string>> rows;
   rows.emplace_back("status", StatusWord(summary.status));
   if (!summary.error.empty()) {
-    // A long story was told in full before.
-    rows.emplace_back("reason", summary.error.substr(0, summary.error.find('\n')));
+    rows.emplace_back("reason", InOneLine(summary.error));
   }
   if (summary.test_accuracy) {
     rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
@@ -70,7 +78,9 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
 std::string NextCommands(const Summary& summary, const std::string& run_dir) {
   std::string text = "next commands to try\n";
   if (summary.status != Summary::Status::kFinished) {
-    return absl::StrCat(text, "  ps-ctl status ", run_dir, "\n");
+    absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
+    if (HasCheckpoint(run_dir)) absl::StrAppend(&text, "  ps-run --resume ", run_dir, "\n");
+    return text;
   }
   absl::StrAppend(
       &text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ", run_dir,

@@ -136,7 +136,7 @@ class CoordinatorCore {
   // further epochs before a slow one has finished.
   struct PendingEvaluation {
     uint64_t after = 0;  // the segment whose end is to be evaluated
-    uint32_t epoch = 0;  // epochs finished there
+    double epoch = 0;    // epochs done there; a drain may come within one
     std::optional<WorkerKey> evaluator;
   };
   std::deque<PendingEvaluation> pending_evaluations_;

@@ -1,5 +1,6 @@
 // The part of CoordinatorCore that deals segments and decides what happens at their boundaries.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -84,12 +85,13 @@ void CoordinatorCore::OpenBoundary(Effects* effects) {
   const uint64_t ending = ledger_->latest();
   const bool over = draining_ || ledger_->Finished();
   if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
-    const uint32_t epoch = ledger_->Find(ending)->epoch() + 1;
+    const double epoch = ledger_->Find(ending)->epoch() + 1;
     // Batches that came back make an epoch end again: its later end counts.
     std::erase_if(pending_evaluations_, [&](const PendingEvaluation& pending) {
-      return pending.epoch == epoch && !pending.evaluator;
+      return std::ceil(pending.epoch) == epoch && !pending.evaluator;
     });
-    pending_evaluations_.push_back({ending, epoch, std::nullopt});
+    const double done = ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress();
+    pending_evaluations_.push_back({ending, done, std::nullopt});
   }
   if (over) {
     all_dealt_ = true;

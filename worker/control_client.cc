@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -16,6 +17,8 @@ namespace {
 
 // A single attempt: a server that hangs is asked again.
 constexpr auto kAttempt = std::chrono::seconds(20);
+// The last attempt comes as time runs out; it still gets as far as an error that says something.
+constexpr auto kLeastAttempt = std::chrono::milliseconds(200);
 constexpr auto kFirstPause = std::chrono::milliseconds(50);
 constexpr auto kLongestPause = std::chrono::milliseconds(1000);
 
@@ -66,7 +69,8 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
   while (true) {
     grpc::ClientContext context;
     const Duration left = deadline_.load() - (SteadyNow() - start);
-    context.set_deadline(std::chrono::system_clock::now() + std::min<Duration>(left, kAttempt));
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::clamp<Duration>(left, kLeastAttempt, kAttempt));
     {
       std::lock_guard lock(impl_->mutex);
       if (impl_->cancelled) return absl::CancelledError("the call was given up");
@@ -83,13 +87,14 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
                        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (!again) return ToAbsl(status);
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
-    if (SteadyNow() - start + pause > deadline_.load()) {
+    const Duration tried = SteadyNow() - start;
+    if (tried >= deadline_.load()) {
       return absl::UnavailableError(absl::StrCat(
           "no psgd server answers at ", options_.server, " (tried for ",
-          static_cast<int64_t>(Seconds(SteadyNow() - start)), " s: ", status.error_message(),
+          std::lround(Seconds(tried)), " s: ", status.error_message(),
           "); is ps-server running there, is the port right, and does a firewall let it through?"));
     }
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(std::min<Duration>(pause, deadline_.load() - tried));
     pause = std::min<Duration>(pause * 2, kLongestPause);
   }
 }

@@ -319,7 +319,7 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
   reported_ = stats;
 }
 
-absl::Status Trainer::EvaluateNow(uint32_t epoch, uint64_t clock) {
+absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
   PSGD_RETURN_IF_ERROR(PullWeights(clock));
   EvaluationBatches batches(data_->test, network_->batch());
   EvaluatedRequest request;
@@ -329,7 +329,7 @@ absl::Status Trainer::EvaluateNow(uint32_t epoch, uint64_t clock) {
   ReportDamage();
   request.mutable_result()->set_epoch(epoch);
   request.mutable_result()->set_clock(clock);
-  options_.log->info("after epoch {}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",
+  options_.log->info("after epoch {:.4g}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",
                      epoch, request.result().accuracy(), request.result().loss(),
                      request.result().samples(), request.result().seconds());
   return client_->Evaluated(request).status();

@@ -51,7 +51,7 @@ class Trainer {
   absl::Status TrainSegments();
   absl::Status RunSegment(const Segment& segment);
   absl::Status Step(const Segment& segment, uint64_t clock);
-  absl::Status EvaluateNow(uint32_t epoch, uint64_t clock);
+  absl::Status EvaluateNow(double epoch, uint64_t clock);
   absl::Status SaveState(uint64_t checkpoint);
   absl::Status LoadState();
   // Weights fit for `clock` finished steps, into the network.
