@@ -11,6 +11,7 @@
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "common/files.h"
+#include "engine/plugin.h"
 #include "experiment/local_run.h"
 #include "experiment/preflight.h"
 #include "experiment/resume_check.h"
@@ -63,12 +64,20 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
+// Before anything is started, for a worker would say it late.
+absl::Status CheckPrecision(const Arguments& arguments) {
+  if (!arguments.gpu.empty()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
+  return LoadBackend("onednn", "", {.precision = precision}).status();
+}
+
 absl::Status Run(Arguments arguments, const StopSignals& stops) {
+  PSGD_RETURN_IF_ERROR(CheckPrecision(arguments));
   LocalRunOptions options;
+  options.launch.precision = arguments.precision;
   if (!arguments.gpu.empty()) {
     PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
     for (const GpuDevice& device : devices) options.launch.gpus.push_back(device.index);
-    options.launch.precision = arguments.precision;
     if (arguments.run.workers == 0 && arguments.run.resume.empty()) {
       arguments.run.workers = static_cast<int>(options.launch.gpus.size());
     }
@@ -124,13 +133,12 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--threads", arguments.threads, "Of each worker; default: cores / workers")
       ->check(CLI::Range(1, 1024));
-  auto* gpu = app.add_option("--gpu", arguments.gpu,
-                             "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
+  app.add_option("--gpu", arguments.gpu,
+                 "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
   app.add_option("--precision", arguments.precision,
-                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+                 "What a worker computes in: fp32, bf16 or, on a GPU, tf32; weights and updates stay fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
-      ->needs(gpu);
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
   app.add_option("--run-dir", arguments.run.run_dir,
                  "Where the run leaves its files; default: runs/NAME-TIME")
       ->type_name("DIR")

@@ -14,6 +14,7 @@
 #include "apps/stop_signals.h"
 #include "common/available_memory.h"
 #include "common/units.h"
+#include "engine/plugin.h"
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
@@ -27,6 +28,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --threads 2 --server head-node:7070
   ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
+  ps-worker --cpu --threads 8 --precision bf16 --server head-node:7070   # with avx512_bf16
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
 
@@ -61,16 +63,13 @@ std::string DefaultName() {
 }
 
 // A replica for each device of the list.
-absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
-                                                        const std::vector<GpuDevice>& devices,
-                                                        const TrainerOptions& common) {
-  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
+std::vector<TrainerOptions> GpuReplicas(const std::vector<GpuDevice>& devices,
+                                        const TrainerOptions& common) {
   std::vector<TrainerOptions> replicas;
   for (const GpuDevice& device : devices) {
     TrainerOptions& replica = replicas.emplace_back(common);
     replica.backend = "cudnn";
     replica.gpu = device.index;
-    replica.precision = precision;
     replica.device = absl::StrCat("gpu ", device.index, ", ", device.name);
     if (devices.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
   }
@@ -100,10 +99,11 @@ absl::Status DryRun(const Arguments& arguments) {
   std::vector<TrainerOptions> replicas(1);
   replicas[0].backend = arguments.engine;
   replicas[0].threads = arguments.threads;
+  PSGD_ASSIGN_OR_RETURN(replicas[0].precision, PrecisionNamed(arguments.precision));
   size_t available = AvailableMemory();
   if (!arguments.gpu.empty()) {
     PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-    PSGD_ASSIGN_OR_RETURN(replicas, GpuReplicas(arguments, devices, TrainerOptions()));
+    replicas = GpuReplicas(devices, TrainerOptions(replicas[0]));
     available = devices[0].memory_bytes;
   }
   const TrainerOptions& replica = replicas[0];
@@ -125,6 +125,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
   options.device = absl::StrCat("cpu, ", arguments.threads,
                                 arguments.threads == 1 ? " thread" : " threads");
+  if (arguments.precision != "fp32") absl::StrAppend(&options.device, ", ", arguments.precision);
   options.backend = arguments.engine;
   options.threads = arguments.threads;
   options.stops = &stops.count();
@@ -142,10 +143,15 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.to_stderr = !arguments.quiet;
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
-  if (arguments.gpu.empty()) return Trainer(std::move(options)).Run();
+  PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
+  if (arguments.gpu.empty()) {
+    // Before the server counts on this worker.
+    PSGD_RETURN_IF_ERROR(
+        LoadBackend(options.backend, "", {.precision = options.precision}).status());
+    return Trainer(std::move(options)).Run();
+  }
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-  PSGD_ASSIGN_OR_RETURN(const auto replicas, GpuReplicas(arguments, devices, options));
-  return TrainAll(replicas);
+  return TrainAll(GpuReplicas(devices, options));
 }
 
 }  // namespace
@@ -168,8 +174,7 @@ int main(int argc, char** argv) {
       ->type_name("KEY=VALUE")
       ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
-  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
-                  ->excludes(cpu);
+  app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")->excludes(cpu);
   app.add_option("--threads", arguments.threads, "Processor threads of a step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -177,10 +182,9 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
   app.add_option("--precision", arguments.precision,
-                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+                 "What to compute in: fp32, bf16 or, on a GPU, tf32; weights and updates stay fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
-      ->needs(gpu);
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")

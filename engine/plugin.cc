@@ -60,7 +60,10 @@ absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
 absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                      const std::string& plugin_dir,
                                                      const BackendOptions& options) {
-  if (name == "reference") return MakeReferenceBackend<float>(options);
+  if (name == "reference") {
+    if (options.precision == Precision::kFp32) return MakeReferenceBackend<float>(options);
+    return absl::InvalidArgumentError("the reference backend computes in fp32 alone");
+  }
   std::vector<std::string> known = {"reference"};
   for (const char* plugin : kPlugins) {
     known.push_back(plugin);

@@ -85,12 +85,13 @@ absl::Status LocalCluster::StartWorker() {
   child.stderr_file = dir.WorkerDir(index) + "/worker.log";
   child.argv = {program,   "--server",          addresses_.control,
                 "--name",  child.name,          "--threads",  absl::StrCat(options_.threads),
-                "--quiet", "--die-with-parent", "--log-file", child.stderr_file};
+                "--quiet", "--die-with-parent", "--log-file", child.stderr_file,
+                "--precision", options_.precision};
   if (options_.gpus.empty()) {
     child.argv.push_back("--cpu");
   } else {
     const int gpu = options_.gpus[workers_.size() % options_.gpus.size()];
-    child.argv.insert(child.argv.end(), {"--gpu", absl::StrCat(gpu), "--precision", options_.precision});
+    child.argv.insert(child.argv.end(), {"--gpu", absl::StrCat(gpu)});
   }
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));

@@ -18,7 +18,7 @@ struct LaunchOptions {
   // Worker i trains on the i-th of them, from the front again where they are fewer; none: on the
   // processor.
   std::vector<int> gpus;
-  std::string precision = "fp32";  // of GPUs
+  std::string precision = "fp32";
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server
 };

@@ -28,7 +28,7 @@ struct TrainerOptions {
   std::string backend = "onednn";
   int threads = 1;
   int gpu = 0;                             // of the cudnn backend
-  Precision precision = Precision::kFp32;  // of the cudnn backend
+  Precision precision = Precision::kFp32;
   Duration connect_deadline = Milliseconds(60000);
   // How often a stop was asked for: once finishes the segment and leaves, twice leaves at once.
   const std::atomic<int>* stops = nullptr;

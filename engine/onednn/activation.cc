@@ -34,7 +34,7 @@ dnnl::eltwise_forward::primitive_desc Forward(const Lowering& l, dnnl::algorithm
 void Lower(const Activation& op, const Context& c) {
   Lowering& l = c.lowering;
   const Eltwise eltwise = EltwiseOf(op);
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, eltwise.forward, x.desc, eltwise.alpha);
   l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
                                      {DNNL_ARG_DST, l.PutOver(c.out(0), c.in(0), x)},
@@ -44,7 +44,7 @@ void Lower(const Activation& op, const Context& c) {
 void Lower(const ActivationBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Eltwise eltwise = EltwiseOf(op.forward);
-  const View of = l.Native(c.in(0));
+  const View of = l.NativeReal(c.in(0));
   const View dy = l.Get(c.in(1), of.desc);
   const dnnl::eltwise_backward::primitive_desc pd(
       {eltwise.backward, of.desc, of.desc, eltwise.alpha}, PlannedScratchpad(), l.engine(),

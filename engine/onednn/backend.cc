@@ -19,7 +19,7 @@ class OnednnBackend : public HostBackend {
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                    MemoryPlan* plan) override {
     std::vector<std::unique_ptr<Kernel>> kernels;
-    onednn::Lowering lowering(graph, plan, engine_);
+    onednn::Lowering lowering(graph, plan, engine_, real_);
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       lowering.BeginNode(static_cast<int>(i));
@@ -42,9 +42,25 @@ class OnednnBackend : public HostBackend {
 
  private:
   const BackendOptions options_;
+  const onednn::Type real_ = options_.precision == Precision::kBf16 ? onednn::Type::bf16
+                                                                    : onednn::Type::f32;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
 };
+
+absl::Status CheckPrecision(Precision precision) {
+  if (precision == Precision::kFp32) return absl::OkStatus();
+  if (precision == Precision::kTf32) {
+    return absl::InvalidArgumentError(
+        "processors do not compute in tf32: use --precision fp32 or bf16");
+  }
+  // Without the instructions oneDNN converts to fp32 and back, which is slower than fp32 itself.
+  const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  if ((there & needed) == needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this processor has no bf16 instructions (avx512_bf16): use --precision fp32");
+}
 
 }  // namespace
 }  // namespace psgd
@@ -53,6 +69,10 @@ extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
     uint32_t interface, const psgd::BackendOptions& options,
     absl::StatusOr<std::unique_ptr<psgd::Backend>>* made) {
   if (interface != PSGD_BACKEND_INTERFACE) return false;
+  if (absl::Status status = psgd::CheckPrecision(options.precision); !status.ok()) {
+    *made = std::move(status);
+    return true;
+  }
   try {
     *made = std::make_unique<psgd::OnednnBackend>(options);
   } catch (const dnnl::error& error) {

@@ -33,7 +33,7 @@ HostCall StatisticDeltas(float momentum, int64_t channels, double count, BufferI
 
 void Lower(const BatchNorm& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, prop_kind::forward_training, x.desc, op.epsilon, kScaleAndShift);
   const View mean = l.PutPlain(c.out(1)), var = l.PutPlain(c.out(2));
   l.Call(dnnl::batch_normalization_forward(pd), {{DNNL_ARG_SRC, x},
@@ -52,7 +52,7 @@ void Lower(const BatchNorm& op, const Context& c) {
 
 void Lower(const BatchNormInference& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   const auto pd = Forward(l, prop_kind::forward_inference, x.desc, op.epsilon,
                           kScaleAndShift | normalization_flags::use_global_stats);
   l.Call(dnnl::batch_normalization_forward(pd), {{DNNL_ARG_SRC, x},
@@ -66,7 +66,7 @@ void Lower(const BatchNormInference& op, const Context& c) {
 
 void Lower(const BatchNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   const float epsilon = op.forward.epsilon;
   const auto hint = Forward(l, prop_kind::forward_training, x.desc, epsilon, kScaleAndShift);
   const dnnl::batch_normalization_backward::primitive_desc pd(

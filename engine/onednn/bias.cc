@@ -4,13 +4,13 @@ namespace psgd::onednn {
 
 void Lower(const Bias&, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   Dims dims(l.dims(c.in(0)).size(), 1);
   dims[1] = l.dims(c.in(1))[0];
   const Desc plain = l.Plain(c.in(1)).reshape(dims);
   // oneDNN's fast kernels want the bias in blocks, too.
   const View bias =
-      l.Get(c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc)) : plain, &plain);
+      l.Get(c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc), Type::f32) : plain, &plain);
   const dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, x.desc, bias.desc, x.desc},
                                         PlannedScratchpad(), l.engine());
   l.Call(dnnl::binary(pd), {{DNNL_ARG_SRC_0, x},

@@ -5,13 +5,22 @@ namespace {
 
 using dnnl::prop_kind;
 
+// The kernels for bf16 work on rows of pixels: on images of 2x2 or 1x1 pixels they are several times
+// slower than those for fp32.
+constexpr int64_t kFewPixels = 8;
+
+Type TypeFor(const Lowering& l, const Dims& y) {
+  return y[2] * y[3] < kFewPixels ? Type::f32 : l.real();
+}
+
 // The sizes of one convolution as oneDNN wants them: weights of several groups get a dimension
 // more, and a dilation of 1 is written 0.
 struct Conv {
   Conv(const Conv2d& op, const Lowering& l, TensorId x, TensorId w, TensorId y)
-      : x(Any(l.dims(x))),
-        y(Any(l.dims(y))),
-        bias(Dims{l.dims(y)[1]}, kFloat, Tag::x),
+      : type(TypeFor(l, l.dims(y))),
+        x(Any(l.dims(x), type)),
+        y(Any(l.dims(y), type)),
+        bias(Dims{l.dims(y)[1]}, Type::f32, Tag::x),
         stride(Pair(op.window.stride)),
         pad(Pair(op.window.pad)) {
     const Extent& d = op.window.dilation;
@@ -21,12 +30,12 @@ struct Conv {
       dims[0] /= op.groups;
       dims.insert(dims.begin(), op.groups);
     }
-    weights = Any(dims);
-    plain_weights = Desc(dims, kFloat, op.groups > 1 ? Tag::goihw : Tag::oihw);
+    weights = Any(dims, type);
+    weight_gradients = Any(dims, Type::f32);
+    plain_weights = Desc(dims, Type::f32, op.groups > 1 ? Tag::goihw : Tag::oihw);
   }
 
-  static constexpr auto kFloat = dnnl::memory::data_type::f32;
-  static Desc Any(const Dims& dims) { return Desc(dims, kFloat, Tag::any); }
+  static Desc Any(const Dims& dims, Type type) { return Desc(dims, type, Tag::any); }
 
   dnnl::convolution_forward::primitive_desc Forward(const Lowering& l, bool with_bias,
                                                     const dnnl::primitive_attr& attributes) const {
@@ -38,7 +47,8 @@ struct Conv {
             l.engine()};
   }
 
-  Desc x, y, bias, weights, plain_weights;
+  Type type;
+  Desc x, y, bias, weights, weight_gradients, plain_weights;
   Dims stride, pad, dilation;
 };
 
@@ -46,9 +56,10 @@ struct Conv {
 
 void Lower(const Conv2d& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Conv conv(op, l, c.in(0), c.in(1), c.out(0));
+  Conv conv(op, l, c.in(0), c.in(1), c.out(0));
   dnnl::primitive_attr attributes = PlannedScratchpad();
   const TensorId y = FuseRelu(c, c.out(0), &attributes);
+  if (l.TypeOfOutput(y) == Type::f32) conv.y = WithType(conv.y, Type::f32);
   const auto pd = conv.Forward(l, c.has_in(2), attributes);
   std::vector<Argument> arguments = {
       {DNNL_ARG_SRC, l.Get(c.in(0), pd.src_desc())},
@@ -79,7 +90,8 @@ void Lower(const Conv2dBackwardWeights& op, const Context& c) {
   const bool with_bias = c.has_out(1);
   const Desc no_bias;
   const dnnl::convolution_backward_weights::primitive_desc pd(
-      {dnnl::algorithm::convolution_direct, conv.x, conv.weights, with_bias ? conv.bias : no_bias,
+      {dnnl::algorithm::convolution_direct, conv.x, conv.weight_gradients,
+       with_bias ? conv.bias : no_bias,
        conv.y, conv.stride, conv.dilation, conv.pad, conv.pad},
       PlannedScratchpad(), l.engine(), conv.Forward(l, with_bias, PlannedScratchpad()));
   std::vector<Argument> arguments = {

@@ -6,14 +6,13 @@ namespace {
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
-constexpr auto kFloat = dnnl::memory::data_type::f32;
 const normalization_flags kScaleAndShift =
     normalization_flags::use_scale | normalization_flags::use_shift;
 
 // Rows and their width, whatever the rank.
 Desc Matrix(const Lowering& l, TensorId x) {
   const Shape& shape = l.graph().shape(x);
-  return Desc({ElementCount(shape) / shape.back(), shape.back()}, kFloat, Tag::ab);
+  return Desc({ElementCount(shape) / shape.back(), shape.back()}, l.real(), Tag::ab);
 }
 
 dnnl::layer_normalization_forward::primitive_desc Forward(const Lowering& l, const Desc& x,
@@ -28,13 +27,13 @@ dnnl::layer_normalization_forward::primitive_desc Forward(const Lowering& l, con
 void Lower(const LayerNorm& op, const Context& c) {
   Lowering& l = c.lowering;
   const Desc matrix = Matrix(l, c.in(0));
-  const Desc rows({matrix.dims()[0]}, kFloat, Tag::a);
+  const Desc rows({matrix.dims()[0]}, Type::f32, Tag::a);
   const auto pd = Forward(l, matrix, rows, op.epsilon);
   l.Call(dnnl::layer_normalization_forward(pd),
-         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0)).buffer}},
+         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
           {DNNL_ARG_SCALE, l.GetPlain(c.in(1))},
           {DNNL_ARG_SHIFT, l.GetPlain(c.in(2))},
-          {DNNL_ARG_DST, {matrix, l.PutPlain(c.out(0)).buffer}},
+          {DNNL_ARG_DST, {matrix, l.PutPlain(c.out(0), l.real()).buffer}},
           {DNNL_ARG_MEAN, {rows, l.PutPlain(c.out(1)).buffer}},
           {DNNL_ARG_VARIANCE, {rows, l.PutPlain(c.out(2)).buffer}},
           {DNNL_ARG_SCRATCHPAD, l.Scratch(pd)}});
@@ -44,20 +43,20 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const float epsilon = op.forward.epsilon;
   const Desc matrix = Matrix(l, c.in(0));
-  const Desc rows({matrix.dims()[0]}, kFloat, Tag::a);
+  const Desc rows({matrix.dims()[0]}, Type::f32, Tag::a);
   const dnnl::layer_normalization_backward::primitive_desc pd(
       {prop_kind::backward, matrix, matrix, rows, epsilon, kScaleAndShift}, PlannedScratchpad(),
       l.engine(), Forward(l, matrix, rows, epsilon));
   // oneDNN always writes dx, and asks for the shift, on which no gradient depends.
-  const View dx = c.has_out(2) ? View{matrix, l.PutPlain(c.out(2)).buffer} : l.Temporary(matrix);
+  const View dx = c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);
   const View gamma = l.GetPlain(c.in(1));
   l.Call(dnnl::layer_normalization_backward(pd),
-         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0)).buffer}},
+         {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},
           {DNNL_ARG_SCALE, gamma},
           {DNNL_ARG_SHIFT, gamma},
           {DNNL_ARG_MEAN, {rows, l.GetPlain(c.in(2)).buffer}},
           {DNNL_ARG_VARIANCE, {rows, l.GetPlain(c.in(3)).buffer}},
-          {DNNL_ARG_DIFF_DST, {matrix, l.GetPlain(c.in(4)).buffer}},
+          {DNNL_ARG_DIFF_DST, {matrix, l.GetPlain(c.in(4), l.real()).buffer}},
           {DNNL_ARG_DIFF_SCALE, l.PutPlain(c.out(0))},
           {DNNL_ARG_DIFF_SHIFT, l.PutPlain(c.out(1))},
           {DNNL_ARG_DIFF_SRC, dx},

@@ -14,10 +14,10 @@ dnnl::lrn_forward::primitive_desc Forward(const LocalResponseNorm& op, const Low
 
 }  // namespace
 
-// Some kernels of oneDNN leave a workspace to their backward pass, others nothing.
+// In fp32, whatever the others compute in: bf16 kernels are few. Some kernels of oneDNN leave a workspace to their backward pass, others nothing.
 void Lower(const LocalResponseNorm& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeAs(c.in(0), Type::f32);
   const auto pd = Forward(op, l, x.desc);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, x},
                                      {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},

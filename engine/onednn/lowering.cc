@@ -58,19 +58,25 @@ dnnl::primitive_attr PlannedScratchpad() {
 
 Tag LayoutOf(const Desc& desc) {
   for (Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
-    if (desc == InLayout(desc.dims(), tag)) return tag;
+    if (desc == InLayout(desc.dims(), tag, TypeOf(desc))) return tag;
   }
   return Tag::nchw;
 }
 
-Desc InLayout(const Dims& dims, Tag layout) {
-  return Desc(dims, dnnl::memory::data_type::f32, layout);
+Desc InLayout(const Dims& dims, Tag layout, Type type) { return Desc(dims, type, layout); }
+
+Type TypeOf(const Desc& desc) { return desc.data_type(); }
+
+Desc WithType(Desc desc, Type type) {
+  desc.data.data_type = dnnl::memory::convert_to_c(type);
+  return desc;
 }
 
-Lowering::Lowering(const Graph& graph, MemoryPlan* plan, const dnnl::engine& engine)
+Lowering::Lowering(const Graph& graph, MemoryPlan* plan, const dnnl::engine& engine, Type real)
     : graph_(graph),
       plan_(plan),
       engine_(engine),
+      real_(real),
       views_(graph.tensors.size()),
       users_(graph.tensors.size()),
       parameter_(graph.tensors.size()),
@@ -98,11 +104,24 @@ Dims Lowering::dims(TensorId tensor) const {
   return Dims(shape.begin(), shape.end());
 }
 
-Desc Lowering::Plain(TensorId tensor) const {
+Desc Lowering::Plain(TensorId tensor, Type type) const {
   const Shape& shape = graph_.shape(tensor);
   Dims strides(shape.size(), 1);
   for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
-  return Desc(dims(tensor), dnnl::memory::data_type::f32, strides);
+  return Desc(dims(tensor), type, strides);
+}
+
+Type Lowering::TypeOfOutput(TensorId tensor) const {
+  for (int user : users_[tensor]) {
+    const Op& op = graph_.nodes[user].op;
+    const bool fp32 = std::holds_alternative<SoftmaxCrossEntropy>(op) ||
+                      std::holds_alternative<ElementLoss>(op) ||
+                      std::holds_alternative<Softmax>(op) ||
+                      (std::holds_alternative<Reshape>(op) &&
+                       TypeOfOutput(graph_.nodes[user].outputs[0]) == Type::f32);
+    if (fp32) return Type::f32;
+  }
+  return real_;
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
@@ -118,6 +137,11 @@ View Lowering::Native(TensorId tensor) {
   }
   plan_->Use(views.front().buffer);
   return views.front();
+}
+
+View Lowering::NativeAs(TensorId tensor, Type type) {
+  const View native = Native(tensor);
+  return TypeOf(native.desc) == type ? native : Get(tensor, WithType(native.desc, type));
 }
 
 View Lowering::Get(TensorId tensor, const Desc& wanted, const Desc* as) {

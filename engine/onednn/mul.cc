@@ -4,7 +4,7 @@ namespace psgd::onednn {
 
 void Lower(const Mul&, const Context& c) {
   Lowering& l = c.lowering;
-  const View a = l.Native(c.in(0));
+  const View a = l.NativeReal(c.in(0));
   const View b = l.Get(c.in(1), a.desc);
   const dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_mul, a.desc, a.desc, a.desc},
                                         PlannedScratchpad(), l.engine());

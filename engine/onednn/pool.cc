@@ -20,7 +20,7 @@ dnnl::pooling_forward::primitive_desc Forward(const Pool& op, const Lowering& l,
                                               const Dims& y) {
   const auto algorithm = op.kind == Pool::Kind::kMax ? dnnl::algorithm::pooling_max
                                                      : dnnl::algorithm::pooling_avg_include_padding;
-  const Desc y_desc = InLayout(y, LayoutOf(x));
+  const Desc y_desc = InLayout(y, LayoutOf(x), l.real());
   return {{dnnl::prop_kind::forward_training, algorithm, x, y_desc, Pair(op.window.stride),
            Pair(op.window.kernel), Pair(op.window.pad), EndPad(op.window, x.dims(), y)},
           PlannedScratchpad(),
@@ -31,7 +31,7 @@ dnnl::pooling_forward::primitive_desc Forward(const Pool& op, const Lowering& l,
 
 void Lower(const Pool& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Desc x = InLayout(l.dims(c.in(0)), LayoutOf(l.Native(c.in(0)).desc));
+  const Desc x = InLayout(l.dims(c.in(0)), LayoutOf(l.Native(c.in(0)).desc), l.real());
   const auto pd = Forward(op, l, x, l.dims(c.out(0)));
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, l.Get(c.in(0), x)},
                                      {DNNL_ARG_DST, l.Put(c.out(0), pd.dst_desc())},
@@ -49,8 +49,8 @@ void Lower(const PoolBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Pool& pool = op.forward;
   const bool max = pool.kind == Pool::Kind::kMax;
-  const Desc x =
-      max ? l.hints.at(c.in(1)) : InLayout(l.dims(c.out(0)), LayoutOf(l.Native(c.in(0)).desc));
+  const Desc x = max ? l.hints.at(c.in(1))
+                     : InLayout(l.dims(c.out(0)), LayoutOf(l.Native(c.in(0)).desc), l.real());
   const auto hint = Forward(pool, l, x, l.dims(c.in(0)));
   const auto algorithm =
       max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_include_padding;

@@ -20,7 +20,7 @@ TensorId FuseRelu(const Context& c, TensorId y, dnnl::primitive_attr* attributes
 
 void Lower(const Relu&, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.Native(c.in(0));
+  const View x = l.NativeReal(c.in(0));
   const dnnl::eltwise_forward::primitive_desc pd(
       {dnnl::prop_kind::forward_training, kForward, x.desc, 0.0f}, PlannedScratchpad(), l.engine());
   l.Call(dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, x},
@@ -30,7 +30,7 @@ void Lower(const Relu&, const Context& c) {
 
 void Lower(const ReluBackward&, const Context& c) {
   Lowering& l = c.lowering;
-  const View y = l.Native(c.in(0));
+  const View y = l.NativeReal(c.in(0));
   const View dy = l.Get(c.in(1), y.desc);
   const dnnl::eltwise_forward::primitive_desc hint(
       {dnnl::prop_kind::forward_training, kBackward, y.desc, 0.0f}, l.engine());

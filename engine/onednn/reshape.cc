@@ -7,11 +7,12 @@ namespace psgd::onednn {
 // Plain memory under another shape is the same memory; only external tensors need a copy.
 void Lower(const Reshape&, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.GetPlain(c.in(0));
   if (!l.graph().tensors[c.out(0)].external) {
-    l.PutShared(c.out(0), {l.Plain(c.out(0)), x.buffer});
+    const Type type = TypeOf(l.Native(c.in(0)).desc);
+    l.PutShared(c.out(0), {l.Plain(c.out(0), type), l.GetPlain(c.in(0), type).buffer});
     return;
   }
+  const View x = l.GetPlain(c.in(0));
   const BufferId from = x.buffer, to = l.PutPlain(c.out(0)).buffer;
   const size_t bytes = x.desc.get_size();
   l.Call(

@@ -9,12 +9,13 @@ void Lower(const Slice& op, const Context& c) {
   Dims offset(dims.size(), 0);
   offset[op.axis] = op.begin;
   View part = l.Native(c.in(0));
-  Desc y = l.Plain(c.out(0));
+  const Type type = TypeOf(part.desc);
+  Desc y = l.Plain(c.out(0), type);
   Desc middle = part.desc.submemory_desc(dims, offset, /*allow_empty=*/true);
   if (middle && dims.size() == 4) {
-    y = InLayout(dims, LayoutOf(part.desc));
+    y = InLayout(dims, LayoutOf(part.desc), type);
   } else if (!middle) {
-    part = l.GetPlain(c.in(0));
+    part = l.GetPlain(c.in(0), type);
     middle = part.desc.submemory_desc(dims, offset);
   }
   part.desc = middle;

@@ -4,7 +4,12 @@ namespace psgd::onednn {
 
 void Lower(const Sum&, const Context& c) {
   Lowering& l = c.lowering;
-  const Desc layout = l.Native(c.in(0)).desc;
+  // In fp32 where a term is: the gradients of shared weights, and what embeddings begin.
+  Type type = l.real();
+  for (TensorId term : c.node.inputs) {
+    if (TypeOf(l.Native(term).desc) == Type::f32) type = Type::f32;
+  }
+  const Desc layout = l.NativeAs(c.in(0), type).desc;
   const size_t terms = c.node.inputs.size();
   const std::vector<Desc> layouts(terms, layout);
   const dnnl::sum::primitive_desc pd(layout, std::vector<float>(terms, 1.0f), layouts, l.engine(),

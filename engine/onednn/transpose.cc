@@ -5,12 +5,13 @@ namespace psgd::onednn {
 // A reorder from plain memory whose axes are named in another order.
 void Lower(const Transpose& op, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.GetPlain(c.in(0)), y = l.PutPlain(c.out(0));
+  const Type type = TypeOf(l.Native(c.in(0)).desc);
+  const View x = l.GetPlain(c.in(0), type), y = l.PutPlain(c.out(0), type);
   const Dims dims = x.desc.dims();
   Dims strides(dims.size(), 1), permuted;
   for (size_t i = dims.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * dims[i + 1];
   for (int axis : op.permutation) permuted.push_back(strides[axis]);
-  const Desc from(y.desc.dims(), dnnl::memory::data_type::f32, permuted);
+  const Desc from(y.desc.dims(), type, permuted);
   const dnnl::reorder::primitive_desc pd(l.engine(), from, l.engine(), y.desc, PlannedScratchpad());
   l.Call(
       dnnl::reorder(pd),

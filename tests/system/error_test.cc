@@ -230,6 +230,19 @@ TEST_F(Error, GpuWhereThereIsNone) {
   EXPECT_FALSE(RunDirWasMade());
 }
 
+// oneDNN can be told to leave out what a processor has.
+TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
+  const Ended ended = RunProgram({"/usr/bin/env", "DNNL_MAX_CPU_ISA=AVX512_CORE",
+                                  ProgramPath("ps-worker"), "--cpu", "--precision", "bf16",
+                                  "--server", "127.0.0.1:1"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("no bf16 instructions"), HasSubstr("--precision fp32")));
+  const Ended run = RunSmall("run", {"--precision", "tf32"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("processors do not compute in tf32"));
+  EXPECT_FALSE(RunDirWasMade());
+}
+
 TEST_F(Error, HelpStartsWithExamples) {
   for (const char* program : {"ps-run", "ps-server", "ps-worker", "ps-ctl"}) {
     const Ended ended = RunProgram({program, "--help"});

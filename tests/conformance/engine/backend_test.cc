@@ -1,4 +1,5 @@
-// Every backend against the reference in double, op by op, within the bound that the case states.
+// Every backend, in each precision that it has bounds for, against the reference in double, op by
+// op, within the bound that the case states.
 // What a run is to write is filled with NaN first.
 #include <algorithm>
 #include <cmath>
@@ -20,11 +21,19 @@ using testing::OpCase;
 
 constexpr BackendOptions kOptions = {.threads = 1, .dropout = {.seed = 3, .worker = 2}};
 
-using Param = std::tuple<std::string, OpCase>;
+struct Twin {
+  const char* name;
+  const char* backend;
+  Precision precision = Precision::kFp32;
+};
+
+using Param = std::tuple<Twin, OpCase>;
 
 class BackendTest : public ::testing::TestWithParam<Param> {
  protected:
+  const Twin& twin() const { return std::get<0>(GetParam()); }
   const OpCase& op_case() const { return std::get<1>(GetParam()); }
+  bool bf16() const { return twin().precision == Precision::kBf16; }
 
   template <typename T>
   std::vector<std::vector<double>> Compute(std::unique_ptr<Backend> backend, int runs = 1) {
@@ -32,10 +41,10 @@ class BackendTest : public ::testing::TestWithParam<Param> {
     GraphRunner<T> runner(test.graph, std::move(backend));
     uint32_t stream = 0;
     for (const OpCase::Input& input : test.inputs) {
-      runner.Set(input.tensor, testing::RandomValues(test.graph, input.tensor, stream++));
+      runner.Set(input.tensor, testing::RandomValues(test.graph, input.tensor, stream++, bf16()));
     }
     if (test.seed != kNoTensor) {
-      runner.Set(test.seed, testing::RandomValues(test.graph, test.seed, stream));
+      runner.Set(test.seed, testing::RandomValues(test.graph, test.seed, stream, bf16()));
     }
     if (test.labels != kNoTensor) {
       std::vector<double> labels(ElementCount(test.graph.shape(test.labels)));
@@ -53,7 +62,9 @@ class BackendTest : public ::testing::TestWithParam<Param> {
   }
 
   absl::StatusOr<std::unique_ptr<Backend>> Load() {
-    return LoadBackend(std::get<0>(GetParam()), testing::PluginDir(), kOptions);
+    BackendOptions options = kOptions;
+    options.precision = twin().precision;
+    return LoadBackend(twin().backend, testing::PluginDir(), options);
   }
 };
 
@@ -63,12 +74,13 @@ TEST_P(BackendTest, AgreesWithTheOracle) {
   const auto expected = Compute<double>(MakeReferenceBackend<double>(kOptions));
   const auto actual = Compute<float>(*std::move(backend));
   ASSERT_EQ(actual.size(), expected.size());
+  const double bound = bf16() ? op_case().bf16_bound : op_case().bound;
   for (size_t r = 0; r < expected.size(); ++r) {
     double largest = 1e-3;
     for (double value : expected[r]) largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < expected[r].size(); ++i) {
       // Written so that NaN fails.
-      ASSERT_LE(std::abs(actual[r][i] - expected[r][i]), op_case().bound * largest)
+      ASSERT_LE(std::abs(actual[r][i] - expected[r][i]), bound * largest)
           << (r == 0 ? "output" : "gradient of an input") << " " << r << ", element " << i << ": "
           << actual[r][i] << " against " << expected[r][i];
     }
@@ -84,10 +96,15 @@ TEST_P(BackendTest, GivesTheSameBitsAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, BackendTest,
-                         ::testing::Combine(::testing::Values("reference", "onednn", "cudnn"),
+                         ::testing::Combine(::testing::Values(Twin{"reference", "reference"},
+                                                              Twin{"onednn", "onednn"},
+                                                              Twin{"onednn_bf16", "onednn",
+                                                                   Precision::kBf16},
+                                                              Twin{"cudnn", "cudnn"}),
                                             ::testing::ValuesIn(testing::AllOpCases())),
                          [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+                           return std::string(std::get<0>(info.param).name) + "_" +
+                                  std::get<1>(info.param).name;
                          });
 
 }  // namespace

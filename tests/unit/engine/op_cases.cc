@@ -1,5 +1,6 @@
 #include "tests/unit/engine/op_cases.h"
 
+#include <bit>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -85,7 +86,8 @@ std::vector<OpCase> AllOpCases() {
   return cases;
 }
 
-std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream) {
+std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream,
+                                 bool bf16) {
   RandomStream random(MakeKey(7, RandomPurpose::kSynthetic), stream);
   std::vector<double> values(ElementCount(graph.shape(tensor)));
   const bool positive = graph.tensors[tensor].name == "positive";
@@ -96,6 +98,9 @@ std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t s
     }
     value = 2.0f * random.NextUnit() - 1.0f;
     if (positive) value = 1.5 + value;
+    if (bf16) {  // which is the upper half of fp32
+      value = std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFF0000u);
+    }
   }
   return values;
 }

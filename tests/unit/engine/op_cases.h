@@ -23,6 +23,9 @@ struct OpCase {
   int classes = 0;
   // Of fp32 results, relative to the largest value of each result.
   double bound = 0;
+  // The same of what is computed in bf16 from values that bf16 holds: a few roundings to 8 bits, each
+  // of at most 2^-9.
+  double bf16_bound = 0.008;
 };
 
 std::vector<OpCase> AllOpCases();
@@ -30,6 +33,8 @@ std::vector<OpCase> AllOpCases();
 // Values for an input: pseudo-random in [-1, 1), exact in fp32, positive where `positive`; where
 // kInt32, whole numbers from 0 to kIndexLimit - 1.
 inline constexpr int kIndexLimit = 5;
-std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream);
+// Cut to what bf16 holds where `bf16`.
+std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream,
+                                 bool bf16 = false);
 
 }  // namespace psgd::testing
