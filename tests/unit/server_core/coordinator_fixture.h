@@ -72,7 +72,7 @@ class CoordinatorFixture {
     request.set_finished_segment(finished);
     return core_.NextSegment(request, now_, &effects_).status();
   }
-  void Evaluate(const WorkerKey& key, uint32_t epoch, double accuracy = 0.9) {
+  void Evaluate(const WorkerKey& key, double epoch, double accuracy = 0.9) {
     EvaluatedRequest request;
     *request.mutable_key() = key;
     request.mutable_result()->set_epoch(epoch);

@@ -68,7 +68,7 @@ TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
   for (uint64_t segment = 1; segment <= 3; ++segment) {
     EXPECT_FALSE(run.Next(fast, segment).evaluate());
   }
-  std::vector<uint32_t> evaluated;
+  std::vector<double> evaluated;
   for (uint64_t segment = 1; segment <= 3; ++segment) {
     // At the end they are level, and the one who asks has it.
     if (segment < 3) {
@@ -197,7 +197,9 @@ TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
   const NextSegmentReply last = run.Next(b, 1);
   EXPECT_EQ(last.kind(), NextSegmentReply::WAIT);
   EXPECT_TRUE(last.evaluate());
-  run.Evaluate(b, 1);
+  EXPECT_GT(last.evaluate_epoch(), 0.0);
+  EXPECT_LT(last.evaluate_epoch(), 1.0);  // it was not finished
+  run.Evaluate(b, last.evaluate_epoch());
   EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
   EXPECT_EQ(run.Next(b, 1).save_state_for(), 1u);
   run.CheckpointDone(1);
