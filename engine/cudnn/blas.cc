@@ -4,7 +4,15 @@ namespace psgd::cudnn {
 namespace {
 
 cudaDataType_t DataType(Type type) {
-  return type == Type::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (type) {
+    case Type::kBfloat16:
+      return CUDA_R_16BF;
+    case Type::kHalf:
+      return CUDA_R_16F;
+    case Type::kFloat:
+      break;
+  }
+  return CUDA_R_32F;
 }
 
 // A matrix as cuBLAS takes it.

@@ -22,11 +22,11 @@ absl::Status Lower(const ElementLossBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const View x = l.Get(c.in(0), l.PlainFormat()), target = l.Get(c.in(1), kPlainFloat);
   const View result = l.Native(c.in(2)), dx = l.Put(c.out(0), l.PlainFormat());
-  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(),
+  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(), values = l.step(),
                 count = l.elements(c.in(0))](const Buffers& b, const Step&) {
     return ElementLossGradient(stream, type, forward, count, b[x.buffer],
                                static_cast<const float*>(b[target.buffer]),
-                               static_cast<const double*>(b[result.buffer]), b[dx.buffer]);
+                               static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
   });
   return absl::OkStatus();
 }

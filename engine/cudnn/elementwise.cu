@@ -110,11 +110,11 @@ __global__ void AddBiasKernel(int64_t count, int64_t channels, int64_t inner, co
 
 // A thread draws the four elements of one counter.
 template <typename T>
-__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, uint64_t step, const T* x,
-                              T* y, uint8_t* mask) {
+__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, const StepValues* step,
+                              const T* x, T* y, uint8_t* mask) {
   const float scale = 1.0f / (1.0f - rate);
   for (int64_t block = FirstIndex(); block * 4 < count; block += IndexStep()) {
-    const PhiloxBlock draw = Philox(key, block, step);
+    const PhiloxBlock draw = Philox(key, block, step->number);
     for (int64_t i = block * 4; i < count && i < block * 4 + 4; ++i) {
       mask[i] = UnitFloat(draw.word[i - block * 4]) >= rate;
       Store(mask[i] ? Load(x, i) * scale : 0.0f, y, i);
@@ -131,7 +131,29 @@ __global__ void DropoutGradientKernel(int64_t count, float rate, const T* dy, co
   }
 }
 
+__global__ void SetStepValuesKernel(StepValues values, StepValues* step) { *step = values; }
+
+// All threads that find something write the same.
+__global__ void UnscaleKernel(int64_t count, float* gradient, StepValues* step) {
+  const float factor = 1 / step->loss_scale;
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const float value = gradient[i] * factor;
+    gradient[i] = value;
+    if (!isfinite(value)) step->overflowed = 1;
+  }
+}
+
 }  // namespace
+
+cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step) {
+  SetStepValuesKernel<<<1, 1, 0, stream>>>(values, step);
+  return cudaGetLastError();
+}
+
+cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step) {
+  UnscaleKernel<<<Blocks(count), kThreads, 0, stream>>>(count, gradient, step);
+  return cudaGetLastError();
+}
 
 cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* from,
                     Format from_format, void* to, Format to_format) {
@@ -143,8 +165,14 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
     using From = ElementOf<decltype(of_from)>;
     return ForType(to_format.type, [&](auto* of_to) {
       using To = ElementOf<decltype(of_to)>;
-      return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
-                       static_cast<To*>(to));
+      // A device computes in one type beside fp32.
+      if constexpr (std::is_same_v<From, To> || std::is_same_v<From, float> ||
+                    std::is_same_v<To, float>) {
+        return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
+                         static_cast<To*>(to));
+      } else {
+        return cudaErrorInvalidValue;
+      }
     });
   });
 }
@@ -216,7 +244,7 @@ cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t chann
 }
 
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
-                           uint64_t step, const void* x, void* y, uint8_t* mask) {
+                           const StepValues* step, const void* x, void* y, uint8_t* mask) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     DropoutKernel<<<Blocks((count + 3) / 4), kThreads, 0, stream>>>(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -20,6 +21,9 @@ __device__ inline void Store(float value, float* p, int64_t i) { p[i] = value; }
 __device__ inline void Store(float value, __nv_bfloat16* p, int64_t i) {
   p[i] = __float2bfloat16(value);
 }
+__device__ inline float Load(const __half* p, int64_t i) { return __half2float(p[i]); }
+// What is too large becomes infinite, which is how an overflow is found.
+__device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 
 // Of a loop `for (i = first; i < count; i += step)` over all threads of a launch.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
@@ -39,6 +43,8 @@ cudaError_t ForType(Type type, F f) {
       return f(static_cast<float*>(nullptr));
     case Type::kBfloat16:
       return f(static_cast<__nv_bfloat16*>(nullptr));
+    case Type::kHalf:
+      return f(static_cast<__half*>(nullptr));
   }
   return cudaErrorInvalidValue;
 }

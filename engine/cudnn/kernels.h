@@ -15,6 +15,16 @@
 
 namespace psgd::cudnn {
 
+// What changes from step to step, in device memory: launches that are recorded read it there.
+struct StepValues {
+  uint64_t number = 0;
+  float loss_scale = 1;
+  int32_t overflowed = 0;  // 1: a gradient was not finite
+};
+cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step);
+// Divides by the loss scale, and notes what is not finite.
+cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step);
+
 // The same values in another layout or type. Tensors that are no images have no channels-last
 // layout: `area` is then 1 and `channels` all elements.
 struct ImageShape {
@@ -49,7 +59,8 @@ cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t col
 
 // As engine/ops/dropout.h; `count` elements in row-major order, a byte of the mask each.
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate,
-                            PhiloxKey key, uint64_t step, const void* x, void* y, uint8_t* mask);
+                            PhiloxKey key, const StepValues* step, const void* x, void* y,
+                            uint8_t* mask);
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
                              const void* dy, const uint8_t* mask, void* dx);
 
@@ -95,15 +106,16 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
                                int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
                                 int32_t* correct, double* result);
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                                int64_t rows, int64_t classes, const float* p, const int32_t* labels, const double* result,
-                                 void* dx);
+                                int64_t rows, int64_t classes, const float* p,
+                                const int32_t* labels, const double* result,
+                                const StepValues* step, void* dx);
 // As engine/ops/element_loss.h. `partial` has kElementLossPartials doubles.
 inline constexpr int64_t kElementLossPartials = 3 * 1024;
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
                                const void* x, const float* target, double* partial, double* result);
 cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
                                 int64_t count, const void* x, const float* target,
-                                const double* result, void* dx);
+                                const double* result, const StepValues* step, void* dx);
 
 // Channels-last images of one size made from those of another.
 struct ResizeShape {

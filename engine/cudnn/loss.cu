@@ -91,10 +91,16 @@ __global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int
   result[2] = counted;
 }
 
+// Of what is counted, in the gradient.
+__device__ double WeightOf(const double* result, const StepValues* step) {
+  return result[2] > 0 ? step->loss_scale / result[2] : 0;
+}
+
 template <typename T>
 __global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int64_t classes, const float* p,
-                                      const int32_t* labels, const double* result, T* dx) {
-  const double weight = result[2] > 0 ? 1 / result[2] : 0;
+                                      const int32_t* labels, const double* result,
+                                      const StepValues* step, T* dx) {
+  const double weight = WeightOf(result, step);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const int32_t label = labels[i / classes];
     const double truth = i % classes == label ? 1.0 - static_cast<double>(op.label_smoothing) : 0.0;
@@ -140,8 +146,9 @@ __global__ void ElementLossResultKernel(int64_t blocks, const double* partial, d
 
 template <typename T>
 __global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, const T* x,
-                                          const float* target, const double* result, T* dx) {
-  const double weight = result[2] > 0 ? 1 / result[2] : 0;
+                                          const float* target, const double* result,
+                                          const StepValues* step, T* dx) {
+  const double weight = WeightOf(result, step);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const double slope =
         Counts(target, i) ? SlopeOfElement(op, Load(x, i), target[i]) * weight : 0.0;
@@ -164,12 +171,13 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
 }
 
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                                int64_t rows, int64_t classes, const float* p, const int32_t* labels, const double* result,
-                                void* dx) {
+                                int64_t rows, int64_t classes, const float* p,
+                                const int32_t* labels, const double* result,
+                                const StepValues* step, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
-        op, rows * classes, classes, p, labels, result, static_cast<T*>(dx));
+        op, rows * classes, classes, p, labels, result, step, static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }
@@ -189,11 +197,11 @@ cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss
 
 cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
                                 int64_t count, const void* x, const float* target,
-                                const double* result, void* dx) {
+                                const double* result, const StepValues* step, void* dx) {
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
     ElementLossGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        op, count, static_cast<const T*>(x), target, result, static_cast<T*>(dx));
+        op, count, static_cast<const T*>(x), target, result, step, static_cast<T*>(dx));
   });
 }
 

@@ -18,9 +18,10 @@ class LaunchKernel : public Kernel {
 
   absl::Status Run(const Step& step) override {
     if (!ran_) PSGD_RETURN_IF_ERROR(RunAll(once_, step));
-    if (step.parameter_version != parameter_version_) {
+    if (step.recorded || step.parameter_version != parameter_version_) {
       PSGD_RETURN_IF_ERROR(RunAll(renewals_, step));
-      parameter_version_ = step.parameter_version;
+      // What is recorded has not run, and may never.
+      if (!step.recorded) parameter_version_ = step.parameter_version;
     }
     ran_ = true;
     return RunAll(launches_, step);
@@ -51,8 +52,18 @@ Lowering::Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type ty
       device_(device),
       type_(type),
       views_(graph.tensors.size()),
-      kept_(graph.tensors.size()) {
-  for (const Parameter& parameter : graph.parameters) kept_[parameter.value] = true;
+      kept_(graph.tensors.size()),
+      scaled_(graph.tensors.size()),
+      read_(graph.tensors.size()) {
+  for (const Parameter& parameter : graph.parameters) {
+    kept_[parameter.value] = true;
+    if (type == Type::kHalf && !parameter.statistic && parameter.gradient != kNoTensor) {
+      scaled_[parameter.gradient] = true;
+    }
+  }
+  for (const Node& node : graph.nodes) {
+    for (TensorId input : node.inputs) read_[input] = true;
+  }
 }
 
 Format Lowering::Usual(TensorId tensor) const {
@@ -100,15 +111,28 @@ View Lowering::Get(TensorId tensor, Format format) {
 View Lowering::Put(TensorId tensor, Format format) {
   std::vector<View>& views = views_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
-  if (!graph_.tensors[tensor].external || format == kPlainFloat) {
+  // Nodes that read a gradient want it with the loss scale, so that it is not divided in place.
+  const bool apart = scaled_[tensor] && read_[tensor];
+  if (!external(tensor) || (format == kPlainFloat && !apart)) {
     views.push_back({format, NewBuffer(tensor, bytes)});
+    if (external(tensor)) Unscale(tensor, views.front().buffer);
     return views.front();
   }
   const View made = {format, plan_->Add(bytes)};
   const View outside = {kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(float))};
   after_.push_back(Conversion(tensor, made, outside));
-  views.push_back(outside);
+  Unscale(tensor, outside.buffer);
+  views.push_back(apart ? made : outside);
   return made;
+}
+
+void Lowering::Unscale(TensorId tensor, BufferId buffer) {
+  if (!scaled_[tensor]) return;
+  after_.push_back([=, stream = stream(), count = elements(tensor), values = step()](
+                       const Buffers& buffers, const Step&) {
+    return CheckCall(
+        cudnn::Unscale(stream, count, static_cast<float*>(buffers[buffer]), values), "Unscale");
+  });
 }
 
 BufferId Lowering::PutOpaque(TensorId tensor, size_t bytes) {

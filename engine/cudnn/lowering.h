@@ -32,6 +32,7 @@ class Lowering {
 
   Device* device() const { return device_; }
   cudaStream_t stream() const { return device_->stream(); }
+  StepValues* step() const { return device_->step(); }
   const Shape& shape(TensorId tensor) const { return graph_.shape(tensor); }
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
@@ -79,6 +80,8 @@ class Lowering {
 
  private:
   BufferId NewBuffer(TensorId tensor, size_t bytes);
+  // Divides what is outside by the loss scale, where it comes with that.
+  void Unscale(TensorId tensor, BufferId buffer);
   Launch Conversion(TensorId tensor, const View& from, const View& to) const;
 
   const Graph& graph_;
@@ -87,6 +90,8 @@ class Lowering {
   const Type type_;
   std::vector<std::vector<View>> views_;  // by tensor; the first is the native one
   std::vector<bool> kept_;                // by tensor: parameters and constants
+  // By tensor: gradients of parameters that come with the loss scale, and what nodes read.
+  std::vector<bool> scaled_, read_;
 
   // Of the present node: what runs once, when parameters are new, first, in the middle and last.
   std::vector<Launch> once_, renewals_, before_, during_, after_;
