@@ -127,9 +127,9 @@ int main(int argc, char** argv) {
   auto* gpu = app.add_option("--gpu", arguments.gpu,
                              "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
   app.add_option("--precision", arguments.precision,
-                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+                 "What a GPU computes in: fp32, tf32, bf16 or fp16; weights and updates stay fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->needs(gpu);
   app.add_option("--run-dir", arguments.run.run_dir,
                  "Where the run leaves its files; default: runs/NAME-TIME")

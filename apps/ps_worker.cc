@@ -176,9 +176,9 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
   app.add_option("--precision", arguments.precision,
-                 "What a GPU computes in: fp32, tf32 or bf16; weights and updates stay fp32")
+                 "What a GPU computes in: fp32, tf32, bf16 or fp16; weights and updates stay fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}))
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
       ->needs(gpu);
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   app.add_option("--step-delay", arguments.step_delay,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "engine/builder.h"
 #include "engine/differentiate.h"
 #include "engine/executor.h"
+#include "engine/loss_scale.h"
 #include "engine/model_spec.h"
 #include "engine/parameter_memory.h"
 #include "engine/plugin.h"
@@ -69,12 +72,19 @@ struct Network::Impl {
   std::vector<std::vector<int>> finished_after;  // by node of `train`
   std::unique_ptr<Executor> train_executor, evaluate_executor;
   uint64_t parameter_version = 1;
+  std::optional<LossScale> loss_scale;  // of fp16
 
   absl::Status Prepare();
   absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
   absl::StatusOr<Result> Run(Executor* executor, const NetworkInput& batch_input,
                              std::span<const int32_t> given, uint64_t step,
                              const std::function<void(int)>& on_gradient);
+  using ResultValues = std::array<double, 3>;
+  absl::StatusOr<ResultValues> ReadResult();
+  absl::StatusOr<bool> Overflowed();
+  // Runs the kernels once. False: gradients overflowed, and it is to be done again.
+  absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
+                                  const std::function<void(int)>& on_gradient);
 };
 
 // Makes both executors, then one region for all they touch: the executors never run together, so
@@ -161,18 +171,57 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
         backend->Upload(batch_input.values.data(), values, batch_input.values.size_bytes()));
   }
   PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
-  absl::Status copied;
-  const auto after = [&](int node) {
-    if (executor != train_executor.get()) return;
-    for (int i : finished_after[node]) copied.Update(parameters->Launched(i, on_gradient));
-  };
-  const absl::Status ran = executor->Run({step, parameter_version}, after);
-  copied.Update(parameters->Finish(on_gradient));  // also after a failure: copies are under way
-  PSGD_RETURN_IF_ERROR(ran);
-  PSGD_RETURN_IF_ERROR(copied);
-  std::array<double, 3> values;
+  int repeated = 0;
+  for (;; ++repeated) {
+    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient));
+    if (sound) break;
+  }
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2]),
+                repeated};
+}
+
+absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
+  ResultValues values;
   PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
-  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2])};
+  return values;
+}
+
+absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
+                                               const std::function<void(int)>& on_gradient) {
+  const float scale = loss_scale ? loss_scale->value() : 1;
+  if (executor != train_executor.get()) {
+    PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
+    return true;
+  }
+  absl::Status status;
+  const auto after = [&](int node) {
+    for (int i : finished_after[node]) status.Update(parameters->Launched(i, on_gradient));
+  };
+  status.Update(executor->Run({step, parameter_version, scale}, after));
+  if (status.ok() && loss_scale) {
+    const absl::StatusOr<bool> repeat = Overflowed();
+    status.Update(repeat.status());
+    if (status.ok() && *repeat) {
+      PSGD_RETURN_IF_ERROR(parameters->Finish(nullptr));
+      return false;
+    }
+  }
+  // Also after a failure: copies are under way.
+  status.Update(parameters->Finish(status.ok() ? on_gradient : nullptr));
+  PSGD_RETURN_IF_ERROR(status);
+  return true;
+}
+
+// Whether the step is to be repeated. A loss that is not finite is the network's own, whatever the
+// scale.
+absl::StatusOr<bool> Network::Impl::Overflowed() {
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (!std::isfinite(values[0])) return false;
+  PSGD_ASSIGN_OR_RETURN(const bool overflowed, backend->Overflowed());
+  if (overflowed) return loss_scale->Overflowed();
+  loss_scale->Finite();
+  return false;
 }
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -192,6 +241,9 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
   impl->spec = MakeModelSpec(ModelName(model), impl->train.graph);
   impl->batch = batch;
+  if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
+    impl->loss_scale.emplace();
+  }
   impl->shape = shape;
   PSGD_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<Network>(new Network(std::move(impl)));
@@ -204,6 +256,9 @@ std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
+
+float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
+const absl::Status& Network::recorded() const { return impl_->train_executor->recorded(); }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
                                                    std::span<const int32_t> labels, uint64_t step,

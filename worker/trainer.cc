@@ -269,8 +269,27 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
     return absl::OutOfRangeError(absl::StrCat(
         "the loss is not a finite number at step ", clock, "; ", kDiverged));
   }
+  ReportLaunches(clock, result);
   Report(segment, clock, result);
   return absl::OkStatus();
+}
+
+void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
+  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
+  if (options_.gpu >= 0 && ++steps_ == kSettled) {
+    const absl::Status& recorded = network_->recorded();
+    if (recorded.ok()) {
+      options_.log->info("steps are recorded: each is one launch");
+    } else {
+      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
+    }
+  }
+  if (result.repeated == 0) return;
+  repeated_steps_ += result.repeated;
+  options_.log->info(
+      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
+      "in {} steps",
+      clock, network_->loss_scale(), repeated_steps_, steps_);
 }
 
 void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {

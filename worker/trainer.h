@@ -67,6 +67,8 @@ class Trainer {
   // Says in the log what was left out of the data since it last did.
   void ReportDamage();
   void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
+  // How a GPU runs the steps, once, and each step that was run again in fp16.
+  void ReportLaunches(uint64_t clock, const Network::Result& result);
   void Leave(const absl::Status& status);
 
   const TrainerOptions options_;
@@ -93,6 +95,8 @@ class Trainer {
   double seconds_data_ = 0;
   double seconds_compute_ = 0;
   double seconds_encode_ = 0;
+  uint64_t steps_ = 0;           // of a GPU
+  uint64_t repeated_steps_ = 0;  // since gradients left fp16
   double seconds_wait_ = 0;
   std::vector<EncodedSlice> encoded_;  // scratch
 };

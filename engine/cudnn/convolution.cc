@@ -20,7 +20,15 @@ constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
 
 cudnnDataType_t DataType(Type type) {
-  return type == Type::kBfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  switch (type) {
+    case Type::kBfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    case Type::kHalf:
+      return CUDNN_DATA_HALF;
+    case Type::kFloat:
+      break;
+  }
+  return CUDNN_DATA_FLOAT;
 }
 
 absl::StatusOr<GraphDescriptor> MakeTensor(int64_t name, Type type, const Shape& shape) {
