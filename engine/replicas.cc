@@ -95,6 +95,7 @@ absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
     total.loss_sum += result->loss_sum;
     total.correct += result->correct;
     total.counted += result->counted;
+    total.repeated += result->repeated;
   }
   return total;
 }
@@ -142,6 +143,13 @@ std::span<const float> Replicas::gradient(int index) const {
   return impl_->gradients.empty() ? impl_->networks[0]->gradient(index) : impl_->gradients[index];
 }
 void Replicas::InvalidateParameters() { ++impl_->version; }
+float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }
+const absl::Status& Replicas::recorded() const {
+  const auto& networks = impl_->networks;
+  const auto found = std::find_if(networks.begin(), networks.end(),
+                                  [](const auto& network) { return !network->recorded().ok(); });
+  return found == networks.end() ? networks[0]->recorded() : (*found)->recorded();
+}
 
 absl::StatusOr<Network::Result> Replicas::TrainStep(const NetworkInput& input,
                                                     std::span<const int32_t> labels, uint64_t step,

@@ -37,6 +37,9 @@ class Replicas {
   absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
                                            std::span<const int32_t> labels);
 
+  float loss_scale() const;                // of the first: each has its own
+  const absl::Status& recorded() const;    // of all
+
  private:
   struct Impl;
   explicit Replicas(std::unique_ptr<Impl> impl);
