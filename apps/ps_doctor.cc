@@ -59,10 +59,10 @@ void PrintEngines() {
 
 void PrintVersions(const Gpus& gpus) {
   if (!BuiltWithCuda()) return;
-  Say("CUDA", absl::StrCat("runtime ", CudaVersionText(gpus.runtime_version), ", driver for ",
+  Say("CUDA", absl::StrCat("runtime ", CudaVersionText(gpus.runtime_version), ", ",
                            gpus.driver_version > 0
-                               ? absl::StrCat("up to ", CudaVersionText(gpus.driver_version))
-                               : std::string("none: not installed")));
+                               ? absl::StrCat("driver for up to ", CudaVersionText(gpus.driver_version))
+                               : std::string("no driver")));
   Say("cuDNN", CudnnVersion());
 }
 

@@ -1,6 +1,6 @@
 // The loss scale of training in fp16: the gradient of the loss is multiplied by it, so that small
-// gradients do not vanish in fp16, and the gradients of parameters are divided by it. Powers of two,
-// so that neither rounds (Micikevicius et al., "Mixed precision training", 2018).
+// gradients do not vanish in fp16, and the gradients of parameters are divided by it. Powers of
+// two, so that neither rounds (Micikevicius et al., "Mixed precision training", 2018).
 #pragma once
 
 namespace psgd {

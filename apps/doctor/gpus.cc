@@ -68,11 +68,11 @@ absl::StatusOr<double> Measure(int device, const Memory& from, const Memory& to)
   for (int run = 0; run <= kRuns && status.ok(); ++run) {  // the first warms up
     const bool peers = from.device() != Memory::kHost && to.device() != Memory::kHost;
     cudaEventRecord(begin);
-    status = Check(peers ? cudaMemcpyPeerAsync(to.data(), to.device(), from.data(), from.device(),
-                                               kBytes, nullptr)
-                         : cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDefault,
-                                           nullptr),
-                   "copy");
+    status =
+        Check(peers ? cudaMemcpyPeerAsync(to.data(), to.device(), from.data(), from.device(),
+                                          kBytes, nullptr)
+                    : cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDefault, nullptr),
+              "copy");
     cudaEventRecord(end);
     if (status.ok()) status = Check(cudaEventSynchronize(end), "cudaEventSynchronize");
     float milliseconds = 0;
@@ -125,7 +125,8 @@ absl::StatusOr<Gpu> Describe(int index) {
   PSGD_RETURN_IF_ERROR(
       Check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties"));
   char pci[32] = "";
-  PSGD_RETURN_IF_ERROR(Check(cudaDeviceGetPCIBusId(pci, sizeof pci, index), "cudaDeviceGetPCIBusId"));
+  PSGD_RETURN_IF_ERROR(
+      Check(cudaDeviceGetPCIBusId(pci, sizeof pci, index), "cudaDeviceGetPCIBusId"));
   Gpu gpu = {.name = properties.name,
              .pci = pci,
              .major = properties.major,
@@ -151,6 +152,7 @@ absl::Status DescribeGpus(bool measure, Gpus* found) {
   cudaDriverGetVersion(&found->driver_version);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
+  if (found->driver_version == 0) return absl::UnavailableError("no NVIDIA driver is installed");
   if (error != cudaSuccess) return absl::UnavailableError(cudaGetErrorString(error));
   if (count == 0) return absl::UnavailableError("the driver lists none");
   for (int i = 0; i < count; ++i) {

@@ -11,7 +11,7 @@ namespace psgd {
 
 struct Gpu {
   std::string name;
-  std::string pci;         // as 0000:1b:00.0
+  std::string pci;           // as 0000:1b:00.0
   int major = 0, minor = 0;  // compute capability
   int64_t memory_bytes = 0, free_bytes = 0;
   int multiprocessors = 0;

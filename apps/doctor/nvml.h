@@ -15,8 +15,8 @@ struct GpuBus {
 };
 
 struct Topology {
-  std::string driver;  // as 580.65.06
-  std::vector<GpuBus> buses;                  // by GPU
+  std::string driver;                           // as 580.65.06
+  std::vector<GpuBus> buses;                    // by GPU
   std::vector<std::vector<std::string>> paths;  // by pair, the closest thing that they share
 };
 

@@ -63,8 +63,8 @@ class GraphRecording : public Recording {
   const cudaStream_t stream_;
 };
 
-// Of cuBLAS: what its fastest kernels on recent devices ask for. Its own would be allocated anew for
-// recorded products.
+// Of cuBLAS: what its fastest kernels on recent devices ask for. Its own would be allocated anew
+// for recorded products.
 constexpr size_t kBlasWorkspace = 32 << 20;
 
 }  // namespace
@@ -72,10 +72,10 @@ constexpr size_t kBlasWorkspace = 32 << 20;
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "no CUDA device can be used on this host (",
-        error == cudaSuccess ? "none found" : cudaGetErrorString(error),
-        "); check nvidia-smi and the driver, or use the onednn backend"));
+    return absl::UnavailableError(
+        absl::StrCat("no CUDA device can be used on this host (",
+                     error == cudaSuccess ? "none found" : cudaGetErrorString(error),
+                     "); check nvidia-smi and the driver, or use the onednn backend"));
   }
   if (index < 0 || index >= count) {
     return absl::NotFoundError(
@@ -142,8 +142,8 @@ absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, 
   PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
   PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
   // In a recording only an external record is one that each launch of the graph makes.
-  PSGD_CUDA(cudaEventRecordWithFlags(event, copies_,
-                                     recording_ ? cudaEventRecordExternal : cudaEventRecordDefault));
+  PSGD_CUDA(cudaEventRecordWithFlags(
+      event, copies_, recording_ ? cudaEventRecordExternal : cudaEventRecordDefault));
   return copy;
 }
 
@@ -167,7 +167,8 @@ absl::StatusOr<std::unique_ptr<Recording>> Device::Record(
   const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
   if (status.ok()) status = CheckCall(ended, "cudaStreamEndCapture");
   cudaGraphExec_t made = nullptr;
-  if (status.ok()) status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
+  if (status.ok())
+    status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaGetLastError();  // what kept it from being recorded is told; kernels do not meet it again
   PSGD_RETURN_IF_ERROR(status);

@@ -10,10 +10,9 @@ absl::Status Lower(const ElementLoss& op, const Context& c) {
   const BufferId partial = l.Temporary(kElementLossPartials * sizeof(double));
   l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.in(0))](
                    const Buffers& b, const Step&) {
-    return ElementLossForward(stream, type, op, count, b[x.buffer],
-                              static_cast<const float*>(b[target.buffer]),
-                              static_cast<double*>(b[partial]),
-                              static_cast<double*>(b[result.buffer]));
+    return ElementLossForward(
+        stream, type, op, count, b[x.buffer], static_cast<const float*>(b[target.buffer]),
+        static_cast<double*>(b[partial]), static_cast<double*>(b[result.buffer]));
   });
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// Images from images, channels-last: adaptive pooling, upsampling, and normalisation across channels.
+// Images from images, channels-last: adaptive pooling, upsampling, and normalisation across
+// channels.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 #include "engine/ops/adaptive_average_pool.h"
@@ -14,8 +15,7 @@ int64_t OutputCount(const ResizeShape& s) {
 __device__ int64_t InputIndex(const ResizeShape& s, const Place& at, int64_t row, int64_t column) {
   return ((at.image * s.height + row) * s.width + column) * s.channels + at.channel;
 }
-__device__ int64_t OutputIndex(const ResizeShape& s, const Place& at, int64_t row,
-                               int64_t column) {
+__device__ int64_t OutputIndex(const ResizeShape& s, const Place& at, int64_t row, int64_t column) {
   return ((at.image * s.out_height + row) * s.out_width + column) * s.channels + at.channel;
 }
 
@@ -157,8 +157,8 @@ cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& 
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    UpsampleGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        shape, count, static_cast<const T*>(dy), static_cast<T*>(dx));
+    UpsampleGradientKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(dy),
+                                                            static_cast<T*>(dx));
   });
 }
 

@@ -31,8 +31,8 @@ absl::Status Lower(const LocalResponseNormBackward& op, const Context& c) {
   const Pixels pixels(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(2)), dx = l.PutUsual(c.out(0));
   const BufferId scale = l.Opaque(c.in(1));
-  l.CallKernel([=, forward = op.forward, stream = l.stream(),
-                type = l.type()](const Buffers& b, const Step&) {
+  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type()](const Buffers& b,
+                                                                               const Step&) {
     return ResponseNormGradient(stream, type, forward, pixels.count, pixels.channels, b[x.buffer],
                                 static_cast<const float*>(b[scale]), b[dy.buffer], b[dx.buffer]);
   });

@@ -10,8 +10,7 @@ namespace {
 // The launches of one node.
 class LaunchKernel : public Kernel {
  public:
-  LaunchKernel(std::vector<Launch> once, std::vector<Launch> renewals,
-               std::vector<Launch> launches)
+  LaunchKernel(std::vector<Launch> once, std::vector<Launch> renewals, std::vector<Launch> launches)
       : once_(std::move(once)), renewals_(std::move(renewals)), launches_(std::move(launches)) {}
 
   void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
@@ -130,8 +129,8 @@ void Lowering::Unscale(TensorId tensor, BufferId buffer) {
   if (!scaled_[tensor]) return;
   after_.push_back([=, stream = stream(), count = elements(tensor), values = step()](
                        const Buffers& buffers, const Step&) {
-    return CheckCall(
-        cudnn::Unscale(stream, count, static_cast<float*>(buffers[buffer]), values), "Unscale");
+    return CheckCall(cudnn::Unscale(stream, count, static_cast<float*>(buffers[buffer]), values),
+                     "Unscale");
   });
 }
 
@@ -145,9 +144,8 @@ BufferId Lowering::Opaque(TensorId tensor) { return Native(tensor).buffer; }
 View Lowering::PutOnce(TensorId tensor) {
   const size_t bytes = elements(tensor) * sizeof(float);
   kept_[tensor] = true;
-  views_[tensor].push_back(
-      {kPlainFloat,
-       external(tensor) ? plan_->AddExternal(tensor, bytes) : plan_->AddPersistent(bytes)});
+  views_[tensor].push_back({kPlainFloat, external(tensor) ? plan_->AddExternal(tensor, bytes)
+                                                          : plan_->AddPersistent(bytes)});
   return views_[tensor].front();
 }
 
@@ -161,9 +159,9 @@ Launch Lowering::Conversion(TensorId tensor, const View& from, const View& to) c
   ImageShape image = {.channels = elements(tensor)};
   if (all.size() == 4) image = {all[0], all[1], all[2] * all[3]};
   return [stream = stream(), image, from, to](const Buffers& buffers, const Step&) {
-    return CheckCall(Convert(stream, image, buffers[from.buffer], from.format, buffers[to.buffer],
-                             to.format),
-                     "Convert");
+    return CheckCall(
+        Convert(stream, image, buffers[from.buffer], from.format, buffers[to.buffer], to.format),
+        "Convert");
   };
 }
 

@@ -42,7 +42,8 @@ class Lowering {
   // Row-major, as everything but images lies.
   Format PlainFormat() const { return {Layout::kPlain, type_}; }
 
-  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches nothing.
+  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches
+  // nothing.
   void BeginNode(int index) { plan_->BeginNode(index); }
   std::unique_ptr<Kernel> EndNode();
 
@@ -51,9 +52,7 @@ class Lowering {
   View Get(TensorId tensor, Format format);
   View GetUsual(TensorId tensor) { return Get(tensor, Usual(tensor)); }
   // In the layout that it was written in, for work that fits any.
-  View GetAsWritten(TensorId tensor) {
-    return Get(tensor, {Native(tensor).format.layout, type_});
-  }
+  View GetAsWritten(TensorId tensor) { return Get(tensor, {Native(tensor).format.layout, type_}); }
   // Where the present node writes the tensor. External ones are brought outside after the node.
   View Put(TensorId tensor, Format format);
   View PutUsual(TensorId tensor) { return Put(tensor, Usual(tensor)); }

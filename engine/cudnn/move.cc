@@ -11,9 +11,8 @@ namespace {
 absl::StatusOr<Move> Merged(const BlockMove& block) {
   std::vector<size_t> order(block.size.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return block.to_strides[a] > block.to_strides[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return block.to_strides[a] > block.to_strides[b]; });
   Move move;
   move.from_begin = block.from_begin;
   move.to_begin = block.to_begin;

@@ -90,7 +90,8 @@ int IndexBits(int64_t rows) {
   return bits;
 }
 
-// The memory of a gradient: places in their order, the sorted indices, their places, and the sort's.
+// The memory of a gradient: places in their order, the sorted indices, their places, and the
+// sort's.
 struct SortMemory {
   SortMemory(void* memory, int64_t places)
       : counted(static_cast<int32_t*>(memory)),
@@ -163,8 +164,8 @@ cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shap
   if (error != cudaSuccess) return error;
   return ForElements(type, shape.places * shape.width, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    TableGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        shape, sorted.index, sorted.place, value, static_cast<const T*>(dy), dw);
+    TableGradientKernel<<<blocks, kThreads, 0, stream>>>(shape, sorted.index, sorted.place, value,
+                                                         static_cast<const T*>(dy), dw);
   });
 }
 

@@ -1,9 +1,9 @@
 #include "engine/cudnn/blas.h"
 #include "engine/cudnn/kernels.h"
 
-// Products of whole sequences at once wherever no step waits for another; only h w_hh^T, and its way
-// back, run step by step. cuDNN's own cells want all weights of a layer in one piece of memory and in
-// an order of its own, and save what another precision rounds differently.
+// Products of whole sequences at once wherever no step waits for another; only h w_hh^T, and its
+// way back, run step by step. cuDNN's own cells want all weights of a layer in one piece of memory
+// and in an order of its own, and save what another precision rounds differently.
 namespace psgd::cudnn {
 namespace {
 
@@ -86,14 +86,15 @@ absl::Status Lower(const RecurrentBackward& op, const Context& c) {
   const View x = l.Get(c.in(0), plain), w_ih = l.Get(c.in(1), plain), w_hh = l.Get(c.in(2), plain);
   const View y = l.Get(c.in(3), plain), saved = l.Get(c.in(4), kPlainFloat);
   const View dy = l.Get(c.in(5), plain);
-  const View da = Scratch(l, s.places * s.rows, l.type()), db = Scratch(l, s.places * s.rows, l.type());
+  const View da = Scratch(l, s.places * s.rows, l.type()),
+             db = Scratch(l, s.places * s.rows, l.type());
   const View last = Scratch(l, s.places * s.width, l.type());
   const View dh = Scratch(l, s.batch * s.width, Type::kFloat);
   const View carry = Scratch(l, s.batch * s.width, Type::kFloat);
   const float keep = op.forward.kind == Recurrent::Kind::kGru ? 1.0f : 0.0f;
   for (int64_t step = s.steps - 1; step >= 0; --step) {
-    l.CallKernel([=, forward = op.forward, stream = l.stream(),
-                  type = l.type()](const Buffers& b, const Step&) {
+    l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type()](const Buffers& b,
+                                                                                 const Step&) {
       return CellBackward(stream, type, forward, s.cell(), step,
                           {.saved = In(b, saved),
                            .y = b[y.buffer],

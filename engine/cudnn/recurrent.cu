@@ -30,15 +30,13 @@ __global__ void CellKernel(Cell cell, CellShape s, int64_t step, CellForwardMemo
     const int64_t n = i / s.width, j = i % s.width, place = n * s.steps + step;
     const float* of_a = m.a + place * cell.gates * s.width + j;
     const float* of_b = m.b + n * cell.gates * s.width + j;
-    const auto a = [&](int gate) {
-      return of_a[gate * s.width] + m.b_ih[gate * s.width + j];
-    };
+    const auto a = [&](int gate) { return of_a[gate * s.width] + m.b_ih[gate * s.width + j]; };
     const auto b = [&](int gate) {
       return (step == 0 ? 0.0f : of_b[gate * s.width]) + m.b_hh[gate * s.width + j];
     };
-    const float h = RunCellElement(cell.op, s.width, a, b,
-                                   StateBefore(cell, s, step, place, j, m.saved, y),
-                                   m.saved + place * cell.saved * s.width + j);
+    const float h =
+        RunCellElement(cell.op, s.width, a, b, StateBefore(cell, s, step, place, j, m.saved, y),
+                       m.saved + place * cell.saved * s.width + j);
     Store(h, y, place * s.width + j);
   }
 }

@@ -6,7 +6,8 @@
 namespace psgd::cudnn {
 namespace {
 
-// Of a loop `for (row = FirstRow(); row < rows; row += RowStep())`, the same for all lanes of a warp.
+// Of a loop `for (row = FirstRow(); row < rows; row += RowStep())`, the same for all lanes of a
+// warp.
 __device__ int64_t FirstRow() { return FirstIndex() / kWarp; }
 __device__ int64_t RowStep() { return IndexStep() / kWarp; }
 __device__ int Lane() { return threadIdx.x % kWarp; }
@@ -58,9 +59,8 @@ __global__ void LayerNormGradientKernel(int64_t rows, int64_t width, const T* al
     T* dx = all_dx + row * width;
     const float mean = all_mean[row], inverse = 1 / sqrtf(all_var[row] + epsilon);
     const float sum = SumOfRow(width, [&](int64_t i) { return gamma[i] * Load(dy, i); });
-    const float projected = SumOfRow(width, [&](int64_t i) {
-      return gamma[i] * Load(dy, i) * ((Load(x, i) - mean) * inverse);
-    });
+    const float projected = SumOfRow(
+        width, [&](int64_t i) { return gamma[i] * Load(dy, i) * ((Load(x, i) - mean) * inverse); });
     for (int64_t i = Lane(); i < width; i += kWarp) {
       const float normal = (Load(x, i) - mean) * inverse;
       Store(inverse * (gamma[i] * Load(dy, i) - sum / count - normal * (projected / count)), dx, i);
@@ -136,8 +136,8 @@ cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& s
                            const int32_t* lengths, void* y) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    SoftmaxKernel<<<RowBlocks(shape.rows), kThreads, 0, stream>>>(
-        shape, static_cast<const T*>(x), lengths, static_cast<T*>(y));
+    SoftmaxKernel<<<RowBlocks(shape.rows), kThreads, 0, stream>>>(shape, static_cast<const T*>(x),
+                                                                  lengths, static_cast<T*>(y));
     return cudaGetLastError();
   });
 }

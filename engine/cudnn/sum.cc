@@ -10,10 +10,10 @@ absl::Status Lower(const Sum&, const Context& c) {
   const View y = l.Put(c.out(0), sum.format);
   if (c.node.inputs.size() == 1) {
     l.Call([=, stream = l.stream(), bytes = count * TypeBytes(l.type())](const Buffers& b,
-                                                                        const Step&) {
-      return CheckCall(cudaMemcpyAsync(b[y.buffer], b[sum.buffer], bytes, cudaMemcpyDeviceToDevice,
-                                       stream),
-                       "cudaMemcpyAsync");
+                                                                         const Step&) {
+      return CheckCall(
+          cudaMemcpyAsync(b[y.buffer], b[sum.buffer], bytes, cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync");
     });
   }
   for (size_t i = 1; i < c.node.inputs.size(); ++i) {

@@ -19,7 +19,8 @@ const float* In(const Buffers& b, BufferId buffer) {
 
 }  // namespace
 
-// The table is read as it came, in fp32: a batch needs a few of its rows, converting takes them all.
+// The table is read as it came, in fp32: a batch needs a few of its rows, converting takes them
+// all.
 absl::Status LowerTable(const Context& c, TensorId index, TensorId value, TensorId w, TensorId y) {
   Lowering& l = c.lowering;
   const TableShape shape = ShapeOf(l, index, value, w);
@@ -27,8 +28,8 @@ absl::Status LowerTable(const Context& c, TensorId index, TensorId value, Tensor
   const BufferId values = value == kNoTensor ? kNoBuffer : l.Get(value, kPlainFloat).buffer;
   const BufferId rows = l.Put(y, l.PlainFormat()).buffer;
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return TableForward(stream, type, shape, static_cast<const int32_t*>(b[places]),
-                        In(b, values), In(b, table), b[rows]);
+    return TableForward(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
+                        In(b, table), b[rows]);
   });
   return absl::OkStatus();
 }
@@ -46,8 +47,8 @@ absl::Status LowerTableGradient(const Context& c, TensorId index, TensorId value
   const BufferId values = value == kNoTensor ? kNoBuffer : l.Get(value, kPlainFloat).buffer;
   const BufferId memory = l.Temporary(bytes), table = l.Put(dw, kPlainFloat).buffer;
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return TableGradient(stream, type, shape, static_cast<const int32_t*>(b[places]),
-                         In(b, values), b[rows], b[memory], bytes, static_cast<float*>(b[table]));
+    return TableGradient(stream, type, shape, static_cast<const int32_t*>(b[places]), In(b, values),
+                         b[rows], b[memory], bytes, static_cast<float*>(b[table]));
   });
   return absl::OkStatus();
 }

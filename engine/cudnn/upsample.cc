@@ -5,9 +5,7 @@ namespace psgd::cudnn {
 
 namespace {
 
-ResizeShape ShapeOf(const Shape& x, const Shape& y) {
-  return {x[0], x[1], x[2], x[3], y[2], y[3]};
-}
+ResizeShape ShapeOf(const Shape& x, const Shape& y) { return {x[0], x[1], x[2], x[3], y[2], y[3]}; }
 
 }  // namespace
 

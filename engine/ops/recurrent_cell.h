@@ -1,6 +1,6 @@
-// One step of an LSTM or GRU, element by element: the twins differ in how they multiply matrices, and
-// this is short next to that. Formulas and saved values are those of recurrent.h; `width` is H. The
-// loops are for backends in host memory; kernels share what they do with an element.
+// One step of an LSTM or GRU, element by element: the twins differ in how they multiply matrices,
+// and this is short next to that. Formulas and saved values are those of recurrent.h; `width` is H.
+// The loops are for backends in host memory; kernels share what they do with an element.
 #pragma once
 
 #include <cmath>
@@ -110,8 +110,8 @@ template <typename T>
 void RunCellBackward(const Recurrent& op, int64_t width, const T* saved,
                      const CellBefore<T>& before, const T* dh, T* carry, T* da, T* db) {
   for (int64_t j = 0; j < width; ++j) {
-    const CellGradient<T> d = RunCellElementBackward(op, width, saved + j,
-                                                     before.At(op, width, j), dh[j], carry + j);
+    const CellGradient<T> d =
+        RunCellElementBackward(op, width, saved + j, before.At(op, width, j), dh[j], carry + j);
     for (int64_t gate = 0; gate < op.gates(); ++gate) {
       da[gate * width + j] = d.a[gate];
       db[gate * width + j] = d.b[gate];
