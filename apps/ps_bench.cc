@@ -11,6 +11,7 @@
 #include "bench/shard_bench.h"
 #include "bench/step_bench.h"
 #include "common/units.h"
+#include "engine/recompute.h"
 
 namespace psgd {
 namespace {
@@ -40,6 +41,7 @@ struct Arguments {
   int tokens = 0;
   int layers = 2;
   int width = 128;
+  int recompute = 0;
   int batch = 64;
   int threads = 1;
   std::string engine = "onednn";
@@ -105,6 +107,7 @@ absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
     options.model.set_layers(arguments.layers);
     options.model.set_width(arguments.width);
   }
+  options.model.set_recompute(arguments.recompute);
   options.batch = arguments.batch;
   options.threads = arguments.threads;
   options.backend = arguments.engine;
@@ -206,6 +209,8 @@ int main(int argc, char** argv) {
   step->add_option("--width", arguments.width, "Of gpt or lstm_lm")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
+  step->add_option("--recompute", arguments.recompute, "model.recompute: segments, or auto")
+      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", kRecomputeAuto}}));
   step->add_option("--batch", arguments.batch, "Samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
@@ -218,7 +223,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   step->add_option("--engine", arguments.engine, "onednn, cudnn or reference")
       ->capture_default_str();
-  step->add_option("--precision", arguments.precision, "fp32, tf32, bf16 or fp16; of cudnn")
+  step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32 or fp16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 

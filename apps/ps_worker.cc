@@ -12,6 +12,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "common/available_memory.h"
 #include "common/units.h"
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
+#include "engine/memory_report.h"
 #include "engine/network.h"
 #include "proto/initialize.h"
 
@@ -25,14 +26,19 @@ struct Replica {
   std::vector<int32_t> labels;
 };
 
+NetworkOptions OptionsOf(const StepBenchOptions& options, const std::string& backend) {
+  return {.backend = backend,
+          .precision = backend == "reference" ? Precision::kFp32 : options.precision,
+          .threads = options.threads,
+          .seed = kSeed,
+          .plugin_dir = options.plugin_dir};
+}
+
 absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::string& backend,
                                     int batch) {
   Replica replica;
-  NetworkOptions network = {.backend = backend, .threads = options.threads, .seed = kSeed};
-  network.plugin_dir = options.plugin_dir;
-  network.precision = options.precision;
-  PSGD_ASSIGN_OR_RETURN(replica.network,
-                        Network::Create(options.model, options.shape, batch, network));
+  PSGD_ASSIGN_OR_RETURN(replica.network, Network::Create(options.model, options.shape, batch,
+                                                         OptionsOf(options, backend)));
   const ModelSpec& spec = replica.network->spec();
   for (int i = 0; i < spec.parameters_size(); ++i) {
     FillInitial(spec.parameters(i), kSeed, i, 0, replica.network->parameter(i));
@@ -99,6 +105,9 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
                           options.threads, " threads");
   PSGD_ASSIGN_OR_RETURN(row.verified, Verify(options));
   PSGD_ASSIGN_OR_RETURN(Replica replica, MakeReplica(options, options.backend, options.batch));
+  PSGD_ASSIGN_OR_RETURN(const MemoryReport memory,
+                        PlanMemory(options.model, options.shape, options.batch,
+                                   OptionsOf(options, options.backend)));
   PSGD_RETURN_IF_ERROR(TimeSteps(&replica, std::min(0.5, options.seconds)).status());
   PSGD_ASSIGN_OR_RETURN(std::vector<double> times, TimeSteps(&replica, options.seconds));
   std::sort(times.begin(), times.end());
@@ -113,6 +122,7 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
   row.extra["ms_per_step_max"] = times.back();
   row.extra["batch"] = options.batch;
   row.extra["threads"] = options.threads;
+  row.extra["mib"] = static_cast<double>(memory.total()) / (1 << 20);
   row.extra["parameters"] = static_cast<double>(parameters);
   return row;
 }

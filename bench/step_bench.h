@@ -19,12 +19,12 @@ struct StepBenchOptions {
   std::string backend = "onednn";
   std::string plugin_dir = {};  // see NetworkOptions
   int threads = 1;
-  Precision precision = Precision::kFp32;  // of cudnn
+  Precision precision = Precision::kFp32;
   double seconds = 2;  // of timed steps; as long again at most warms up
 };
 
 // One row. `extra` has samples_per_second, of the median step; ms_per_step_{median,min,max}; batch,
-// threads and parameters. There is no limit to compare with: gbps, limit_gbps and ratio are 0.
+// threads, parameters and mib, of memory. There is no limit to compare with: gbps, limit_gbps and ratio are 0.
 // `verified`: on a batch of two, losses and gradients are the reference backend's.
 absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);
 

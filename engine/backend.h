@@ -67,6 +67,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  // Bytes that Allocate may find now; 0 where nothing tells.
+  virtual size_t AvailableMemory() const = 0;
   // Zeroed memory.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
   // Whether its memory is the host's, and a kernel is done when Run returns. If not, kernels run in

@@ -11,11 +11,11 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, B
   backend->EnterThread();
   PSGD_ASSIGN_OR_RETURN(executor->kernels_, backend->MakeKernels(graph, &executor->plan_));
   executor->plan_.Arrange();
-  PSGD_ASSIGN_OR_RETURN(executor->persistent_, backend->Allocate(executor->persistent_bytes()));
   return executor;
 }
 
 absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& externals) {
+  PSGD_ASSIGN_OR_RETURN(persistent_, backend_->Allocate(plan_.persistent_bytes()));
   for (const Buffer& buffer : plan_.buffers()) {
     if (buffer.kind == Buffer::Kind::kExternal) {
       const auto found = std::find_if(

@@ -1,4 +1,4 @@
-// Runs a graph on a backend: kernels made, memory planned, addresses bound, all in Create and Bind.
+// Runs a graph on a backend: kernels made and memory planned by Create, addresses bound by Bind.
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@ struct ExternalMemory {
 // Not thread-safe. The graph and the backend must outlive it.
 class Executor {
  public:
+  // Takes no memory for tensors yet.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Backend* backend);
 
-  // Bytes that Run needs while it runs; executors that do not run together may share them.
-  size_t temporary_bytes() const { return plan_.temporary_bytes(); }
-  // Bytes it keeps to itself.
-  size_t persistent_bytes() const { return plan_.persistent_bytes(); }
+  // Its temporary bytes are needed while it runs; executors that do not run together may share
+  // them. Its persistent bytes it keeps to itself, from Bind on.
+  const MemoryPlan& plan() const { return plan_; }
 
   // Says where the temporary memory and every external tensor lie. REQUIRED once, before Run.
   absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);

@@ -3,12 +3,14 @@
 
 #include <memory>
 
+#include "common/available_memory.h"
 #include "engine/backend.h"
 
 namespace psgd {
 
 class HostBackend : public Backend {
  public:
+  size_t AvailableMemory() const override { return psgd::AvailableMemory(); }
   bool computes_on_host() const override { return true; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) override {

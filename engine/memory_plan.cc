@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 namespace psgd {
 namespace {
@@ -22,26 +23,37 @@ size_t LowestGap(const std::vector<const Buffer*>& neighbours, size_t size) {
 
 }  // namespace
 
-BufferId MemoryPlan::Add(size_t bytes) {
-  buffers_.push_back({.bytes = bytes, .first = node_, .last = node_});
+BufferId MemoryPlan::Add(size_t bytes, TensorId tensor) {
+  buffers_.push_back({.bytes = bytes, .first = node_, .last = node_, .tensor = tensor});
   return static_cast<BufferId>(buffers_.size()) - 1;
 }
 
-BufferId MemoryPlan::AddPersistent(size_t bytes) {
-  const BufferId id = Add(bytes);
+BufferId MemoryPlan::AddPersistent(size_t bytes, TensorId tensor) {
+  const BufferId id = Add(bytes, tensor);
   buffers_[id].kind = Buffer::Kind::kPersistent;
   return id;
 }
 
 BufferId MemoryPlan::AddExternal(TensorId tensor, size_t bytes) {
-  const BufferId id = Add(bytes);
+  const BufferId id = Add(bytes, tensor);
   buffers_[id].kind = Buffer::Kind::kExternal;
-  buffers_[id].tensor = tensor;
   return id;
 }
 
 void MemoryPlan::Use(BufferId buffer) {
   buffers_[buffer].last = std::max(buffers_[buffer].last, node_);
+}
+
+int MemoryPlan::CrowdedNode() const {
+  std::vector<int64_t> change(1);  // of the bytes that are alive, by node
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.kind != Buffer::Kind::kTemporary) continue;
+    change.resize(std::max<size_t>(change.size(), buffer.last + 2));
+    change[buffer.first] += static_cast<int64_t>(buffer.bytes);
+    change[buffer.last + 1] -= static_cast<int64_t>(buffer.bytes);
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  return static_cast<int>(std::max_element(change.begin(), change.end()) - change.begin());
 }
 
 // Greedy by size: the largest buffers choose first, each the lowest place that no buffer alive at

@@ -27,7 +27,7 @@ struct Buffer {
   int first = 0;  // node that uses it first
   int last = 0;   // node that uses it last
   size_t offset = 0;
-  TensorId tensor = kNoTensor;  // of kExternal
+  TensorId tensor = kNoTensor;  // that it holds; kNoTensor: scratch memory
 };
 
 // Not thread-safe.
@@ -40,8 +40,8 @@ class MemoryPlan {
   int node() const { return node_; }
 
   // A new temporary buffer, used by the present node.
-  BufferId Add(size_t bytes);
-  BufferId AddPersistent(size_t bytes);
+  BufferId Add(size_t bytes, TensorId tensor = kNoTensor);
+  BufferId AddPersistent(size_t bytes, TensorId tensor = kNoTensor);
   BufferId AddExternal(TensorId tensor, size_t bytes);
   // The present node reads or writes the buffer, so it lives until then.
   void Use(BufferId buffer);
@@ -50,6 +50,8 @@ class MemoryPlan {
   void Arrange();
 
   const std::vector<Buffer>& buffers() const { return buffers_; }
+  // The node at which the most bytes of temporary buffers are alive.
+  int CrowdedNode() const;
   // After Arrange.
   size_t temporary_bytes() const { return temporary_bytes_; }
   size_t persistent_bytes() const { return persistent_bytes_; }

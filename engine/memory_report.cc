@@ -2,11 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/backend.h"
-#include "engine/differentiate.h"
 #include "engine/memory_plan.h"
-#include "engine/plugin.h"
-#include "engine/zoo/zoo.h"
 
 namespace psgd {
 namespace {
@@ -18,11 +14,7 @@ size_t BytesOf(const Graph& graph, TensorId tensor) {
 }
 
 // Adds the graph's temporary and persistent memory.
-absl::Status Plan(const Graph& graph, Backend* backend, MemoryReport* report) {
-  MemoryPlan plan;
-  backend->EnterThread();
-  PSGD_RETURN_IF_ERROR(backend->MakeKernels(graph, &plan).status());
-  plan.Arrange();
+void Add(const MemoryPlan& plan, MemoryReport* report) {
   size_t apart = 0;
   for (const Buffer& buffer : plan.buffers()) {
     if (buffer.kind == Buffer::Kind::kTemporary) apart += buffer.bytes;
@@ -30,23 +22,13 @@ absl::Status Plan(const Graph& graph, Backend* backend, MemoryReport* report) {
   report->step = std::max(report->step, plan.temporary_bytes());
   report->step_without_reuse = std::max(report->step_without_reuse, apart);
   report->kept += plan.persistent_bytes();
-  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
-                                        int batch, const NetworkOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(ModelGraph train, BuildModel(model, shape, batch, Mode::kTrain));
-  PSGD_ASSIGN_OR_RETURN(const ModelGraph evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
-  PSGD_RETURN_IF_ERROR(Differentiate(&train.graph).status());
-  PSGD_ASSIGN_OR_RETURN(const auto backend,
-                        LoadBackend(options.backend, options.plugin_dir,
-                                    {.threads = std::max(1, options.threads),
-                                     .dropout = {options.seed, options.worker},
-                                     .device = options.device,
-                                     .precision = options.precision}));
+MemoryReport ReportMemory(const PlannedNetwork& network) {
   MemoryReport report;
+  const ModelGraph& train = network.train;
   for (const Parameter& parameter : train.graph.parameters) {
     report.weights += BytesOf(train.graph, parameter.value);
   }
@@ -54,9 +36,15 @@ absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputSha
   for (const TensorId tensor : {train.input, train.values, train.labels}) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }
-  PSGD_RETURN_IF_ERROR(Plan(train.graph, backend.get(), &report));
-  PSGD_RETURN_IF_ERROR(Plan(evaluate.graph, backend.get(), &report));
+  Add(network.train_executor->plan(), &report);
+  Add(network.evaluate_executor->plan(), &report);
   return report;
+}
+
+absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
+                                        int batch, const NetworkOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(const auto network, PlannedNetwork::Create(model, shape, batch, options));
+  return ReportMemory(*network);
 }
 
 absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,

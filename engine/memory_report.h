@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "engine/network.h"
+#include "engine/planned_network.h"
 
 namespace psgd {
 
@@ -21,6 +22,8 @@ struct MemoryReport {
 
   size_t total() const { return weights + gradients + batch + step + kept; }
 };
+
+MemoryReport ReportMemory(const PlannedNetwork& network);
 
 // Plans what Network::Create with the same arguments would allocate. Errors are its errors.
 absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,

@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/builder.h"
-#include "engine/differentiate.h"
-#include "engine/executor.h"
 #include "engine/loss_scale.h"
+#include "engine/memory_report.h"
 #include "engine/model_spec.h"
+#include "engine/out_of_memory.h"
 #include "engine/parameter_memory.h"
-#include "engine/plugin.h"
+#include "engine/planned_network.h"
 #include "engine/zoo/zoo.h"
 
 namespace psgd {
@@ -63,14 +62,13 @@ struct Network::Impl {
   ModelSpec spec;
   int batch = 0;
   InputShape shape;
-  std::unique_ptr<Backend> backend;
-  ModelGraph train, evaluate;
+  std::unique_ptr<PlannedNetwork> planned;
+  Backend* backend = nullptr;  // of `planned`
   Region memory;
   void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
-  std::vector<std::vector<int>> finished_after;  // by node of `train`
-  std::unique_ptr<Executor> train_executor, evaluate_executor;
+  std::vector<std::vector<int>> finished_after;  // by node of the training graph
   uint64_t parameter_version = 1;
   std::optional<LossScale> loss_scale;  // of fp16
 
@@ -87,11 +85,9 @@ struct Network::Impl {
                                   const std::function<void(int)>& on_gradient);
 };
 
-// Makes both executors, then one region for all they touch: the executors never run together, so
-// their temporary memory is shared.
+// Takes one region for all that both graphs touch.
 absl::Status Network::Impl::Prepare() {
-  PSGD_ASSIGN_OR_RETURN(train_executor, Executor::Create(train.graph, backend.get()));
-  PSGD_ASSIGN_OR_RETURN(evaluate_executor, Executor::Create(evaluate.graph, backend.get()));
+  const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
   finished_after = FinishedAfter(train.graph);
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
@@ -101,10 +97,9 @@ absl::Status Network::Impl::Prepare() {
   const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
   const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
-  const size_t temporary_at =
-      memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
-  PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
-  PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend.get()));
+  const size_t temporary_at = memory.Add(planned->temporary_bytes());
+  PSGD_RETURN_IF_ERROR(memory.Allocate(backend));
+  PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend));
 
   input = memory.at(input_at);
   values = memory.at(values_at);
@@ -124,8 +119,8 @@ absl::Status Network::Impl::Prepare() {
     of_train.push_back({parameter.gradient, parameters->device_gradient(static_cast<int>(i))});
     of_evaluate.push_back({evaluate.graph.parameters[i].value, value});
   }
-  PSGD_RETURN_IF_ERROR(train_executor->Bind(memory.at(temporary_at), of_train));
-  return evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
+  PSGD_RETURN_IF_ERROR(planned->train_executor->Bind(memory.at(temporary_at), of_train));
+  return planned->evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
 }
 
 absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
@@ -190,7 +185,7 @@ absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
                                                const std::function<void(int)>& on_gradient) {
   const float scale = loss_scale ? loss_scale->value() : 1;
-  if (executor != train_executor.get()) {
+  if (executor != planned->train_executor.get()) {
     PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
     return true;
   }
@@ -231,21 +226,28 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
                                                          const InputShape& shape, int batch,
                                                          const NetworkOptions& options) {
   auto impl = std::make_unique<Impl>();
-  PSGD_ASSIGN_OR_RETURN(impl->train, BuildModel(model, shape, batch, Mode::kTrain));
-  PSGD_ASSIGN_OR_RETURN(impl->evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
-  PSGD_RETURN_IF_ERROR(Differentiate(&impl->train.graph).status());
-  const BackendOptions backend = {.threads = std::max(1, options.threads),
-                                  .dropout = {options.seed, options.worker},
-                                  .device = options.device,
-                                  .precision = options.precision};
-  PSGD_ASSIGN_OR_RETURN(impl->backend, LoadBackend(options.backend, options.plugin_dir, backend));
-  impl->spec = MakeModelSpec(ModelName(model), impl->train.graph);
+  PSGD_ASSIGN_OR_RETURN(impl->planned, PlannedNetwork::Create(model, shape, batch, options));
+  impl->backend = impl->planned->backend.get();
+  impl->spec = MakeModelSpec(ModelName(model), impl->planned->train.graph);
   impl->batch = batch;
   if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
     impl->loss_scale.emplace();
   }
   impl->shape = shape;
-  PSGD_RETURN_IF_ERROR(impl->Prepare());
+  const size_t available = options.memory > 0 ? options.memory : impl->backend->AvailableMemory();
+  const size_t wanted = ReportMemory(*impl->planned).total();
+  // A host gives out memory that it does not have, and ends the program that then uses it.
+  const bool enough = available == 0 || wanted <= available;
+  const absl::Status prepared =
+      enough ? impl->Prepare() : absl::ResourceExhaustedError("not enough memory");
+  if (absl::IsResourceExhausted(prepared)) {
+    // What could be taken of it is free again, for the plans of what would fit.
+    const std::unique_ptr<PlannedNetwork> planned = std::move(impl->planned);
+    impl->memory = {};
+    impl->parameters.reset();
+    return OutOfMemory(model, shape, batch, options, *planned, enough ? 0 : available);
+  }
+  PSGD_RETURN_IF_ERROR(prepared);
   return std::unique_ptr<Network>(new Network(std::move(impl)));
 }
 
@@ -258,17 +260,17 @@ std::span<const float> Network::gradient(int index) const {
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
-const absl::Status& Network::recorded() const { return impl_->train_executor->recorded(); }
+const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
                                                    std::span<const int32_t> labels, uint64_t step,
                                                    const std::function<void(int)>& on_gradient) {
-  return impl_->Run(impl_->train_executor.get(), input, labels, step, on_gradient);
+  return impl_->Run(impl_->planned->train_executor.get(), input, labels, step, on_gradient);
 }
 
 absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
                                                   std::span<const int32_t> labels) {
-  return impl_->Run(impl_->evaluate_executor.get(), input, labels, 0, nullptr);
+  return impl_->Run(impl_->planned->evaluate_executor.get(), input, labels, 0, nullptr);
 }
 
 }  // namespace psgd

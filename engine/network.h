@@ -19,10 +19,11 @@ namespace psgd {
 struct NetworkOptions {
   std::string backend = "onednn";  // or "cudnn", "reference"
   int device = 0;                  // of cudnn
-  Precision precision = Precision::kFp32;
+  Precision precision = Precision::kFp32;  // onednn: fp32 or bf16; cudnn: any
   int threads = 1;                 // that one step may use
   uint64_t seed = 1;               // with `worker`, keys the dropout masks
   uint32_t worker = 0;
+  size_t memory = 0;  // bytes that it may take; 0: what the backend's device has left
   // Where libpsgd_<backend>.so lies. Empty: beside the program, else in ../lib/psgd of an
   // installed one.
   std::string plugin_dir = {};
@@ -48,7 +49,8 @@ struct NetworkInput {
 // may move between threads. All memory is planned and allocated by Create.
 class Network {
  public:
-  // An error names the layer and the shapes that do not fit.
+  // An error names the layer and the shapes that do not fit; where memory does not suffice, it is
+  // RESOURCE_EXHAUSTED, and names the largest tensors and what would fit.
   static absl::StatusOr<std::unique_ptr<Network>> Create(const ModelConfig& model,
                                                          const InputShape& shape, int batch,
                                                          const NetworkOptions& options);

@@ -4,6 +4,7 @@
 #include "compression/policy.h"
 #include "data/open_data.h"
 #include "engine/model_spec.h"
+#include "engine/planned_network.h"
 #include "engine/zoo/zoo.h"
 #include "worker/evaluate.h"
 
@@ -26,7 +27,7 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
 absl::Status CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
-                        BuildModel(config.model(), InputShapeOf(data.shape), config.data().batch(), Mode::kTrain));
+                        BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
   return CheckRules(config.compression(), MakeModelSpec(ModelName(config.model()), model.graph));
 }

@@ -1,7 +1,5 @@
 #include "worker/dry_run.h"
 
-#include <fstream>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/open_data.h"
@@ -26,8 +24,11 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   const int batch = config.data().batch();
   PSGD_ASSIGN_OR_RETURN(const MemoryReport report,
                         PlanMemory(config.model(), shape, batch, options));
-  std::string text = absl::StrCat(ModelName(config.model()), " on ", options.backend, ", batches of ", batch,
-                                  " samples of ", data.shape.ImageText(), "\n");
+  std::string text = absl::StrCat(ModelName(config.model()), " on ", options.backend,
+                                  options.precision == Precision::kBf16 ? " in bf16" : "",
+                                  ", batches of ", batch, " samples of ", data.shape.ImageText(),
+                                  config.model().recompute() != 0 ? ", recomputing activations" : "",
+                                  "\n");
   absl::StrAppend(&text, Row("weights", report.weights), Row("gradients", report.gradients),
                   Row("batch", report.batch),
                   Row("step", report.step,
@@ -41,16 +42,6 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   absl::StrAppend(&text, "largest batch in the ", available >> 20, " MiB that are free: ",
                   largest == 0 ? "none" : absl::StrCat("about ", largest), "\n");
   return text;
-}
-
-size_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  for (size_t kilobytes; file >> key >> kilobytes;) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    file >> key;  // the unit
-  }
-  return 0;
 }
 
 }  // namespace psgd

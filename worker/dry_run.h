@@ -13,7 +13,4 @@ namespace psgd {
 absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOptions& options,
                                        size_t available);
 
-// Of the host, what programs may take now; 0 where it does not say.
-size_t AvailableMemory();
-
 }  // namespace psgd

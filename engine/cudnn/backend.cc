@@ -26,6 +26,7 @@ class CudnnBackend : public Backend {
   CudnnBackend(const BackendOptions& options, std::unique_ptr<cudnn::Device> device)
       : options_(options), device_(std::move(device)) {}
 
+  size_t AvailableMemory() const override { return device_->AvailableMemory(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     return device_->Allocate(bytes);
   }

@@ -110,6 +110,12 @@ Device::~Device() {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
+size_t Device::AvailableMemory() const {
+  Enter();
+  size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
 absl::StatusOr<std::unique_ptr<DeviceMemory>> Device::Allocate(size_t bytes) const {
   Enter();
   void* data = nullptr;

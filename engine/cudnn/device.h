@@ -27,6 +27,8 @@ class Device {
   cublasHandle_t blas() const { return blas_; }
   StepValues* step() const { return step_; }
 
+  // Bytes; 0 where the device does not tell.
+  size_t AvailableMemory() const;
   // Zeroed. The host's is pinned, so that copies run beside kernels.
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) const;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(size_t bytes) const;

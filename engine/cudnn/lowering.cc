@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
-  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes);
+  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes, tensor);
 }
 
 View Lowering::Native(TensorId tensor) {
@@ -101,7 +101,7 @@ View Lowering::Get(TensorId tensor, Format format) {
   }
   const bool kept = kept_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
-  const View made = {format, kept ? plan_->AddPersistent(bytes) : plan_->Add(bytes)};
+  const View made = {format, kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   (kept ? renewals_ : before_).push_back(Conversion(tensor, native, made));
   views_[tensor].push_back(made);
   return made;
@@ -117,7 +117,7 @@ View Lowering::Put(TensorId tensor, Format format) {
     if (external(tensor)) Unscale(tensor, views.front().buffer);
     return views.front();
   }
-  const View made = {format, plan_->Add(bytes)};
+  const View made = {format, plan_->Add(bytes, tensor)};
   const View outside = {kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(float))};
   after_.push_back(Conversion(tensor, made, outside));
   Unscale(tensor, outside.buffer);

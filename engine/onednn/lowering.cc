@@ -106,7 +106,7 @@ Desc Lowering::Plain(TensorId tensor) const {
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
-  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes);
+  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes, tensor);
 }
 
 View Lowering::Native(TensorId tensor) {
@@ -131,7 +131,7 @@ View Lowering::Get(TensorId tensor, const Desc& wanted, const Desc* as) {
   }
   const bool kept = IsParameter(tensor);
   const size_t bytes = wanted.get_size();
-  const View made = {wanted, kept ? plan_->AddPersistent(bytes) : plan_->Add(bytes)};
+  const View made = {wanted, kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   Reorder(native, made, kept, &before_);
   views_[tensor].push_back(made);
   return made;
@@ -144,7 +144,7 @@ View Lowering::Put(TensorId tensor, const Desc& desc, const Desc* as) {
     views.push_back({desc, NewBuffer(tensor, desc.get_size())});
     return views.front();
   }
-  const View made = {desc, plan_->Add(desc.get_size())};
+  const View made = {desc, plan_->Add(desc.get_size(), tensor)};
   const View outside = {plain, NewBuffer(tensor, plain.get_size())};
   Reorder(made, outside, false, &after_);
   views.push_back({Plain(tensor), outside.buffer});

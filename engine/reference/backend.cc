@@ -62,7 +62,7 @@ class ReferenceBackend : public HostBackend {
         const Tensor& what = graph.tensors[tensor];
         if (id == kNoBuffer) {
           id =
-              what.external ? plan->AddExternal(tensor, Bytes<T>(what)) : plan->Add(Bytes<T>(what));
+              what.external ? plan->AddExternal(tensor, Bytes<T>(what)) : plan->Add(Bytes<T>(what), tensor);
         }
         plan->Use(id);
         ids.push_back(id);

@@ -9,6 +9,12 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
+double NumberAfter(const std::string& text, const std::string& words) {
+  const size_t at = text.find(words);
+  EXPECT_NE(at, text.npos) << text;
+  return at == text.npos ? 0 : std::strtod(text.c_str() + at + words.size(), nullptr);
+}
+
 class ByHand : public RunTest {
  protected:
   std::vector<std::string> Server(const std::vector<std::string>& assignments) const {
@@ -93,6 +99,21 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
   const Ended lost = RunProgram({"ps-worker", "--cpu"});
   EXPECT_EQ(lost.code, 2);
   EXPECT_THAT(lost.err, testing::HasSubstr("say --server HOST:PORT"));
+}
+
+TEST_F(ByHand, RecomputingTakesLessMemory) {
+  const std::string deep = "model.hidden=[1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024]";
+  const std::vector<std::string> command = {"ps-worker",   "--cpu", "--dry-run", SmallConfig(),
+                                            "--set",       deep,    "--set",     "data.batch=512",
+                                            "--set"};
+  const Ended keeps = RunProgram(command + std::vector<std::string>{"model.recompute=0"});
+  const Ended again = RunProgram(command + std::vector<std::string>{"model.recompute=auto"});
+  ASSERT_EQ(keeps.code, 0) << keeps.err;
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(keeps.out, testing::Not(HasSubstr("recomputing")));
+  EXPECT_THAT(again.out, HasSubstr("recomputing activations"));
+  EXPECT_LT(NumberAfter(again.out, "step"), 0.8 * NumberAfter(keeps.out, "step"));
+  EXPECT_GT(NumberAfter(again.out, "free: about"), 1.2 * NumberAfter(keeps.out, "free: about"));
 }
 
 TEST_F(ByHand, StalenessStaysWithinItsBound) { EXPECT_LE(LargestStaleness("2"), 2u); }

@@ -26,7 +26,7 @@ class GraphRunner {
     if (!executor.ok()) return;
     executor_ = *std::move(executor);
     executor_->set_poison(true);
-    auto memory = backend_->Allocate(executor_->temporary_bytes());
+    auto memory = backend_->Allocate(executor_->plan().temporary_bytes());
     EXPECT_TRUE(memory.ok()) << memory.status();
     memory_ = *std::move(memory);
     std::vector<ExternalMemory> externals;

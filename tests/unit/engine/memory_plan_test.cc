@@ -53,5 +53,21 @@ TEST(MemoryPlanTest, PersistentBuffersShareNothing) {
   EXPECT_NE(plan.buffers()[0].offset, plan.buffers()[1].offset);
 }
 
+TEST(MemoryPlanTest, TheCrowdedNodeHasTheMostBytesAlive) {
+  MemoryPlan plan;
+  plan.BeginNode(0);
+  const BufferId long_lived = plan.Add(100, 7);
+  plan.BeginNode(1);
+  plan.Add(300);
+  plan.BeginNode(2);
+  plan.Add(250);
+  plan.Use(long_lived);
+  plan.AddPersistent(5000);
+  plan.BeginNode(3);
+  plan.Add(340);
+  EXPECT_EQ(plan.CrowdedNode(), 1);
+  EXPECT_EQ(plan.buffers()[long_lived].tensor, 7);
+}
+
 }  // namespace
 }  // namespace psgd

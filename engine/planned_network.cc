@@ -1,0 +1,42 @@
+#include "engine/planned_network.h"
+
+#include <algorithm>
+
+#include "engine/differentiate.h"
+#include "engine/plugin.h"
+#include "engine/recompute.h"
+#include "engine/zoo/zoo.h"
+
+namespace psgd {
+
+absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const InputShape& shape,
+                                              int batch) {
+  PSGD_ASSIGN_OR_RETURN(ModelGraph model, BuildModel(config, shape, batch, Mode::kTrain));
+  const size_t forward_nodes = model.graph.nodes.size();
+  PSGD_RETURN_IF_ERROR(Differentiate(&model.graph).status());
+  PSGD_RETURN_IF_ERROR(Recompute(config.recompute(), forward_nodes, &model.graph));
+  return model;
+}
+
+absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
+    const ModelConfig& model, const InputShape& shape, int batch, const NetworkOptions& options) {
+  auto made = std::make_unique<PlannedNetwork>();
+  PSGD_ASSIGN_OR_RETURN(made->train, BuildTrainingGraph(model, shape, batch));
+  PSGD_ASSIGN_OR_RETURN(made->evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
+  const BackendOptions backend = {.threads = std::max(1, options.threads),
+                                  .dropout = {options.seed, options.worker},
+                                  .device = options.device,
+                                  .precision = options.precision};
+  PSGD_ASSIGN_OR_RETURN(made->backend, LoadBackend(options.backend, options.plugin_dir, backend));
+  Backend* const computes = made->backend.get();
+  PSGD_ASSIGN_OR_RETURN(made->train_executor, Executor::Create(made->train.graph, computes));
+  PSGD_ASSIGN_OR_RETURN(made->evaluate_executor, Executor::Create(made->evaluate.graph, computes));
+  return made;
+}
+
+size_t PlannedNetwork::temporary_bytes() const {
+  return std::max(train_executor->plan().temporary_bytes(),
+                  evaluate_executor->plan().temporary_bytes());
+}
+
+}  // namespace psgd

@@ -1,0 +1,85 @@
+#include "engine/out_of_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr InputShape kShape = {1, 28, 28, 10};
+
+TEST(OutOfMemoryTest, NamesTheLargestTensorsAndWhatFits) {
+  NetworkOptions options = {.backend = "reference", .memory = size_t{16} << 20};
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 512, options);
+  ASSERT_TRUE(absl::IsResourceExhausted(network.status())) << network.status();
+  const std::string message(network.status().message());
+  EXPECT_THAT(message, HasSubstr("lenet5 with batches of 512 takes"));
+  EXPECT_THAT(message, HasSubstr("16.0 MiB are free"));
+  // 512 x 20 x 24 x 24 values.
+  EXPECT_THAT(message, HasSubstr("conv1 22.5 MiB"));
+  EXPECT_THAT(message, ContainsRegex("; a data.batch of about [1-9][0-9]* fits"));
+  EXPECT_THAT(message, ContainsRegex("with model.recompute: auto, a data.batch of about [1-9]"));
+
+  // The batch that it names does fit, and the error is gone.
+  const size_t at = message.find("about ") + 6;
+  const int batch = std::stoi(message.substr(at));
+  EXPECT_LT(batch, 512);
+  EXPECT_TRUE(Network::Create(testing::ZooModel("lenet5"), kShape, batch, options).ok());
+}
+
+TEST(OutOfMemoryTest, SaysThatNothingFits) {
+  NetworkOptions options = {.backend = "reference", .memory = size_t{1} << 20};
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 8, options);
+  const std::string message(network.status().message());
+  EXPECT_THAT(message, HasSubstr("fc1.weight with its gradient 3.1 MiB"));
+  EXPECT_THAT(message, HasSubstr("not even one sample fits"));
+}
+
+// What the system refuses although it seemed to be there is told in the same words.
+TEST(OutOfMemoryTest, AnAllocationThatFailsIsToldAlike) {
+  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kShape, 64,
+                                              {.backend = "reference"});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const absl::Status status = OutOfMemory(testing::ZooModel("lenet5"), kShape, 64,
+                                          {.backend = "reference"}, **planned, 0);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the system does not give them"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("conv1 2.8 MiB"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take a smaller data.batch"));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("of about")));
+}
+
+TEST(OutOfMemoryTest, LargestComeFirst) {
+  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kShape, 64,
+                                              {.backend = "reference"});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const auto largest = LargestTensors(**planned, 3);
+  ASSERT_EQ(largest.size(), 3u);
+  EXPECT_GE(largest[0].second, largest[1].second);
+  EXPECT_GE(largest[1].second, largest[2].second);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// `ulimit -v`: what is left of the addresses counts as what is free.
+TEST(OutOfMemoryTest, HeedsALimitOnTheProcess) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit limited = before;
+  limited.rlim_cur = rlim_t{4} << 30;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 1 << 17,
+                                       {.backend = "reference"});
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_TRUE(absl::IsResourceExhausted(network.status())) << network.status();
+  EXPECT_THAT(std::string(network.status().message()), HasSubstr("conv1 5760.0 MiB"));
+}
+#endif
+
+}  // namespace
+}  // namespace psgd
