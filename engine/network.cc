@@ -64,6 +64,8 @@ struct Network::Impl {
   ModelGraph train, evaluate;
   Region memory;
   void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
+  void* device_logits = nullptr;
+  std::vector<float> logits;  // of the last evaluation
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of `train`
@@ -91,6 +93,10 @@ absl::Status Network::Impl::Prepare() {
   const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
   const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
+  if (evaluate.logits != kNoTensor) {
+    logits.resize(static_cast<size_t>(ElementCount(evaluate.graph.shape(evaluate.logits))));
+  }
+  const size_t logits_at = memory.Add(logits.size() * sizeof(float));
   const size_t temporary_at =
       memory.Add(std::max(train_executor->temporary_bytes(), evaluate_executor->temporary_bytes()));
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend.get()));
@@ -100,6 +106,7 @@ absl::Status Network::Impl::Prepare() {
   values = memory.at(values_at);
   labels = memory.at(labels_at);
   result = memory.at(result_at);
+  device_logits = memory.at(logits_at);
   const auto externals = [&](const ModelGraph& model) {
     std::vector<ExternalMemory> made = {
         {model.input, input}, {model.labels, labels}, {model.result, result}};
@@ -107,6 +114,7 @@ absl::Status Network::Impl::Prepare() {
     return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
+  if (!logits.empty()) of_evaluate.push_back({evaluate.logits, device_logits});
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
     const Parameter& parameter = train.graph.parameters[i];
     void* const value = parameters->device_value(static_cast<int>(i));
@@ -130,6 +138,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
         " labels; the network takes ", input_elements, " and ", label_elements));
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
+  const size_t tokens_each = input_elements / static_cast<size_t>(batch);
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] >= -1 && given[i] < shape.classes) continue;
     return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
@@ -139,7 +148,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
   for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
     const int32_t token = batch_input.tokens[i];
     if (token >= 0 && token < shape.vocabulary) continue;
-    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / labels_each,
+    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / tokens_each,
                                                    " is not below ", shape.vocabulary,
                                                    ", the size of the vocabulary"));
   }
@@ -172,6 +181,10 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
   PSGD_RETURN_IF_ERROR(copied);
   std::array<double, 3> values;
   PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
+  if (executor == evaluate_executor.get() && !logits.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        backend->Download(device_logits, logits.data(), logits.size() * sizeof(float)));
+  }
   return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2])};
 }
 
@@ -203,6 +216,7 @@ std::span<float> Network::parameter(int index) { return impl_->parameters->value
 std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
+std::span<const float> Network::logits() const { return impl_->logits; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
