@@ -66,6 +66,8 @@ struct Network::Impl {
   Backend* backend = nullptr;  // of `planned`
   Region memory;
   void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
+  void* device_logits = nullptr;
+  std::vector<float> logits;  // of the last evaluation
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
@@ -97,6 +99,10 @@ absl::Status Network::Impl::Prepare() {
   const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
   const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
+  if (evaluate.logits != kNoTensor) {
+    logits.resize(static_cast<size_t>(ElementCount(evaluate.graph.shape(evaluate.logits))));
+  }
+  const size_t logits_at = memory.Add(logits.size() * sizeof(float));
   const size_t temporary_at = memory.Add(planned->temporary_bytes());
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend));
   PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend));
@@ -105,6 +111,7 @@ absl::Status Network::Impl::Prepare() {
   values = memory.at(values_at);
   labels = memory.at(labels_at);
   result = memory.at(result_at);
+  device_logits = memory.at(logits_at);
   const auto externals = [&](const ModelGraph& model) {
     std::vector<ExternalMemory> made = {
         {model.input, input}, {model.labels, labels}, {model.result, result}};
@@ -112,6 +119,7 @@ absl::Status Network::Impl::Prepare() {
     return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
+  if (!logits.empty()) of_evaluate.push_back({evaluate.logits, device_logits});
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
     const Parameter& parameter = train.graph.parameters[i];
     void* const value = parameters->device_value(static_cast<int>(i));
@@ -135,6 +143,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
         " labels; the network takes ", input_elements, " and ", label_elements));
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
+  const size_t tokens_each = input_elements / static_cast<size_t>(batch);
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] >= -1 && given[i] < shape.classes) continue;
     return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
@@ -144,7 +153,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
   for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
     const int32_t token = batch_input.tokens[i];
     if (token >= 0 && token < shape.vocabulary) continue;
-    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / labels_each,
+    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / tokens_each,
                                                    " is not below ", shape.vocabulary,
                                                    ", the size of the vocabulary"));
   }
@@ -172,6 +181,10 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
     if (sound) break;
   }
   PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (executor == planned->evaluate_executor.get() && !logits.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        backend->Download(device_logits, logits.data(), logits.size() * sizeof(float)));
+  }
   return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2]),
                 repeated};
 }
@@ -257,6 +270,7 @@ std::span<float> Network::parameter(int index) { return impl_->parameters->value
 std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
+std::span<const float> Network::logits() const { return impl_->logits; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }

@@ -85,6 +85,8 @@ class Network {
                                    uint64_t step, const std::function<void(int)>& on_gradient);
   // Forward only, in evaluation mode (running statistics, no dropout).
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
+  // Of the last Evaluate on sparse vectors, batch x classes; empty for other samples.
+  std::span<const float> logits() const;
 
   // Of fp16; 1 without.
   float loss_scale() const;

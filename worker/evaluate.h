@@ -12,6 +12,7 @@ namespace psgd {
 // What the network is told of a dataset's samples.
 InputShape InputShapeOf(const SampleShape& shape);
 
+// Of test sets by ranks (SampleShape::group) also the measures of worker/ranking.h.
 // Of sequences every token counts as a sample, of images with a label each pixel every pixel.
 // `threads` prepare batches while the network computes.
 // REQUIRES: the batches are of the network's batch size; threads is at least 1.

@@ -9,6 +9,7 @@
 #include "engine/cudnn/format.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/element_loss.h"
+#include "engine/ops/lengths.h"
 #include "engine/ops/local_response_norm.h"
 #include "engine/ops/recurrent.h"
 #include "engine/ops/softmax_cross_entropy.h"
@@ -150,6 +151,10 @@ cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
 cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                               const void* x, const float* gamma, const float* mean,
                               const float* var, const void* dy, float epsilon, void* dx);
+
+// As engine/ops/lengths.h, of rows of `tokens` tokens.
+cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
+                          const int32_t* x, int32_t* y);
 
 // As engine/ops/softmax.h, of rows x keys.
 struct SoftmaxShape {

@@ -25,6 +25,7 @@ absl::Status Lower(const Bias& op, const Context& c);
 absl::Status Lower(const BiasBackward& op, const Context& c);
 absl::Status Lower(const Concat& op, const Context& c);
 absl::Status Lower(const Constant& op, const Context& c);
+absl::Status Lower(const Lengths& op, const Context& c);
 absl::Status Lower(const LocalResponseNorm& op, const Context& c);
 absl::Status Lower(const LocalResponseNormBackward& op, const Context& c);
 absl::Status Lower(const Mul& op, const Context& c);

@@ -1,4 +1,4 @@
-// Normalisation of rows: layer normalisation and softmax. A warp a row: its lanes stride along the
+// Normalisation of rows: layer normalisation and softmax, and what their masks need. A warp a row: its lanes stride along the
 // row, and their sums are added in one fixed order.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
@@ -107,7 +107,18 @@ __global__ void SoftmaxGradientKernel(SoftmaxShape s, const T* all_y, const T* a
   }
 }
 
+__global__ void LengthsKernel(Lengths op, int64_t rows, int64_t tokens, const int32_t* x,
+                              int32_t* y) {
+  for (int64_t row = FirstIndex(); row < rows; row += IndexStep()) y[row] = op.Of(x + row * tokens);
+}
+
 }  // namespace
+
+cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
+                          const int32_t* x, int32_t* y) {
+  LengthsKernel<<<Blocks(rows), kThreads, 0, stream>>>(op, rows, tokens, x, y);
+  return cudaGetLastError();
+}
 
 cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                              const void* x, const float* gamma, const float* beta, float epsilon,

@@ -135,6 +135,30 @@ TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
   EXPECT_TRUE(std::isfinite(summary["test_loss"].get<double>()));
 }
 
+// Of a network with batch normalisation the means over two workers' batches are not those of one
+// batch: one worker alone takes the same number of batches of the same size.
+TEST_F(ImagesRun, GooglenetLearnsAsOneWorkerDoes) {
+  const auto losses = [&](const std::string& run, const std::vector<std::string>& more) {
+    const Ended ended = Run(run,
+                            "name: small\nmodel: {zoo: googlenet}\n"
+                            "data: {format: synthetic, batch: 8, synthetic: {shape: [3, 32, 32], "
+                            "classes: 4, noise: 0.5, train_samples: 96, test_samples: 32}}\n"
+                            "train: {epochs: 3}\noptimizer: {sgd: {learning_rate: 0.02, momentum: 0.5}}\n"
+                            "cluster: {shards: 2, workers: 2, segment: 12}\n",
+                            more);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_GE(Summary(run)["steps"], 10);
+    std::vector<double> of;
+    for (const Json& evaluation : Metrics(run, "evaluation")) of.push_back(evaluation["loss"]);
+    return of;
+  };
+  const std::vector<double> two = losses("two", {}), one = losses("one", {"--workers", "1"});
+  ASSERT_EQ(two.size(), 3u);
+  ASSERT_EQ(one.size(), 3u);
+  EXPECT_LT(two.back(), 0.8 * std::log(4));
+  EXPECT_LT(one.back(), 0.8 * std::log(4));
+}
+
 TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {
   WriteFolders();
   const std::string yaml =

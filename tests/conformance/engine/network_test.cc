@@ -12,6 +12,7 @@ namespace {
 using testing::Descend;
 using testing::MakeNetwork;
 using testing::MakeProblem;
+using testing::MakePairProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 using testing::SequenceModel;
@@ -62,23 +63,25 @@ TEST_P(NetworkConformanceTest, TenStepsFollowTheReference) {
 }
 
 TEST_P(NetworkConformanceTest, SequenceModelsFollowTheReference) {
-  const Problem problem = MakeTokenProblem(13, 17, 5);
-  for (const char* model : {"gpt", "lstm_lm"}) {
+  for (const char* model : {"gpt", "lstm_lm", "transformer"}) {
+    const bool pairs = std::string(model) == "transformer";
+    const Problem problem = pairs ? MakePairProblem(7, 17, 9) : MakeTokenProblem(13, 17, 5);
+    const float rate = pairs ? 0.1f : 0.3f;
     const ModelConfig config = SequenceModel(model, 0.25);
     const auto network = MakeNetwork(config, problem, options_);
     const auto again = MakeNetwork(config, problem, options_);
     const auto reference = MakeNetwork(config, problem, {.backend = "reference"});
     for (uint64_t step = 0; step < 10; ++step) {
-      const double expected = Descend(reference.get(), problem, step, 0.3f);
-      const double loss = Descend(network.get(), problem, step, 0.3f);
+      const double expected = Descend(reference.get(), problem, step, rate);
+      const double loss = Descend(network.get(), problem, step, rate);
       EXPECT_NEAR(loss, expected, kLossBound * (1 + expected)) << model << ", step " << step;
-      EXPECT_EQ(Descend(again.get(), problem, step, 0.3f), loss) << model << ", step " << step;
+      EXPECT_EQ(Descend(again.get(), problem, step, rate), loss) << model << ", step " << step;
     }
     const auto evaluated = network->Evaluate(problem.tokens, problem.labels);
     const auto expected = reference->Evaluate(problem.tokens, problem.labels);
     ASSERT_TRUE(evaluated.ok() && expected.ok());
     EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * (1 + expected->loss_sum));
-    EXPECT_EQ(evaluated->counted, 65u);
+    EXPECT_EQ(evaluated->counted, pairs ? 7u + 1 + 2 + 3 + 4 + 5 + 6 + 7 + 1 : 65u);
   }
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 using testing::Descend;
 using testing::MakeNetwork;
+using testing::MakePairProblem;
 using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
@@ -52,6 +53,9 @@ class ZooConformanceTest : public ::testing::TestWithParam<std::tuple<std::strin
 
 // Some pixels are not counted.
 Problem ProblemFor(const ZooCase& test) {
+  if (test.shape.source > 0) {
+    return MakePairProblem(test.shape.source, test.shape.vocabulary, test.batch);
+  }
   Problem problem = MakeProblem(test.shape, test.batch);
   if (!test.pixels) return problem;
   problem.labels.resize(static_cast<size_t>(test.batch) * test.shape.height * test.shape.width);
@@ -68,8 +72,8 @@ TEST_P(ZooConformanceTest, OneStepFollowsTheReference) {
   const Problem problem = ProblemFor(test);
   const auto network = MakeNetwork(ZooModel(test.model, 0.25), problem, options_);
   const auto reference = MakeNetwork(ZooModel(test.model, 0.25), problem, {.backend = "reference"});
-  const auto result = network->TrainStep(problem.images, problem.labels, 0, nullptr);
-  const auto expected = reference->TrainStep(problem.images, problem.labels, 0, nullptr);
+  const auto result = network->TrainStep(problem.input(), problem.labels, 0, nullptr);
+  const auto expected = reference->TrainStep(problem.input(), problem.labels, 0, nullptr);
   ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
   EXPECT_NEAR(result->loss_sum, expected->loss_sum, test.loss_bound * expected->loss_sum);
   EXPECT_EQ(result->counted, expected->counted);
@@ -82,8 +86,8 @@ TEST_P(ZooConformanceTest, OneStepFollowsTheReference) {
     }
   }
   EXPECT_LE(std::sqrt(difference), test.gradient_bound * std::sqrt(length));
-  const auto evaluated = network->Evaluate(problem.images, problem.labels);
-  const auto evaluation = reference->Evaluate(problem.images, problem.labels);
+  const auto evaluated = network->Evaluate(problem.input(), problem.labels);
+  const auto evaluation = reference->Evaluate(problem.input(), problem.labels);
   ASSERT_TRUE(evaluated.ok() && evaluation.ok()) << evaluated.status() << evaluation.status();
   EXPECT_NEAR(evaluated->loss_sum, evaluation->loss_sum, kEvaluationBound * evaluation->loss_sum);
 }
@@ -121,7 +125,9 @@ INSTANTIATE_TEST_SUITE_P(Plugins, ZooConformanceTest,
                                            ZooCase{"resnet18", {3, 32, 32, 10}, 4},
                                            ZooCase{"resnet50", {3, 32, 32, 10}, 4, 1e-3, 0.2},
                                            ZooCase{"resnet20", {3, 16, 16, 10}, 4},
-                                           ZooCase{"unet", {1, 16, 16, 3}, 1, 1e-5, 1e-5, true})),
+                                           ZooCase{"unet", {1, 16, 16, 3}, 1, 1e-5, 1e-5, true},
+                                           ZooCase{"transformer", {.source = 9, .vocabulary = 13}, 7,
+                                                   1e-5, 1e-4})),
                          NameOf);
 
 }  // namespace

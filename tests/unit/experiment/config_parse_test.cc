@@ -139,7 +139,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"data: {batch: {a: 1}}", "c.yaml:1:15: data.batch: expected a single value, got a mapping"},
       {"data: {noise: 1, synthetic: {noise: 1x}}",
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
-       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, images, table, ratings"},
+       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, images, table, ratings, tokens, vocabulary, translation"},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",
