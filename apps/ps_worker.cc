@@ -17,7 +17,7 @@
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
-#include "worker/trainer.h"
+#include "worker/node.h"
 
 namespace psgd {
 namespace {
@@ -36,6 +36,7 @@ struct Arguments {
   std::vector<std::string> set;
   bool cpu = false;
   std::string gpu;
+  int replicas = 1;
   int threads = 1;
   std::string engine = "onednn";
   std::string precision = "fp32";
@@ -60,36 +61,17 @@ std::string DefaultName() {
   return name.substr(name.size() > kMost ? name.size() - kMost : 0);
 }
 
-// A replica for each device of the list.
-absl::StatusOr<std::vector<TrainerOptions>> GpuReplicas(const Arguments& arguments,
-                                                        const std::vector<GpuDevice>& devices,
-                                                        const TrainerOptions& common) {
-  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
-  std::vector<TrainerOptions> replicas;
-  for (const GpuDevice& device : devices) {
-    TrainerOptions& replica = replicas.emplace_back(common);
-    replica.backend = "cudnn";
-    replica.gpu = device.index;
-    replica.precision = precision;
-    replica.device = absl::StrCat("gpu ", device.index, ", ", device.name);
-    if (devices.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
+// What trains: GPUs, or replicas on the processor.
+absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
+  TrainerOptions options;
+  options.backend = arguments.engine;
+  options.threads = arguments.threads;
+  options.replicas = arguments.replicas;
+  PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
+  if (!arguments.gpu.empty()) {
+    PSGD_ASSIGN_OR_RETURN(options.gpus, ChooseGpus(arguments.gpu));
   }
-  return replicas;
-}
-
-// Trains each on a thread of its own; the first error is told.
-absl::Status TrainAll(const std::vector<TrainerOptions>& replicas) {
-  std::vector<absl::Status> results(replicas.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < replicas.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = Trainer(replicas[i]).Run(); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  absl::Status first;
-  for (size_t i = 0; i < replicas.size(); ++i) {
-    first.Update(Annotate(results[i], replicas[i].device));
-  }
-  return first;
+  return options;
 }
 
 absl::Status DryRun(const Arguments& arguments) {
@@ -97,36 +79,24 @@ absl::Status DryRun(const Arguments& arguments) {
   for (const std::string& set : arguments.set) PSGD_RETURN_IF_ERROR(ApplySet(set, &config));
   config = ResolveDefaults(std::move(config));
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
-  std::vector<TrainerOptions> replicas(1);
-  replicas[0].backend = arguments.engine;
-  replicas[0].threads = arguments.threads;
-  size_t available = AvailableMemory();
-  if (!arguments.gpu.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-    PSGD_ASSIGN_OR_RETURN(replicas, GpuReplicas(arguments, devices, TrainerOptions()));
-    available = devices[0].memory_bytes;
+  PSGD_ASSIGN_OR_RETURN(const TrainerOptions options, ReplicasGiven(arguments));
+  const std::vector<NetworkOptions> networks = NetworksOf(options);
+  const size_t available =
+      options.gpus.empty() ? AvailableMemory() / networks.size() : options.gpus[0].memory_bytes;
+  if (config.node().reduce() != NodeConfig::NONE) {
+    PSGD_ASSIGN_OR_RETURN(const int batch, BatchOfReplica(config.data().batch(), networks.size()));
+    config.mutable_data()->set_batch(batch);
   }
-  const TrainerOptions& replica = replicas[0];
-  PSGD_ASSIGN_OR_RETURN(const std::string text,
-                        DryRunText(config,
-                                   {.backend = replica.backend,
-                                    .device = std::max(0, replica.gpu),
-                                    .precision = replica.precision,
-                                    .threads = replica.threads},
-                                   available));
+  PSGD_ASSIGN_OR_RETURN(const std::string text, DryRunText(config, networks[0], available));
   std::cout << text;
   return absl::OkStatus();
 }
 
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
-  TrainerOptions options;
+  PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
   options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
-  options.device = absl::StrCat("cpu, ", arguments.threads,
-                                arguments.threads == 1 ? " thread" : " threads");
-  options.backend = arguments.engine;
-  options.threads = arguments.threads;
   options.stops = &stops.count();
   PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
   if (delay < 0) {
@@ -142,10 +112,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.to_stderr = !arguments.quiet;
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
-  if (arguments.gpu.empty()) return Trainer(std::move(options)).Run();
-  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-  PSGD_ASSIGN_OR_RETURN(const auto replicas, GpuReplicas(arguments, devices, options));
-  return TrainAll(replicas);
+  return TrainNode(options);
 }
 
 }  // namespace
@@ -170,6 +137,12 @@ int main(int argc, char** argv) {
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
   auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
                   ->excludes(cpu);
+  app.add_option("--replicas", arguments.replicas,
+                 "On the processor, as many as a GPU list would make: workers of their own, or one "
+                 "that shares its batches, as the run's node.reduce says")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024))
+      ->excludes(gpu);
   app.add_option("--threads", arguments.threads, "Processor threads of a step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

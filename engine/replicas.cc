@@ -35,6 +35,7 @@ struct Replicas::Impl {
   std::vector<std::atomic<int>> finished;     // gradients of the step under way, by replica
   std::vector<float> weights;                 // of each replica's gradient in that of all
   std::vector<absl::StatusOr<Network::Result>> results;
+  std::vector<float> logits;                  // of the last evaluation
   std::unique_ptr<Crew> crew;  // last: its threads end before what they use
 
   size_t size() const { return networks.size(); }
@@ -103,21 +104,25 @@ absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
 Replicas::Replicas(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Replicas::~Replicas() = default;
 
+absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
+  const int count = static_cast<int>(replicas);
+  if (count > 0 && batch % count == 0) return batch / count;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a batch of ", batch, " does not divide among ", replicas,
+      " replicas; choose a data.batch that does, or node.reduce: none, where each has its own"));
+}
+
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
     const ModelConfig& model, const InputShape& shape, int batch,
     const std::vector<NetworkOptions>& options) {
   const size_t count = options.size();
-  if (count == 0 || batch % static_cast<int>(count) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", batch, " does not divide among ", count,
-        " replicas; choose a data.batch that does, or node.reduce: none, where each has its own"));
-  }
+  PSGD_ASSIGN_OR_RETURN(const int part, BatchOfReplica(batch, count));
   auto impl = std::make_unique<Impl>();
   for (size_t r = 0; r < count; ++r) {
     NetworkOptions own = options[r];
     own.worker += static_cast<uint32_t>(r) << kReplicaShift;
     PSGD_ASSIGN_OR_RETURN(impl->networks.emplace_back(),
-                          Network::Create(model, shape, batch / static_cast<int>(count), own));
+                          Network::Create(model, shape, part, own));
   }
   const ModelSpec& spec = impl->networks[0]->spec();
   if (count > 1) {
@@ -200,7 +205,13 @@ absl::StatusOr<Network::Result> Replicas::Evaluate(const NetworkInput& input,
     impl.results[r] =
         impl.networks[r]->Evaluate(impl.Part(input, r), PartOf(labels, r, impl.size()));
   });
+  impl.logits.clear();
+  for (const auto& network : impl.networks) {
+    impl.logits.insert(impl.logits.end(), network->logits().begin(), network->logits().end());
+  }
   return impl.Total();
 }
+
+std::span<const float> Replicas::logits() const { return impl_->logits; }
 
 }  // namespace psgd

@@ -11,6 +11,9 @@
 
 namespace psgd {
 
+// The part of a batch that each of so many replicas computes; an error where it does not divide.
+absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas);
+
 // As Network: not thread-safe, all memory is allocated by Create.
 class Replicas {
  public:
@@ -36,6 +39,7 @@ class Replicas {
                                             const std::function<void(int)>& on_gradient);
   absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
                                            std::span<const int32_t> labels);
+  std::span<const float> logits() const;
 
   float loss_scale() const;                // of the first: each has its own
   const absl::Status& recorded() const;    // of all

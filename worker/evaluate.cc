@@ -25,7 +25,7 @@ namespace {
 
 // Of the last batch's first `counted` samples: the logit of class 1 against that of class 0. Padding
 // is at the end.
-std::vector<float> Scores(const Network& network, uint64_t counted) {
+std::vector<float> Scores(const Replicas& network, uint64_t counted) {
   const std::span<const float> logits = network.logits();
   const size_t classes = logits.size() / static_cast<size_t>(network.batch());
   std::vector<float> scores;
@@ -37,7 +37,7 @@ std::vector<float> Scores(const Network& network, uint64_t counted) {
 
 }  // namespace
 
-absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches, int threads) {
+absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batches, int threads) {
   const Time start = SteadyNow();
   Network::Result sum;
   Ranking ranking(batches.group());

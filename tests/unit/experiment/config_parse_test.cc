@@ -122,7 +122,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"\"a\\e[31mb\": 1",
        "c.yaml:1:1: unknown key \"a\\033[31mb\" in config; its keys are name, "
        "seed, model, data, train, optimizer, schedule, consistency, "
-       "compression, cluster, durability"},
+       "compression, cluster, durability, node"},
       // Given twice.
       {"seed: 1\nname: a\nseed: 2\n",
        "c.yaml:3:1: duplicate key \"seed\" in config; first given in line 1"},

@@ -89,7 +89,8 @@ TEST(Evaluate, RanksByTheModelsScoresOverTheBordersOfBatches) {
     const auto set = std::make_shared<const Choices>(items, group);
     ModelConfig model;
     model.set_zoo("logistic_regression");
-    auto network = Network::Create(model, InputShapeOf(set->shape()), batch, {.backend = "reference"});
+    auto network = Replicas::Create(model, InputShapeOf(set->shape()), batch,
+                                    {{.backend = "reference"}});
     EXPECT_TRUE(network.ok()) << network.status();
     const std::span<float> weights = (*network)->parameter(0);
     EXPECT_EQ(weights.size(), 30u);
