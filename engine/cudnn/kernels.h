@@ -36,10 +36,10 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
 
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y);
 cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
-                          const void* dy, void* dx);
+                         const void* dy, void* dx);
 // y = a + b; y may be a.
 cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
-                     void* y);
+                    void* y);
 
 // y = a b
 cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
@@ -55,15 +55,14 @@ cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t chann
                     const void* x, const float* bias, void* y);
 // sums[c] = sum of x[r, c]; `partial` has ColumnPartials floats.
 int64_t ColumnPartials(int64_t rows, int64_t columns);
-cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                        const void* x, float* partial, float* sums);
+cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,
+                       float* partial, float* sums);
 
 // As engine/ops/dropout.h; `count` elements in row-major order, a byte of the mask each.
-cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate,
-                            PhiloxKey key, const StepValues* step, const void* x, void* y,
-                            uint8_t* mask);
+cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
+                           const StepValues* step, const void* x, void* y, uint8_t* mask);
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
-                             const void* dy, const uint8_t* mask, void* dx);
+                            const void* dy, const uint8_t* mask, void* dx);
 
 // Channels-last images and the windows over them.
 struct PoolShape {
@@ -73,43 +72,43 @@ struct PoolShape {
 };
 // `where` gets the place of the maximum in its window, row by row.
 cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
-                            void* y, uint16_t* where);
+                           void* y, uint16_t* where);
 cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
-                             const uint16_t* where, void* dx);
+                            const uint16_t* where, void* dx);
 cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
-                                const void* x, void* y);
+                               const void* x, void* y);
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
-                                 const void* dy, void* dx);
+                                const void* dy, void* dx);
 
 // Channels-last batch normalisation as engine/ops/batchnorm.h, of rows x columns with a channel a
 // column. `partial` has ColumnPartials floats.
 struct BatchNormRunning {
-  const float *mean, *var;     // running statistics
+  const float *mean, *var;  // running statistics
   float *mean_delta, *var_delta;
 };
 cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                                 const void* x, float momentum, const BatchNormRunning& running,
-                                 float* partial, float* mean, float* var);
+                                const void* x, float momentum, const BatchNormRunning& running,
+                                float* partial, float* mean, float* var);
 cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                            const void* x, const float* gamma, const float* beta, const float* mean,
-                            const float* var, float epsilon, void* y);
+                           const void* x, const float* gamma, const float* beta, const float* mean,
+                           const float* var, float epsilon, void* y);
 cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                           const void* x, const void* dy, const float* mean, const float* var,
-                           float epsilon, float* partial, float* dgamma, float* dbeta);
+                          const void* x, const void* dy, const float* mean, const float* var,
+                          float epsilon, float* partial, float* dgamma, float* dbeta);
 cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                               const void* x, const void* dy, const float* gamma, const float* mean,
-                               const float* var, const float* dgamma, const float* dbeta,
-                               float epsilon, void* dx);
+                              const void* x, const void* dy, const float* gamma, const float* mean,
+                              const float* var, const float* dgamma, const float* dbeta,
+                              float epsilon, void* dx);
 
 // As engine/ops/softmax_cross_entropy.h, with the classes of a place side by side. `losses` has a
 // double a row, `correct` an int32.
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                               int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
-                                int32_t* correct, double* result);
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels,
+                               float* p, double* losses, int32_t* correct, double* result);
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
                                 int64_t rows, int64_t classes, const float* p,
-                                const int32_t* labels, const double* result,
-                                const StepValues* step, void* dx);
+                                const int32_t* labels, const double* result, const StepValues* step,
+                                void* dx);
 // As engine/ops/element_loss.h. `partial` has kElementLossPartials doubles.
 inline constexpr int64_t kElementLossPartials = 3 * 1024;
 cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
@@ -209,8 +208,8 @@ cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, con
 struct CellBackwardMemory {
   const float* saved;
   const void *y, *dy;
-  float *dh, *carry;      // not read at the last step, which runs first
-  void *da, *db, *last;   // last: h of the step before
+  float *dh, *carry;     // not read at the last step, which runs first
+  void *da, *db, *last;  // last: h of the step before
 };
 // Leaves in dh what of the last h's gradient does not pass through b (GRU).
 cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,

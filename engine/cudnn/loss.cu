@@ -39,8 +39,9 @@ __device__ bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
 
 // A block a row.
 template <typename T>
-__global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const T* all_x, const int32_t* labels,
-                                  float* all_p, double* losses, int32_t* correct) {
+__global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const T* all_x,
+                                  const int32_t* labels, float* all_p, double* losses,
+                                  int32_t* correct) {
   const int64_t row = blockIdx.x;
   const T* x = all_x + row * classes;
   float* p = all_p + row * classes;
@@ -74,8 +75,8 @@ __global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const
 }
 
 // One block.
-__global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int32_t* labels, const double* losses,
-                                 const int32_t* correct, double* result) {
+__global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int32_t* labels,
+                                 const double* losses, const int32_t* correct, double* result) {
   double loss = 0, right = 0, counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += kThreads) {
     loss += losses[row];
@@ -97,8 +98,8 @@ __device__ double WeightOf(const double* result, const StepValues* step) {
 }
 
 template <typename T>
-__global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int64_t classes, const float* p,
-                                      const int32_t* labels, const double* result,
+__global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int64_t classes,
+                                      const float* p, const int32_t* labels, const double* result,
                                       const StepValues* step, T* dx) {
   const double weight = WeightOf(result, step);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
@@ -121,8 +122,8 @@ __global__ void ElementLossKernel(ElementLoss op, int64_t count, const T* x, con
     if (!Counts(target, i)) continue;
     const float value = Load(x, i);
     loss += LossOfElement(op, value, target[i]);
-    right += op.kind == ElementLoss::Kind::kSigmoidCrossEntropy &&
-             (value > 0) == (target[i] > 0.5f);
+    right +=
+        op.kind == ElementLoss::Kind::kSigmoidCrossEntropy && (value > 0) == (target[i] > 0.5f);
     counted += 1;
   }
   loss = SumOfBlock(loss);
@@ -159,8 +160,8 @@ __global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, const T
 }  // namespace
 
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                               int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
-                               int32_t* correct, double* result) {
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels,
+                               float* p, double* losses, int32_t* correct, double* result) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
@@ -172,8 +173,8 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
 
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
                                 int64_t rows, int64_t classes, const float* p,
-                                const int32_t* labels, const double* result,
-                                const StepValues* step, void* dx) {
+                                const int32_t* labels, const double* result, const StepValues* step,
+                                void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
