@@ -243,7 +243,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"seed: !!int 1", "c.yaml:1:7: YAML tags are not used here; leave out tag:yaml.org,2002:int"},
       {"- a\n- b\n",
        "c.yaml:1:1: expected a mapping with keys of name, seed, model, data, train, optimizer, "
-       "schedule, consistency, compression, cluster, durability, got a list"},
+       "schedule, consistency, compression, cluster, durability, node, got a list"},
       {"data: &d {augment: *d}", "c.yaml:1:20: an alias to what contains it"},
       // Columns count characters, not bytes.
       {"{name: \"\xC3\xA9\xC3\xA9\", x: 1}",

@@ -46,7 +46,8 @@ TEST(Ranking, AModelThatTellsNothingApartHitsNothing) {
 
 TEST(Ranking, GroupsMayComeInPartsAndUnfinishedOnesDoNotCount) {
   const std::vector<float> scores = {3, 1, 2, 1, 2, 3, 9};  // groups of three: place 1, place 3
-  for (const auto& parts : {std::vector{scores}, {{3, 1}, {2, 1, 2, 3}, {9}}}) {
+  using Parts = std::vector<std::vector<float>>;
+  for (const Parts& parts : {Parts{scores}, Parts{{3, 1}, {2, 1, 2, 3}, {9}}}) {
     EXPECT_THAT(Ranked(3, parts).measures(),
                 UnorderedElementsAre(Pair("hit_ratio_10", 1), Pair("ndcg_10", DoubleNear(0.75, 1e-12))));
   }
