@@ -223,9 +223,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   step->add_option("--engine", arguments.engine, "onednn, cudnn or reference")
       ->capture_default_str();
-  step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32")
+  step->add_option("--precision", arguments.precision, "fp32, bf16 or, of cudnn, tf32 or fp16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
 
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   absl::StatusOr<std::vector<BenchRow>> rows;

@@ -15,6 +15,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "common/suggest.h"
+#include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir_status.h"
 #include "experiment/status_text.h"
@@ -170,13 +171,14 @@ absl::Status Eval(const Arguments& arguments) {
   if (arguments.json) {
     std::cout << Record{{"test_accuracy", result.accuracy()},
                         {"test_loss", result.loss()},
+                        {"test_measures", MeasuresOf(result)},
                         {"samples", result.samples()},
                         {"seconds", result.seconds()}}
               << "\n";
   } else {
-    std::cout << absl::StrFormat("test accuracy %s, loss %.4f (%d samples in %s)\n",
+    std::cout << absl::StrFormat("test accuracy %s, loss %.4f%s (%d samples in %s)\n",
                                  ReadablePercent(result.accuracy()), result.loss(),
-                                 result.samples(), ReadableTime(result.seconds()));
+                                 MeasuresText(result), result.samples(), ReadableTime(result.seconds()));
   }
   return absl::OkStatus();
 }

@@ -64,6 +64,31 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
+// A list of GPUs for each worker. Where the GPUs of a worker share its batches (node.reduce), there is
+// one worker unless more are asked for, and each has an equal part of the list; else each GPU is a
+// worker's.
+absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments->gpu));
+  PSGD_ASSIGN_OR_RETURN(const Config config, ReadRunConfig(arguments->run));
+  const bool shared = config.node().reduce() != NodeConfig::NONE;
+  RunChoice& run = arguments->run;
+  if (run.workers == 0 && run.resume.empty()) {
+    run.workers = shared ? 1 : static_cast<int>(devices.size());
+  }
+  const size_t workers = run.workers > 0 ? run.workers : config.cluster().workers();
+  if (shared && devices.size() % workers != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gpu ", arguments->gpu, ": ", devices.size(), " GPUs do not divide among ",
+                     workers, " workers; choose --workers, or node.reduce: none"));
+  }
+  std::vector<std::string> lists(shared ? workers : devices.size());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    std::string& list = lists[i * lists.size() / devices.size()];
+    absl::StrAppend(&list, list.empty() ? "" : ",", devices[i].index);
+  }
+  return lists;
+}
+
 // Before anything is started, for a worker would say it late.
 absl::Status CheckPrecision(const Arguments& arguments) {
   if (!arguments.gpu.empty()) return absl::OkStatus();
@@ -76,11 +101,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
   if (!arguments.gpu.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-    for (const GpuDevice& device : devices) options.launch.gpus.push_back(device.index);
-    if (arguments.run.workers == 0 && arguments.run.resume.empty()) {
-      arguments.run.workers = static_cast<int>(options.launch.gpus.size());
-    }
+    PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (!arguments.run.resume.empty()) {
@@ -136,9 +157,10 @@ int main(int argc, char** argv) {
   app.add_option("--gpu", arguments.gpu,
                  "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
   app.add_option("--precision", arguments.precision,
-                 "What a worker computes in: fp32, bf16 or, on a GPU, tf32; weights and updates stay fp32")
+                 "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
+                 "fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--run-dir", arguments.run.run_dir,
                  "Where the run leaves its files; default: runs/NAME-TIME")
       ->type_name("DIR")

@@ -18,7 +18,7 @@
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
-#include "worker/trainer.h"
+#include "worker/node.h"
 
 namespace psgd {
 namespace {
@@ -38,6 +38,7 @@ struct Arguments {
   std::vector<std::string> set;
   bool cpu = false;
   std::string gpu;
+  int replicas = 1;
   int threads = 1;
   std::string engine = "onednn";
   std::string precision = "fp32";
@@ -62,33 +63,20 @@ std::string DefaultName() {
   return name.substr(name.size() > kMost ? name.size() - kMost : 0);
 }
 
-// A replica for each device of the list.
-std::vector<TrainerOptions> GpuReplicas(const std::vector<GpuDevice>& devices,
-                                        const TrainerOptions& common) {
-  std::vector<TrainerOptions> replicas;
-  for (const GpuDevice& device : devices) {
-    TrainerOptions& replica = replicas.emplace_back(common);
-    replica.backend = "cudnn";
-    replica.gpu = device.index;
-    replica.device = absl::StrCat("gpu ", device.index, ", ", device.name);
-    if (devices.size() > 1) absl::StrAppend(&replica.name, "-", replicas.size() - 1);
+// What trains: GPUs, or replicas on the processor.
+absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
+  TrainerOptions options;
+  options.backend = arguments.engine;
+  options.threads = arguments.threads;
+  options.replicas = arguments.replicas;
+  PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
+  if (!arguments.gpu.empty()) {
+    PSGD_ASSIGN_OR_RETURN(options.gpus, ChooseGpus(arguments.gpu));
+    return options;
   }
-  return replicas;
-}
-
-// Trains each on a thread of its own; the first error is told.
-absl::Status TrainAll(const std::vector<TrainerOptions>& replicas) {
-  std::vector<absl::Status> results(replicas.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < replicas.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = Trainer(replicas[i]).Run(); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  absl::Status first;
-  for (size_t i = 0; i < replicas.size(); ++i) {
-    first.Update(Annotate(results[i], replicas[i].device));
-  }
-  return first;
+  // Before a server counts on this worker.
+  PSGD_RETURN_IF_ERROR(LoadBackend(options.backend, "", {.precision = options.precision}).status());
+  return options;
 }
 
 absl::Status DryRun(const Arguments& arguments) {
@@ -96,38 +84,24 @@ absl::Status DryRun(const Arguments& arguments) {
   for (const std::string& set : arguments.set) PSGD_RETURN_IF_ERROR(ApplySet(set, &config));
   config = ResolveDefaults(std::move(config));
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
-  std::vector<TrainerOptions> replicas(1);
-  replicas[0].backend = arguments.engine;
-  replicas[0].threads = arguments.threads;
-  PSGD_ASSIGN_OR_RETURN(replicas[0].precision, PrecisionNamed(arguments.precision));
-  size_t available = AvailableMemory();
-  if (!arguments.gpu.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-    replicas = GpuReplicas(devices, TrainerOptions(replicas[0]));
-    available = devices[0].memory_bytes;
+  PSGD_ASSIGN_OR_RETURN(const TrainerOptions options, ReplicasGiven(arguments));
+  const std::vector<NetworkOptions> networks = NetworksOf(options);
+  const size_t available =
+      options.gpus.empty() ? AvailableMemory() / networks.size() : options.gpus[0].memory_bytes;
+  if (config.node().reduce() != NodeConfig::NONE) {
+    PSGD_ASSIGN_OR_RETURN(const int batch, BatchOfReplica(config.data().batch(), networks.size()));
+    config.mutable_data()->set_batch(batch);
   }
-  const TrainerOptions& replica = replicas[0];
-  PSGD_ASSIGN_OR_RETURN(const std::string text,
-                        DryRunText(config,
-                                   {.backend = replica.backend,
-                                    .device = std::max(0, replica.gpu),
-                                    .precision = replica.precision,
-                                    .threads = replica.threads},
-                                   available));
+  PSGD_ASSIGN_OR_RETURN(const std::string text, DryRunText(config, networks[0], available));
   std::cout << text;
   return absl::OkStatus();
 }
 
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
-  TrainerOptions options;
+  PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
   options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
-  options.device = absl::StrCat("cpu, ", arguments.threads,
-                                arguments.threads == 1 ? " thread" : " threads");
-  if (arguments.precision != "fp32") absl::StrAppend(&options.device, ", ", arguments.precision);
-  options.backend = arguments.engine;
-  options.threads = arguments.threads;
   options.stops = &stops.count();
   PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
   if (delay < 0) {
@@ -143,15 +117,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.to_stderr = !arguments.quiet;
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
-  PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
-  if (arguments.gpu.empty()) {
-    // Before the server counts on this worker.
-    PSGD_RETURN_IF_ERROR(
-        LoadBackend(options.backend, "", {.precision = options.precision}).status());
-    return Trainer(std::move(options)).Run();
-  }
-  PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments.gpu));
-  return TrainAll(GpuReplicas(devices, options));
+  return TrainNode(options);
 }
 
 }  // namespace
@@ -174,7 +140,14 @@ int main(int argc, char** argv) {
       ->type_name("KEY=VALUE")
       ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
-  app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")->excludes(cpu);
+  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
+                  ->excludes(cpu);
+  app.add_option("--replicas", arguments.replicas,
+                 "On the processor, as many as a GPU list would make: workers of their own, or one "
+                 "that shares its batches, as the run's node.reduce says")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024))
+      ->excludes(gpu);
   app.add_option("--threads", arguments.threads, "Processor threads of a step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -182,9 +155,10 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
   app.add_option("--precision", arguments.precision,
-                 "What to compute in: fp32, bf16 or, on a GPU, tf32; weights and updates stay fp32")
+                 "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
+                 "fp32")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")

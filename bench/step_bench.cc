@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr double kTolerance = 1e-3;  // of the reference's largest gradient of each parameter
-constexpr double kCoarseTolerance = 0.1;  // where products are rounded to tf32 or bf16
+constexpr double kCoarseTolerance = 0.1;  // where products are rounded to tf32, bf16 or fp16
 
 struct Replica {
   std::unique_ptr<Network> network;

@@ -26,7 +26,7 @@ function(psgd_compile_as_test name)
   target_link_libraries(${name} PUBLIC GTest::gtest GTest::gmock absl::statusor Threads::Threads)
   # All of them alike, or the compiler would not take what it compiled before.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIE $<$<CONFIG:Release>:-O0>)
+  target_compile_options(${name} PRIVATE -fPIE -pthread $<$<CONFIG:Release>:-O0>)
 endfunction()
 psgd_compile_as_test(psgd_test_headers)
 

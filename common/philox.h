@@ -6,11 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define PS_HD __host__ __device__
-#else
-#define PS_HD
-#endif
+#include "common/host_device.h"
 
 namespace psgd {
 

@@ -58,6 +58,7 @@ class EvaluationBatches {
   EvaluationBatches(std::shared_ptr<const SampleSource> source, int batch);
 
   uint32_t size() const { return size_; }
+  int group() const { return group_; }  // see SampleShape
   // REQUIRES: index < size().
   absl::StatusOr<Batch> Read(uint32_t index);
 
@@ -65,6 +66,7 @@ class EvaluationBatches {
   const uint32_t samples_;
   const uint32_t batch_;
   const uint32_t size_;
+  const int group_;
   BatchMaker maker_;
 };
 

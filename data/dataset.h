@@ -18,14 +18,17 @@ struct SampleShape {
   int width = 0;
   int classes = 0;
   int length = 0;      // tokens of a sequence
+  int source = 0;      // of which so many are read alone, padded with token 0: they have no labels
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
+  // Of a test by ranks: so many samples in a row compete, and the first of them ought to win. 0: none.
+  int group = 0;
   bool label_each_pixel = false;
 
   bool IsSequence() const { return length > 0; }
   bool IsSparse() const { return entries > 0; }
   size_t labels() const {
-    if (IsSequence()) return static_cast<size_t>(length);
+    if (IsSequence()) return static_cast<size_t>(length - source);
     return label_each_pixel ? static_cast<size_t>(height) * static_cast<size_t>(width) : 1;
   }
   // Pixels, tokens or entries.
@@ -37,9 +40,12 @@ struct SampleShape {
   bool SameImage(const SampleShape& other) const {
     return channels == other.channels && height == other.height && width == other.width;
   }
-  // For people: "1x28x28", "128 tokens" or "14 of 123 features".
+  // For people: "1x28x28", "128 tokens", "20 and 22 tokens" or "14 of 123 features".
   std::string ImageText() const {
     if (IsSparse()) return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
+    if (source > 0) {
+      return std::to_string(source) + " and " + std::to_string(length - source) + " tokens";
+    }
     if (IsSequence()) return std::to_string(length) + " tokens";
     return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
   }
@@ -69,8 +75,9 @@ class TokenDataset {
   virtual ~TokenDataset() = default;
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
-  // Tokens below shape().vocabulary, and for each a label below shape().classes, or -1: not
-  // counted. REQUIRES: index < size(); both spans have shape().length places.
+  // Tokens below shape().vocabulary, and for each beyond shape().source a label below
+  // shape().classes, or -1: not counted. REQUIRES: index < size(); tokens.size() ==
+  // shape().elements(); labels.size() == shape().labels().
   virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
 };
 

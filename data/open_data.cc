@@ -11,10 +11,10 @@
 #include "data/color_jitter.h"
 #include "data/idx.h"
 #include "data/open_pictures.h"
+#include "data/open_sequences.h"
 #include "data/open_sparse.h"
 #include "data/prefix.h"
 #include "data/synthetic.h"
-#include "data/text.h"
 
 namespace psgd {
 namespace {
@@ -106,7 +106,9 @@ absl::Status CheckCounts(const DataConfig& config) {
       {"synthetic.train_samples", config.synthetic().train_samples()},
       {"synthetic.test_samples", config.synthetic().test_samples()},
       {"synthetic.classes", config.synthetic().classes()},
-      {"text.length", config.text().length()}};
+      {"text.length", config.text().length()},
+      {"translation.source_length", config.translation().source_length()},
+      {"translation.target_length", config.translation().target_length()}};
   for (const auto& [key, count] : counts) {
     if (count >= 1) continue;
     return absl::InvalidArgumentError(
@@ -221,25 +223,13 @@ absl::StatusOr<RawSets> OpenRaw(const DataConfig& config, uint64_t seed) {
   }
 }
 
-absl::StatusOr<DataSets> OpenText(const DataConfig& config) {
-  if (config.path().empty()) {
-    return absl::InvalidArgumentError(
-        "data.path is not set, and format text reads from there; set it to a file, or to a folder "
-        "of files");
-  }
-  PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
-  const double fraction = config.text().test_fraction();
-  if (!(fraction > 0 && fraction < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.text.test_fraction is ", fraction, "; it must be between 0 and 1"));
-  }
-  PSGD_ASSIGN_OR_RETURN(TextSets text, LoadText({config.path(), config.text().length(), fraction}));
-  return Unchanged<PrefixTokens>(config, std::move(text));
-}
-
 absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   PSGD_RETURN_IF_ERROR(CheckCounts(config));
-  if (config.format() == DataConfig::TEXT) return OpenText(config);
+  if (IsSequenceFormat(config.format())) {
+    PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
+    PSGD_ASSIGN_OR_RETURN(TokenSets sets, OpenSequences(config));
+    return Unchanged<PrefixTokens>(config, std::move(sets));
+  }
   if (IsSparseFormat(config.format())) {
     PSGD_RETURN_IF_ERROR(RefuseImageKeys(config));
     PSGD_ASSIGN_OR_RETURN(SparseSets sets, OpenSparse(config, seed));

@@ -1,5 +1,7 @@
 #include "data/open_sparse.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "data/ratings.h"
 #include "data/table.h"
@@ -17,11 +19,14 @@ absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
         "data.path is not set, and this format reads from there; set it to the file of the samples");
   }
   if (config.format() == DataConfig::RATINGS) {
-    if (config.ratings().negatives() < 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data.ratings.negatives is ", config.ratings().negatives(), "; it must be at least 1"));
+    const RatingsConfig& ratings = config.ratings();
+    for (const auto& [key, count] : {std::pair{"negatives", ratings.negatives()},
+                                     std::pair{"test_negatives", ratings.test_negatives()}}) {
+      if (count >= 1) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("data.ratings.", key, " is ", count, "; it must be at least 1"));
     }
-    return LoadRatings({config.path(), config.ratings().negatives(), seed});
+    return LoadRatings({config.path(), ratings.negatives(), ratings.test_negatives(), seed});
   }
   TableOptions options;
   options.path = config.path();

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/status.h"
-#include "data/sparse_sets.h"
+#include "data/sets.h"
 #include "proto/config.pb.h"
 
 namespace psgd {

@@ -41,7 +41,10 @@ class RatingsDataset final : public SparseDataset {
 
   size_t size() const override { return chosen_.size() * group_; }
   SampleShape shape() const override {
-    return {.classes = 2, .entries = 2, .vocabulary = choices_->users + choices_->items};
+    return {.classes = 2,
+            .entries = 2,
+            .vocabulary = choices_->users + choices_->items,
+            .group = test_ ? static_cast<int>(group_) : 0};
   }
   void Read(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,
             int32_t* label) const override {
@@ -148,8 +151,8 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
   SparseSets sets;
   sets.train = std::make_shared<RatingsDataset>(choices, std::move(train), options.negatives, key,
                                                 /*test=*/false);
-  sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.negatives, test_key,
-                                               /*test=*/true);
+  sets.test = std::make_shared<RatingsDataset>(choices, std::move(test), options.test_negatives,
+                                               test_key, /*test=*/true);
   return sets;
 }
 

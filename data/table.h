@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "data/sparse_rows.h"
-#include "data/sparse_sets.h"
+#include "data/sets.h"
 
 namespace psgd {
 

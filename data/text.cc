@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "data/byte_pairs.h"
 
 namespace psgd {
 namespace {
@@ -21,40 +22,45 @@ constexpr int kBytes = 256;  // tokens and classes
 // Sample indices travel as u32, and an epoch's order holds one for each sample.
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
-using Text = std::vector<uint8_t>;
-
-// Thread-safe: immutable.
+// Thread-safe: immutable. `T`: what holds a token.
+template <typename T>
 class TextDataset final : public TokenDataset {
  public:
+  using Text = std::vector<T>;
   // The part of the text from `begin` to `end`.
-  TextDataset(std::shared_ptr<const Text> text, size_t begin, size_t end, int length)
+  TextDataset(std::shared_ptr<const Text> text, size_t begin, size_t end, int length,
+              int vocabulary)
       : text_(std::move(text)),
         begin_(begin),
         length_(static_cast<size_t>(length)),
+        vocabulary_(vocabulary),
         size_(end > begin ? (end - begin - 1) / length_ : 0) {}
 
   size_t size() const override { return size_; }
   SampleShape shape() const override {
-    return {.classes = kBytes, .length = static_cast<int>(length_), .vocabulary = kBytes};
+    return {.classes = vocabulary_, .length = static_cast<int>(length_), .vocabulary = vocabulary_};
   }
   void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
-    const uint8_t* bytes = text_->data() + begin_ + index * length_;
-    std::copy_n(bytes, length_, tokens.begin());
-    std::copy_n(bytes + 1, length_, labels.begin());
+    const T* first = text_->data() + begin_ + index * length_;
+    std::copy_n(first, length_, tokens.begin());
+    std::copy_n(first + 1, length_, labels.begin());
   }
 
  private:
   const std::shared_ptr<const Text> text_;
   const size_t begin_;
   const size_t length_;
+  const int vocabulary_;
   const size_t size_;
 };
+
+using Bytes = std::vector<uint8_t>;
 
 absl::Status Bad(const std::string& path, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem, "; check data.path"));
 }
 
-absl::Status Append(const std::string& path, Text* text) {
+absl::Status Append(const std::string& path, Bytes* text) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
   if (error) return Bad(path, error.message());
@@ -86,21 +92,49 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   return files;
 }
 
+std::shared_ptr<const TokenDataset> Whole(std::vector<Token> tokens, const TextOptions& options) {
+  const size_t size = tokens.size();
+  return std::make_shared<TextDataset<Token>>(
+      std::make_shared<const std::vector<Token>>(std::move(tokens)), 0, size, options.length,
+      options.vocabulary);
+}
+
+absl::StatusOr<TokenSets> CutBytePairs(absl::string_view train, absl::string_view test,
+                                      const TextOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(BytePairs pairs,
+                        BytePairs::Learn(std::span(&train, 1), options.vocabulary));
+  const auto encode = [&](absl::string_view text) {
+    std::vector<Token> tokens;
+    pairs.Encode(text, &tokens);
+    return Whole(std::move(tokens), options);
+  };
+  return TokenSets{encode(train), encode(test)};
+}
+
 }  // namespace
 
-absl::StatusOr<TextSets> LoadText(const TextOptions& options) {
+absl::StatusOr<TokenSets> LoadText(const TextOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
-  auto text = std::make_shared<Text>();
+  auto text = std::make_shared<Bytes>();
   for (const std::string& file : files) PSGD_RETURN_IF_ERROR(Append(file, text.get()));
   const size_t size = text->size();
   const auto split = static_cast<size_t>(static_cast<double>(size) * (1 - options.test_fraction));
-  TextSets sets;
-  sets.train = std::make_shared<TextDataset>(text, 0, split, options.length);
-  sets.test = std::make_shared<TextDataset>(text, split, size, options.length);
+  TokenSets sets;
+  if (options.vocabulary == 0) {
+    using Set = TextDataset<uint8_t>;
+    sets.train = std::make_shared<Set>(text, 0, split, options.length, kBytes);
+    sets.test = std::make_shared<Set>(text, split, size, options.length, kBytes);
+  } else {
+    const absl::string_view all(reinterpret_cast<const char*>(text->data()), size);
+    auto cut = CutBytePairs(all.substr(0, split), all.substr(split), options);
+    if (!cut.ok()) return Annotate(cut.status(), options.path);
+    sets = *std::move(cut);
+  }
   if (sets.train->size() == 0 || sets.test->size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.path, ": ", size, " bytes are too few: training and test take at least ",
-        options.length + 1, " each, and the test is ", options.test_fraction,
+        options.length + 1, options.vocabulary == 0 ? "" : " tokens", " each, and the test is ",
+        options.test_fraction,
         " of them; use more text, a smaller data.text.length or another data.text.test_fraction"));
   }
   return sets;

@@ -1,12 +1,10 @@
-// Text as a stream of bytes, cut into sequences for the prediction of the next byte.
+// Text as a stream of tokens, cut into sequences for the prediction of the next one.
 #pragma once
 
-#include <cstddef>
-#include <memory>
 #include <string>
 
 #include "common/status.h"
-#include "data/dataset.h"
+#include "data/sets.h"
 
 namespace psgd {
 
@@ -16,17 +14,13 @@ struct TextOptions {
   std::string path;
   int length = 128;            // tokens of a sequence
   double test_fraction = 0.1;  // of the bytes, at the end
+  int vocabulary = 0;          // tokens of data/byte_pairs.h; 0: the bytes themselves
 };
 
-struct TextSets {
-  std::shared_ptr<const TokenDataset> train;
-  std::shared_ptr<const TokenDataset> test;
-};
-
-// Loads the text into memory and splits it at byte (1 - test_fraction) x size. Sequence i of a part
-// has its bytes from i x length on as tokens; the label of a token is the byte that follows. What
-// is left at the end of a part, too short for a sequence, is not used. Errors name the file and
-// what to do.
-absl::StatusOr<TextSets> LoadText(const TextOptions& options);
+// Loads the text into memory and splits it at byte (1 - test_fraction) x size. Byte pairs are learned
+// from the first part. Sequence i of a part has its tokens from i x length on; the label of a token is
+// the one that follows. What is left at the end of a part, too short for a sequence, is not used.
+// Errors name the file and what to do.
+absl::StatusOr<TokenSets> LoadText(const TextOptions& options);
 
 }  // namespace psgd

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace psgd {
 struct Step {
   uint64_t number = 0;             // keys the dropout masks
   uint64_t parameter_version = 0;  // grows whenever parameters were written
+  float loss_scale = 1;            // the gradient of the loss is multiplied by it; of kFp16 alone
+  // Is kept and run again: what only new parameters need runs in any case.
+  bool recorded = false;
 };
 
 // The work of one node. Not thread-safe.
@@ -41,6 +45,14 @@ class Copy {
  public:
   virtual ~Copy() = default;
   virtual absl::Status Wait() = 0;
+};
+
+// Launches that were recorded, to be launched again by one call.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Between what was launched before and what is launched after.
+  virtual absl::Status Replay() = 0;
 };
 
 struct BackendOptions {
@@ -78,6 +90,15 @@ class Backend {
                                                                            MemoryPlan* plan) = 0;
   // Called before each run of the kernels, from the thread that runs them.
   virtual void EnterThread() = 0;
+  // Tells what changes from step to step to kernels, also recorded ones. Called before each run.
+  virtual absl::Status BeginRun(const Step& step) = 0;
+  // Runs `work`, which launches nothing but records what it would launch: of the step only what
+  // BeginRun was told may change later. A download that `work` starts is started by each Replay,
+  // after which its Copy waits for the new one. An error says why this cannot be recorded.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& work) = 0;
+  // Of kFp16: whether gradients of parameters since the last BeginRun were not finite.
+  virtual absl::StatusOr<bool> Overflowed() = 0;
 };
 
 }  // namespace psgd

@@ -29,7 +29,8 @@ NetworkBuilder::NetworkBuilder(Mode mode, int batch, const InputShape& shape)
 
 TensorId NetworkBuilder::Input(bool right, const char* wanted) {
   if (status_.ok() && !right) {
-    const char* given = shape_.IsSequence() ? "sequences of tokens"
+    const char* given = shape_.source > 0     ? "pairs of sequences"
+                        : shape_.IsSequence() ? "sequences of tokens"
                         : shape_.IsSparse() ? "sparse vectors"
                                             : "images";
     status_ = absl::InvalidArgumentError(
@@ -41,7 +42,10 @@ TensorId NetworkBuilder::Input(bool right, const char* wanted) {
 TensorId NetworkBuilder::image() {
   return Input(!shape_.IsSequence() && !shape_.IsSparse(), "images");
 }
-TensorId NetworkBuilder::tokens() { return Input(shape_.IsSequence(), "sequences of tokens"); }
+TensorId NetworkBuilder::tokens() {
+  return Input(shape_.IsSequence() && shape_.source == 0, "sequences of tokens");
+}
+TensorId NetworkBuilder::pair() { return Input(shape_.source > 0, "pairs of sequences"); }
 TensorId NetworkBuilder::indices() { return Input(shape_.IsSparse(), "sparse vectors"); }
 
 void NetworkBuilder::Refuse(const std::string& why) {
@@ -240,6 +244,23 @@ TensorId NetworkBuilder::Mul(const std::string& name, TensorId a, TensorId b) {
   return Layer([&] { return AddMul(&model_.graph, name, a, b); });
 }
 
+TensorId NetworkBuilder::Scale(const std::string& name, TensorId x, float factor) {
+  if (!status_.ok()) return kNoTensor;
+  const Shape shape = model_.graph.shape(x);
+  const auto factors = [&] {
+    return std::vector<float>(static_cast<size_t>(ElementCount(shape)), factor);
+  };
+  return Mul(name, x, Constant(name + ".factor", shape, factors));
+}
+
+TensorId NetworkBuilder::Constant(const std::string& name, const Shape& shape,
+                                  const std::function<std::vector<float>()>& values) {
+  return Layer([&] {
+    auto kept = std::make_shared<const std::vector<float>>(values());
+    return AddConstant(&model_.graph, name, {std::move(kept)}, shape);
+  });
+}
+
 TensorId NetworkBuilder::Concat(const std::string& name, const std::vector<TensorId>& parts) {
   return Layer([&] { return AddConcat(&model_.graph, name, {}, parts); });
 }
@@ -275,6 +296,10 @@ absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, float label_s
                                             .shape = std::move(places),
                                             .element = Element::kInt32,
                                             .external = true});
+    if (shape_.IsSparse()) {
+      model_.logits = logits;
+      model_.graph.tensors[logits].external = mode_ == Mode::kEvaluate;
+    }
   }
   const SoftmaxCrossEntropy loss = {.label_smoothing = mode_ == Mode::kTrain ? label_smoothing : 0};
   model_.result = Layer(

@@ -25,6 +25,7 @@ struct ModelGraph {
   Graph graph;
   TensorId input = kNoTensor;   // N C H W; tokens: N T; indices: N F
   TensorId values = kNoTensor;  // of the indices: N F
+  TensorId logits = kNoTensor;  // of the indices; external in evaluation, where samples are ranked
   TensorId labels = kNoTensor;  // N, or N T, or N H W
   TensorId result = kNoTensor;  // see softmax_cross_entropy.h
 };
@@ -66,6 +67,7 @@ struct LinearLayer {
 struct AttentionLayer {
   int heads = 1;
   bool causal = false;
+  TensorId lengths = kNoTensor;  // how many keys of each sample are not padding; all
   double stddev = 0;      // as LinearLayer's, of queries, keys and values
   double out_stddev = 0;  // and of the output
 };
@@ -84,9 +86,11 @@ class NetworkBuilder {
   // The input, by what the network takes; when samples are of the other kind, that is the error.
   TensorId image();
   TensorId tokens();
+  TensorId pair();     // of sequences, the source and the other one behind it
   TensorId indices();  // of sparse vectors
   int classes() const { return shape_.classes; }
   int length() const { return shape_.length; }
+  int source() const { return shape_.source; }
   int vocabulary() const { return shape_.vocabulary; }
   int entries() const { return shape_.entries; }
   // For a network that no layer's shape can refuse.
@@ -117,6 +121,10 @@ class NetworkBuilder {
   TensorId Dropout(TensorId x, float rate);
   TensorId Add(const std::string& name, TensorId a, TensorId b);
   TensorId Mul(const std::string& name, TensorId a, TensorId b);
+  TensorId Scale(const std::string& name, TensorId x, float factor);
+  // What `values` makes, which nothing trains.
+  TensorId Constant(const std::string& name, const Shape& shape,
+                    const std::function<std::vector<float>()>& values);
   // Along the channels.
   TensorId Concat(const std::string& name, const std::vector<TensorId>& parts);
   TensorId Slice(const std::string& name, TensorId x, const psgd::Slice& op, int64_t length);
@@ -136,8 +144,12 @@ class NetworkBuilder {
   // With the table's rows as weights, and no bias.
   TensorId LinearByTable(const std::string& name, TensorId x, TensorId table);
   TensorId LayerNorm(const std::string& name, TensorId x);
-  // Attention of a sequence to itself, with weights q_proj, k_proj, v_proj and out_proj.
-  TensorId SelfAttention(const std::string& name, TensorId x, const AttentionLayer& layer);
+  // Attention of a sequence to another one, or to itself, with weights q_proj, k_proj, v_proj and
+  // out_proj.
+  TensorId Attention(const std::string& name, TensorId x, TensorId other,
+                     const AttentionLayer& layer);
+  // How many tokens of each sample's source are not padding.
+  TensorId SourceLengths(const std::string& name);
   TensorId Recurrent(const std::string& name, TensorId x, const RecurrentLayer& layer);
 
   // Of sparse vectors: a weight for each feature and output, NAME.weight of features x outputs, and

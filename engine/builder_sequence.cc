@@ -85,8 +85,8 @@ TensorId NetworkBuilder::LayerNorm(const std::string& name, TensorId x) {
   });
 }
 
-TensorId NetworkBuilder::SelfAttention(const std::string& name, TensorId x,
-                                       const AttentionLayer& layer) {
+TensorId NetworkBuilder::Attention(const std::string& name, TensorId x, TensorId other,
+                                   const AttentionLayer& layer) {
   if (!status_.ok()) return kNoTensor;
   const Shape in = model_.graph.shape(x);
   if (in.size() != 3 || in[2] % layer.heads != 0) {
@@ -98,18 +98,23 @@ TensorId NetworkBuilder::SelfAttention(const std::string& name, TensorId x,
     return Layer([&] { return AddTranspose(&model_.graph, of, {{0, 2, 1, 3}}, heads); });
   };
   // N T C to N H T C/H
-  const auto project = [&](const std::string& to) {
-    const TensorId all = Linear(to, x, {.outputs = in[2], .stddev = layer.stddev});
+  const auto project = [&](const std::string& to, TensorId from) {
+    const int64_t places = model_.graph.shape(from)[1];
+    const TensorId all = Linear(to, from, {.outputs = in[2], .stddev = layer.stddev});
     return transpose(to + ".heads",
-                     Reshape(to + ".split", all, {in[0], in[1], layer.heads, in[2] / layer.heads}));
+                     Reshape(to + ".split", all, {in[0], places, layer.heads, in[2] / layer.heads}));
   };
-  const TensorId q = project(name + ".q_proj"), k = project(name + ".k_proj");
-  const TensorId v = project(name + ".v_proj");
+  const TensorId q = project(name + ".q_proj", x), k = project(name + ".k_proj", other);
+  const TensorId v = project(name + ".v_proj", other);
   const TensorId attended = Layer([&] {
-    return AddAttention(&model_.graph, name, {.causal = layer.causal}, q, k, v, kNoTensor);
+    return AddAttention(&model_.graph, name, {.causal = layer.causal}, q, k, v, layer.lengths);
   });
   const TensorId joined = Reshape(name + ".joined", transpose(name + ".places", attended), in);
   return Linear(name + ".out_proj", joined, {.outputs = in[2], .stddev = layer.out_stddev});
+}
+
+TensorId NetworkBuilder::SourceLengths(const std::string& name) {
+  return Layer([&] { return AddLengths(&model_.graph, name, {.places = source()}, model_.input); });
 }
 
 TensorId NetworkBuilder::Recurrent(const std::string& name, TensorId x,

@@ -1,7 +1,6 @@
 #include "engine/executor.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 
@@ -41,8 +40,24 @@ absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& 
 
 absl::Status Executor::Run(const Step& step, const std::function<void(int)>& after) {
   backend_->EnterThread();
+  PSGD_RETURN_IF_ERROR(backend_->BeginRun(step));
+  // Not the first run: it makes what libraries make when they are first called.
+  if (ran_ && recording_ == nullptr && recorded_.ok()) {
+    Step recorded = step;
+    recorded.recorded = true;
+    auto recording = backend_->Record([&] { return RunNodes(recorded, after); });
+    recorded_ = recording.status();
+    if (recording.ok()) recording_ = *std::move(recording);
+  }
+  if (recording_ != nullptr) return recording_->Replay();
+  PSGD_RETURN_IF_ERROR(RunNodes(step, after));
+  ran_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunNodes(const Step& step, const std::function<void(int)>& after) {
   for (size_t i = 0; i < kernels_.size(); ++i) {
-    if (poison_) Poison(static_cast<int>(i));
+    if (poison_ && !step.recorded) PSGD_RETURN_IF_ERROR(Poison(static_cast<int>(i)));
     if (kernels_[i] != nullptr) {
       absl::Status status = kernels_[i]->Run(step);
       if (!status.ok()) return Annotate(status, graph_->nodes[i].name);
@@ -52,7 +67,7 @@ absl::Status Executor::Run(const Step& step, const std::function<void(int)>& aft
   return absl::OkStatus();
 }
 
-void Executor::Poison(int node) {
+absl::Status Executor::Poison(int node) {
   const std::vector<TensorId>& outputs = graph_->nodes[node].outputs;
   for (size_t i = 0; i < addresses_.size(); ++i) {
     const Buffer& buffer = plan_.buffers()[i];
@@ -60,9 +75,11 @@ void Executor::Poison(int node) {
                            ? buffer.first == node
                            : std::count(outputs.begin(), outputs.end(), buffer.tensor) > 0;
     if (fresh && kernels_[node] != nullptr) {
-      std::memset(addresses_[i], 0xFF, buffer.bytes);  // all bits set: NaN in every float type
+      const std::vector<char> bits(buffer.bytes, '\xFF');  // all set: NaN in every float type
+      PSGD_RETURN_IF_ERROR(backend_->Upload(bits.data(), addresses_[i], bits.size()));
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -30,16 +30,21 @@ class Executor {
   // Says where the temporary memory and every external tensor lie. REQUIRED once, before Run.
   absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);
 
-  // Runs every node in order, and after each calls after(index of the node), which may be null.
+  // Runs every node in order, and after each calls after(index of the node), which may be null. On a
+  // device the second run is recorded, and from then on replayed: `after` is called no more, and the
+  // downloads that it started are part of each run.
   absl::Status Run(const Step& step, const std::function<void(int)>& after);
+  // OK before the second run and while runs are replayed; else why they are not.
+  const absl::Status& recorded() const { return recorded_; }
 
   // Fills what each node is about to write for the first time with NaN, so that a kernel that
-  // leaves something out cannot pass. For tests; needs memory that the host can write.
+  // leaves something out cannot pass. Replays write over what is there. For tests.
   void set_poison(bool poison) { poison_ = poison; }
 
  private:
   Executor(const Graph* graph, Backend* backend) : graph_(graph), backend_(backend) {}
-  void Poison(int node);
+  absl::Status RunNodes(const Step& step, const std::function<void(int)>& after);
+  absl::Status Poison(int node);
 
   const Graph* const graph_;
   Backend* const backend_;
@@ -48,6 +53,9 @@ class Executor {
   Buffers addresses_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node, null where none is needed
   bool poison_ = false;
+  bool ran_ = false;
+  std::unique_ptr<Recording> recording_;
+  absl::Status recorded_;
 };
 
 }  // namespace psgd

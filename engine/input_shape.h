@@ -11,6 +11,7 @@ struct InputShape {
   int width = 0;
   int classes = 0;
   int length = 0;      // tokens of a sequence
+  int source = 0;      // of which so many are read alone, padded with token 0: they have no labels
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
 

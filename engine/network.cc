@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/loss_scale.h"
 #include "engine/memory_report.h"
 #include "engine/model_spec.h"
 #include "engine/out_of_memory.h"
@@ -63,16 +66,25 @@ struct Network::Impl {
   Backend* backend = nullptr;  // of `planned`
   Region memory;
   void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
+  void* device_logits = nullptr;
+  std::vector<float> logits;  // of the last evaluation
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
   uint64_t parameter_version = 1;
+  std::optional<LossScale> loss_scale;  // of fp16
 
   absl::Status Prepare();
   absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
   absl::StatusOr<Result> Run(Executor* executor, const NetworkInput& batch_input,
                              std::span<const int32_t> given, uint64_t step,
                              const std::function<void(int)>& on_gradient);
+  using ResultValues = std::array<double, 3>;
+  absl::StatusOr<ResultValues> ReadResult();
+  absl::StatusOr<bool> Overflowed();
+  // Runs the kernels once. False: gradients overflowed, and it is to be done again.
+  absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
+                                  const std::function<void(int)>& on_gradient);
 };
 
 // Takes one region for all that both graphs touch.
@@ -87,6 +99,10 @@ absl::Status Network::Impl::Prepare() {
   const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
   const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
+  if (evaluate.logits != kNoTensor) {
+    logits.resize(static_cast<size_t>(ElementCount(evaluate.graph.shape(evaluate.logits))));
+  }
+  const size_t logits_at = memory.Add(logits.size() * sizeof(float));
   const size_t temporary_at = memory.Add(planned->temporary_bytes());
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend));
   PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend));
@@ -95,6 +111,7 @@ absl::Status Network::Impl::Prepare() {
   values = memory.at(values_at);
   labels = memory.at(labels_at);
   result = memory.at(result_at);
+  device_logits = memory.at(logits_at);
   const auto externals = [&](const ModelGraph& model) {
     std::vector<ExternalMemory> made = {
         {model.input, input}, {model.labels, labels}, {model.result, result}};
@@ -102,6 +119,7 @@ absl::Status Network::Impl::Prepare() {
     return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
+  if (!logits.empty()) of_evaluate.push_back({evaluate.logits, device_logits});
   for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
     const Parameter& parameter = train.graph.parameters[i];
     void* const value = parameters->device_value(static_cast<int>(i));
@@ -125,6 +143,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
         " labels; the network takes ", input_elements, " and ", label_elements));
   }
   const size_t labels_each = label_elements / static_cast<size_t>(batch);
+  const size_t tokens_each = input_elements / static_cast<size_t>(batch);
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] >= -1 && given[i] < shape.classes) continue;
     return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
@@ -134,7 +153,7 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
   for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
     const int32_t token = batch_input.tokens[i];
     if (token >= 0 && token < shape.vocabulary) continue;
-    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / labels_each,
+    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / tokens_each,
                                                    " is not below ", shape.vocabulary,
                                                    ", the size of the vocabulary"));
   }
@@ -156,18 +175,61 @@ absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
         backend->Upload(batch_input.values.data(), values, batch_input.values.size_bytes()));
   }
   PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
-  absl::Status copied;
-  const auto after = [&](int node) {
-    if (executor != planned->train_executor.get()) return;
-    for (int i : finished_after[node]) copied.Update(parameters->Launched(i, on_gradient));
-  };
-  const absl::Status ran = executor->Run({step, parameter_version}, after);
-  copied.Update(parameters->Finish(on_gradient));  // also after a failure: copies are under way
-  PSGD_RETURN_IF_ERROR(ran);
-  PSGD_RETURN_IF_ERROR(copied);
-  std::array<double, 3> values;
+  int repeated = 0;
+  for (;; ++repeated) {
+    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient));
+    if (sound) break;
+  }
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (executor == planned->evaluate_executor.get() && !logits.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        backend->Download(device_logits, logits.data(), logits.size() * sizeof(float)));
+  }
+  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2]),
+                repeated};
+}
+
+absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
+  ResultValues values;
   PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
-  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2])};
+  return values;
+}
+
+absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
+                                               const std::function<void(int)>& on_gradient) {
+  const float scale = loss_scale ? loss_scale->value() : 1;
+  if (executor != planned->train_executor.get()) {
+    PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
+    return true;
+  }
+  absl::Status status;
+  const auto after = [&](int node) {
+    for (int i : finished_after[node]) status.Update(parameters->Launched(i, on_gradient));
+  };
+  status.Update(executor->Run({step, parameter_version, scale}, after));
+  if (status.ok() && loss_scale) {
+    const absl::StatusOr<bool> repeat = Overflowed();
+    status.Update(repeat.status());
+    if (status.ok() && *repeat) {
+      PSGD_RETURN_IF_ERROR(parameters->Finish(nullptr));
+      return false;
+    }
+  }
+  // Also after a failure: copies are under way.
+  status.Update(parameters->Finish(status.ok() ? on_gradient : nullptr));
+  PSGD_RETURN_IF_ERROR(status);
+  return true;
+}
+
+// Whether the step is to be repeated. A loss that is not finite is the network's own, whatever the
+// scale.
+absl::StatusOr<bool> Network::Impl::Overflowed() {
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (!std::isfinite(values[0])) return false;
+  PSGD_ASSIGN_OR_RETURN(const bool overflowed, backend->Overflowed());
+  if (overflowed) return loss_scale->Overflowed();
+  loss_scale->Finite();
+  return false;
 }
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -181,6 +243,9 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   impl->backend = impl->planned->backend.get();
   impl->spec = MakeModelSpec(ModelName(model), impl->planned->train.graph);
   impl->batch = batch;
+  if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
+    impl->loss_scale.emplace();
+  }
   impl->shape = shape;
   const size_t available = options.memory > 0 ? options.memory : impl->backend->AvailableMemory();
   const size_t wanted = ReportMemory(*impl->planned).total();
@@ -205,7 +270,11 @@ std::span<float> Network::parameter(int index) { return impl_->parameters->value
 std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
+std::span<const float> Network::logits() const { return impl_->logits; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
+
+float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
+const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
                                                    std::span<const int32_t> labels, uint64_t step,

@@ -71,17 +71,28 @@ class Network {
     double loss_sum = 0;   // over the counted labels, summed in the order of the batch
     uint64_t correct = 0;  // counted labels whose logit is the largest
     uint64_t counted = 0;  // labels that are not -1: one a sample, or one a token
+    // How often the step was run again with a smaller loss scale, since gradients left fp16.
+    int repeated = 0;
   };
 
   // Forward and backward on one batch: gradients of the mean loss over the counted labels.
   // `step` keys the dropout masks. on_gradient(i) is called from this thread as soon as
-  // gradient(i) is final, for every parameter, from the last to the first. May be null.
+  // gradient(i) is final, for every parameter, from the last to the first. May be null. In fp16 that
+  // is when all are known to be finite; a step that overflows is run again with half the loss scale.
   // Tokens are below the vocabulary; a label is below `classes`, or -1: not counted. A network that
   // labels pixels takes batch x height x width labels.
   absl::StatusOr<Result> TrainStep(const NetworkInput& input, std::span<const int32_t> labels,
                                    uint64_t step, const std::function<void(int)>& on_gradient);
   // Forward only, in evaluation mode (running statistics, no dropout).
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
+  // Of the last Evaluate on sparse vectors, batch x classes; empty for other samples.
+  std::span<const float> logits() const;
+
+  // Of fp16; 1 without.
+  float loss_scale() const;
+  // OK where training steps are replayed as one recorded launch, as they are on a device from the
+  // second on; else why not.
+  const absl::Status& recorded() const;
 
  private:
   struct Impl;

@@ -17,6 +17,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/embedding_bag.h"
 #include "engine/ops/layernorm.h"
+#include "engine/ops/lengths.h"
 #include "engine/ops/local_response_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/mul.h"
@@ -50,6 +51,8 @@ using Op = std::variant<
     Activation, ActivationBackward, Dropout, DropoutBackward, Mul, Relu, ReluBackward, Sum,
     // Moving elements, and making them.
     Concat, Constant, Pad, Reshape, Slice, Transpose,
+    // Of tokens.
+    Lengths,
     // Losses.
     ElementLoss, ElementLossBackward, SoftmaxCrossEntropy, SoftmaxCrossEntropyBackward>;
 

@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(const G
     PSGD_ASSIGN_OR_RETURN(memory->host_memory_, backend->AllocateHost(bytes));
     memory->host_values_ = static_cast<float*>(memory->host_memory_->data());
     memory->host_gradients_ = memory->host_values_ + end;
+    memory->copies_.resize(graph.parameters.size());
   }
   return memory;
 }
@@ -43,16 +44,15 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
     return absl::OkStatus();
   }
   const size_t bytes = (offsets_[i + 1] - offsets_[i]) * sizeof(float);
-  PSGD_ASSIGN_OR_RETURN(auto copy, backend_->StartDownload(device_gradient(i),
-                                                           host_gradients_ + offsets_[i], bytes));
-  copies_.emplace_back(i, std::move(copy));
+  PSGD_ASSIGN_OR_RETURN(copies_[i], backend_->StartDownload(device_gradient(i),
+                                                            host_gradients_ + offsets_[i], bytes));
   return absl::OkStatus();
 }
 
 absl::Status ParameterMemory::Finish(const OnGradient& done) {
-  const auto copies = std::exchange(copies_, {});
-  for (const auto& [i, copy] : copies) {
-    PSGD_RETURN_IF_ERROR(copy->Wait());
+  for (int i = static_cast<int>(copies_.size()) - 1; i >= 0; --i) {
+    if (copies_[i] == nullptr) continue;
+    PSGD_RETURN_IF_ERROR(copies_[i]->Wait());
     if (done) done(i);
   }
   return absl::OkStatus();

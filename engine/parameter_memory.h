@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -34,7 +33,8 @@ class ParameterMemory {
   // The kernels that make gradient i have been launched. `done` may be null; it is called with i once
   // the host can read the gradient: at once, or by Finish.
   absl::Status Launched(int i, const OnGradient& done);
-  // Waits for every gradient that was launched, in that order.
+  // Waits for every gradient that was launched, or that a replay launched again, from the last
+  // parameter to the first. REQUIRES: that is the order of the launches.
   absl::Status Finish(const OnGradient& done);
 
  private:
@@ -50,7 +50,7 @@ class ParameterMemory {
   float *values_ = nullptr, *gradients_ = nullptr;
   float *host_values_ = nullptr, *host_gradients_ = nullptr;
   uint64_t uploaded_ = 0;
-  std::vector<std::pair<int, std::unique_ptr<Copy>>> copies_;
+  std::vector<std::unique_ptr<Copy>> copies_;  // by parameter, the latest
 };
 
 }  // namespace psgd

@@ -12,14 +12,16 @@ enum class Precision {
   kFp32,
   kTf32,  // factors of products are rounded to 11 significant bits
   kBf16,  // so are activations, and to 8
+  kFp16,  // to 11, but nothing above 65504 or below 6e-8: with a loss scale
 };
 
 inline absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {
   if (name == "fp32") return Precision::kFp32;
   if (name == "tf32") return Precision::kTf32;
   if (name == "bf16") return Precision::kBf16;
+  if (name == "fp16") return Precision::kFp16;
   return absl::InvalidArgumentError(
-      absl::StrCat("no precision is called \"", name, "\"; there are fp32, tf32 and bf16"));
+      absl::StrCat("no precision is called \"", name, "\"; there are fp32, tf32, bf16 and fp16"));
 }
 
 }  // namespace psgd

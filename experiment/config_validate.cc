@@ -12,6 +12,7 @@
 #include "experiment/parse_value.h"
 #include "experiment/schema.h"
 #include "experiment/validate_images.h"
+#include "experiment/validate_sequences.h"
 
 namespace psgd {
 namespace {
@@ -80,10 +81,6 @@ void CheckData(const DataConfig& data, Problems* problems) {
     problems->push_back(
         "data.path is given, but format synthetic reads no files: set data.format to that of the "
         "files, or leave data.path out");
-  }
-  if (data.format() == DataConfig::TEXT && data.path().empty()) {
-    problems->push_back(
-        "data.path is missing: format text needs a file, or a folder of files, to read");
   }
   const bool sparse = data.format() == DataConfig::LIBSVM || data.format() == DataConfig::CRITEO ||
                       data.format() == DataConfig::RATINGS;
@@ -225,6 +222,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckModel(config.model(), &problems);
   CheckData(config.data(), &problems);
   CheckImageKeys(config.data(), &problems);
+  CheckSequenceKeys(config.data(), &problems);
   CheckOptimizer(config.optimizer(), &problems);
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);

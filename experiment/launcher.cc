@@ -90,8 +90,8 @@ absl::Status LocalCluster::StartWorker() {
   if (options_.gpus.empty()) {
     child.argv.push_back("--cpu");
   } else {
-    const int gpu = options_.gpus[workers_.size() % options_.gpus.size()];
-    child.argv.insert(child.argv.end(), {"--gpu", absl::StrCat(gpu)});
+    const std::string& gpus = options_.gpus[workers_.size() % options_.gpus.size()];
+    child.argv.insert(child.argv.end(), {"--gpu", gpus});
   }
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));

@@ -15,9 +15,9 @@ namespace psgd {
 struct LaunchOptions {
   std::vector<std::string> run;  // arguments of ps-server that say which run: --config FILE, ...
   int threads = 1;               // of a worker's step
-  // Worker i trains on the i-th of them, from the front again where they are fewer; none: on the
-  // processor.
-  std::vector<int> gpus;
+  // Lists of GPUs: worker i trains on the i-th, from the front again where they are fewer; none: on
+  // the processor.
+  std::vector<std::string> gpus;
   std::string precision = "fp32";
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/metrics.h"
 #include "common/units.h"
+#include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "proto/input_stall.h"
 
@@ -150,8 +151,9 @@ std::string ProgressText(const StatusReply& status, const ProgressRate& rate) {
 }
 
 std::string EvaluationText(const EvalResult& result, uint32_t epochs) {
-  return absl::StrFormat("epoch %s/%d: test accuracy %s, loss %.4f", ReadableEpoch(result.epoch()),
-                         epochs, ReadablePercent(result.accuracy()), result.loss());
+  return absl::StrFormat("epoch %s/%d: test accuracy %s, loss %.4f%s",
+                         ReadableEpoch(result.epoch()), epochs, ReadablePercent(result.accuracy()),
+                         result.loss(), MeasuresText(result));
 }
 
 void ProgressDisplay::Update(const StatusReply& status) {

@@ -97,4 +97,9 @@ absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path) {
   return records;
 }
 
+double NumberIn(const Record& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_number() ? found->get<double>() : 0;
+}
+
 }  // namespace psgd

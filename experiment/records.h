@@ -47,4 +47,7 @@ class MetricsWriter {
 // All records of a file, which may still be growing: a torn last line is left out.
 absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path);
 
+// Zero where there is no such number.
+double NumberIn(const Record& record, const char* key);
+
 }  // namespace psgd

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
 #include "experiment/status_text.h"
@@ -16,21 +17,6 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostSummaryBytes = size_t{1} << 20;
-
-double Number(const Record& record, const char* key) {
-  const auto found = record.find(key);
-  return found != record.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-EvalResult EvaluationOf(const Record& record) {
-  EvalResult result;
-  result.set_epoch(Number(record, "epoch"));
-  result.set_clock(static_cast<uint64_t>(Number(record, "clock")));
-  result.set_accuracy(Number(record, "accuracy"));
-  result.set_loss(Number(record, "loss"));
-  result.set_samples(static_cast<uint64_t>(Number(record, "samples")));
-  return result;
-}
 
 void ReadRecords(const RunDir& dir, RunDirStatus* status) {
   const auto records = ReadMetrics(dir.MetricsFile());
@@ -82,9 +68,9 @@ std::string RunDirStatusText(const RunDirStatus& status) {
     text = absl::StrCat(status.run_dir, ": no summary; the run goes on, or its server was killed\n");
     if (status.progress.is_object()) {
       absl::StrAppendFormat(&text, "  last heard: epoch %.2f, loss %.4f, %s samples/s, after %s\n",
-                            Number(status.progress, "epoch"), Number(status.progress, "loss"),
-                            ReadableCount(Number(status.progress, "samples_per_second")),
-                            ReadableTime(Number(status.progress, "seconds")));
+                            NumberIn(status.progress, "epoch"), NumberIn(status.progress, "loss"),
+                            ReadableCount(NumberIn(status.progress, "samples_per_second")),
+                            ReadableTime(NumberIn(status.progress, "seconds")));
     }
   }
   return absl::StrCat(text, EvaluationsText(status.evaluations),
@@ -99,11 +85,7 @@ Record RunDirStatusJson(const RunDirStatus& status) {
   }
   json["evaluations"] = Record::array();
   for (const EvalResult& result : status.evaluations) {
-    json["evaluations"].push_back({{"epoch", result.epoch()},
-                                   {"clock", result.clock()},
-                                   {"accuracy", result.accuracy()},
-                                   {"loss", result.loss()},
-                                   {"samples", result.samples()}});
+    json["evaluations"].push_back(EvaluationRecord(result));
   }
   json["checkpoints"] = Record::array();
   for (const CheckpointManifest& manifest : status.checkpoints) {

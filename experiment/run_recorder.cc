@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "common/clock.h"
 #include "common/metrics.h"
+#include "experiment/evaluation_record.h"
 #include "experiment/weights_collector.h"
 #include "proto/input_stall.h"
 #include "server/parameter_server.h"
@@ -35,11 +36,7 @@ void RunRecorder::Write(absl::string_view kind, const Record& record) {
 }
 
 void RunRecorder::Evaluation(const EvalResult& result) {
-  Write("evaluation", {{"epoch", result.epoch()},
-                       {"clock", result.clock()},
-                       {"accuracy", result.accuracy()},
-                       {"loss", result.loss()},
-                       {"samples", result.samples()}});
+  Write("evaluation", EvaluationRecord(result));
 }
 
 void RunRecorder::Checkpoint(const CheckpointInfo& info) {
@@ -102,6 +99,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   if (!status.evaluations().empty()) {
     summary.test_accuracy = status.evaluations().rbegin()->accuracy();
     summary.test_loss = status.evaluations().rbegin()->loss();
+    summary.test_measures = MeasuresOf(*status.evaluations().rbegin());
   }
   summary.epochs = total.epoch();
   summary.steps = total.steps();

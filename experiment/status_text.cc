@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/metrics.h"
 #include "common/units.h"
+#include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "proto/input_stall.h"
 
@@ -106,10 +107,21 @@ std::string StatusText(const StatusReply& status) {
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
-  TextTable table({"epoch", "test accuracy", "test loss", "samples"});
+  std::vector<std::string> header = {"epoch", "test accuracy", "test loss", "samples"};
+  if (!evaluations.empty()) {
+    for (const auto& [name, value] : MeasuresOf(evaluations.front())) header.push_back(name);
+  }
+  TextTable table(header);
   for (const EvalResult& result : evaluations) {
-    table.Add({ReadableEpoch(result.epoch()), ReadablePercent(result.accuracy()),
-               absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())});
+    std::vector<std::string> row = {ReadableEpoch(result.epoch()),
+                                    ReadablePercent(result.accuracy()),
+                                    absl::StrFormat("%.4f", result.loss()),
+                                    absl::StrCat(result.samples())};
+    for (const auto& [name, value] : MeasuresOf(result)) {
+      row.push_back(absl::StrFormat("%.4f", value));
+    }
+    row.resize(header.size());
+    table.Add(std::move(row));
   }
   return table.empty() ? "" : absl::StrCat("\nevaluations\n", table.Text());
 }

@@ -36,6 +36,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("error", summary.error);
   visit("test_accuracy", summary.test_accuracy);
   visit("test_loss", summary.test_loss);
+  visit("test_measures", summary.test_measures);
   visit("epochs", summary.epochs);
   visit("steps", summary.steps);
   visit("wall_seconds", summary.wall_seconds);
@@ -75,9 +76,10 @@ Json ToJson(const StalenessSummary& staleness) {
   VisitStaleness(staleness, [&](const char* key, const auto& field) { json[key] = field; });
   return json;
 }
-Json ToJson(const std::map<std::string, uint64_t>& counts) {
+template <typename Value>
+Json ToJson(const std::map<std::string, Value>& values) {
   Json json = Json::object();
-  for (const auto& [key, count] : counts) json[key] = count;
+  for (const auto& [key, value] : values) json[key] = value;
   return json;
 }
 
@@ -117,10 +119,11 @@ bool FromJson(const Json& json, StalenessSummary* staleness) {
   });
   return good;
 }
-bool FromJson(const Json& json, std::map<std::string, uint64_t>* counts) {
+template <typename Value>
+bool FromJson(const Json& json, std::map<std::string, Value>* values) {
   if (!json.is_object()) return false;
-  for (const auto& [key, count] : json.items()) {
-    if (!FromJson(count, &(*counts)[key])) return false;
+  for (const auto& [key, value] : json.items()) {
+    if (!FromJson(value, &(*values)[key])) return false;
   }
   return true;
 }

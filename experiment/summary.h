@@ -29,6 +29,7 @@ struct Summary {
   std::string error;                    // what ended a failed or interrupted run
   std::optional<double> test_accuracy;  // of the last evaluation; null: there was none
   std::optional<double> test_loss;
+  std::map<std::string, double> test_measures;  // beside them, as hit_ratio_10
   double epochs = 0;              // finished, parts included
   uint64_t steps = 0;             // of all workers
   double wall_seconds = 0;        // from start to end

@@ -41,8 +41,8 @@ absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
   network_options.threads = options.threads;
   network_options.seed = config.seed();
   PSGD_ASSIGN_OR_RETURN(const auto network,
-                        Network::Create(config.model(), InputShapeOf(data.shape),
-                                        config.data().eval_batch(), network_options));
+                        Replicas::Create(config.model(), InputShapeOf(data.shape),
+                                         config.data().eval_batch(), {network_options}));
   if (network->spec().SerializeAsString() != weights.model().SerializeAsString()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the weights of ", config.name(), " are of another network than this version "

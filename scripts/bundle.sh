@@ -21,7 +21,7 @@ out=build/bundle/psgd
 rm -rf build/bundle
 mkdir -p $out/bin $out/lib
 install -s $build/bin/ps-* $out/bin/
-install -s $build/tests/bin/engine_conformance_test $out/bin/
+install -s $build/tests/bin/engine_conformance_test $build/tests/bin/engine_zoo_conformance_test $out/bin/
 plugins=($build/bin/libpsgd_cudnn.so)
 [[ $with_onednn == yes ]] && plugins+=($build/bin/libpsgd_onednn.so)
 for plugin in "${plugins[@]}"; do

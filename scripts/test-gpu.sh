@@ -16,15 +16,19 @@ check() {
 
 say "devices"
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv || exit 1
+check "what there is to train with" ps-doctor
 # A test that finds no device or no plugin is skipped, which must not pass for success.
 conformance() {
-  engine_conformance_test --gtest_brief=1 --gtest_filter="*cudnn*" | tee conformance.log &&
-    ! grep -q SKIPPED conformance.log
+  "$1" --gtest_brief=1 --gtest_filter="*cudnn*" | tee conformance.log && ! grep -q SKIPPED conformance.log
 }
-check "ops and networks against the reference" conformance
-for precision in fp32 tf32 bf16; do
+check "ops and networks against the reference" conformance engine_conformance_test
+check "large networks against the reference" conformance engine_zoo_conformance_test
+for precision in fp32 tf32 bf16 fp16; do
   for model in lenet5 cnn; do
     check "step: $model, $precision" ps-bench step --engine cudnn --precision $precision --model $model --batch 256
+  done
+  for model in gpt lstm_lm; do
+    check "step: $model, $precision" ps-bench step --engine cudnn --precision $precision --model $model --tokens 128 --batch 32
   done
 done
 check "training on generated data" bash -c '

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/coordinator_core.h"
@@ -15,6 +16,26 @@ constexpr int64_t kPollMs = 100;  // how soon a worker that waits asks again
 // finished it, who may be gone.
 uint64_t PastSegment(const MemberState& member) {
   return std::max(member.finished_segment, member.joined_after);
+}
+
+// They become names of metrics and keys of files.
+absl::Status CheckMeasures(const EvalResult& result) {
+  constexpr int kMostMeasures = 16;
+  constexpr size_t kLongestName = 64;
+  if (result.measures_size() > kMostMeasures) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMostMeasures, " measures in an evaluation"));
+  }
+  for (const auto& [name, value] : result.measures()) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+    });
+    if (!plain || name.empty() || name.size() > kLongestName) {
+      return absl::InvalidArgumentError(
+          "a measure of an evaluation whose name is not of lower-case letters, digits and _");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -218,6 +239,7 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
                                         Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  PSGD_RETURN_IF_ERROR(CheckMeasures(request.result()));
   const auto pending = std::find_if(
       pending_evaluations_.begin(), pending_evaluations_.end(), [&](const PendingEvaluation& p) {
         return p.epoch == request.result().epoch() && p.evaluator &&

@@ -79,6 +79,9 @@ std::string RenderPrometheus(const StatusReply& status) {
     const EvalResult& last = *status.evaluations().rbegin();
     text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
     text.Gauge("psgd_test_loss", "Loss of the last evaluation.", "", last.loss());
+    for (const auto& [name, value] : last.measures()) {
+      text.Gauge("psgd_test_" + name, "Of the last evaluation.", "", value);
+    }
   }
   text.Gauge("psgd_samples_per_second", "Training speed of all workers.", "",
              status.samples_per_second());

@@ -4,7 +4,7 @@
 #include "common/status.h"
 #include "data/batch.h"
 #include "data/dataset.h"
-#include "engine/network.h"
+#include "engine/replicas.h"
 #include "proto/control.pb.h"
 
 namespace psgd {
@@ -12,9 +12,10 @@ namespace psgd {
 // What the network is told of a dataset's samples.
 InputShape InputShapeOf(const SampleShape& shape);
 
+// Of test sets by ranks (SampleShape::group) also the measures of worker/ranking.h.
 // Of sequences every token counts as a sample, of images with a label each pixel every pixel.
 // `threads` prepare batches while the network computes.
 // REQUIRES: the batches are of the network's batch size; threads is at least 1.
-absl::StatusOr<EvalResult> Evaluate(Network& network, EvaluationBatches& batches, int threads);
+absl::StatusOr<EvalResult> Evaluate(Replicas& network, EvaluationBatches& batches, int threads);
 
 }  // namespace psgd

@@ -45,7 +45,7 @@ absl::Status Trainer::Prepare() {
                            .interrupted = [this] { return Interrupted(); }});
   JoinRequest join;
   join.set_name(options_.name);
-  join.set_device(options_.device);
+  join.set_device(DeviceText(options_));
   join.set_protocol(kProtocolVersion);
   PSGD_ASSIGN_OR_RETURN(const JoinReply joined, client_->Join(join));
   key_ = joined.key();
@@ -58,16 +58,14 @@ absl::Status Trainer::Prepare() {
   heartbeat_->Start();
 
   PSGD_ASSIGN_OR_RETURN(data_, OpenData(config_.data(), config_.seed()));
-  NetworkOptions network;
-  network.backend = options_.backend;
-  network.threads = options_.threads;
-  network.device = options_.gpu;
-  network.precision = options_.precision;
-  network.seed = config_.seed();
-  network.worker = key_.worker();
+  std::vector<NetworkOptions> networks = NetworksOf(options_);
+  for (NetworkOptions& network : networks) {
+    network.seed = config_.seed();
+    network.worker = key_.worker();
+  }
   PSGD_ASSIGN_OR_RETURN(
-      network_, Network::Create(config_.model(), InputShapeOf(data_->shape),
-                                config_.data().batch(), network));
+      network_, Replicas::Create(config_.model(), InputShapeOf(data_->shape),
+                                 config_.data().batch(), networks));
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
                                        // A thread that may not begin a batch would be idle.
@@ -269,8 +267,27 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
     return absl::OutOfRangeError(absl::StrCat(
         "the loss is not a finite number at step ", clock, "; ", kDiverged));
   }
+  ReportLaunches(clock, result);
   Report(segment, clock, result);
   return absl::OkStatus();
+}
+
+void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
+  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
+  if (!options_.gpus.empty() && ++steps_ == kSettled) {
+    const absl::Status& recorded = network_->recorded();
+    if (recorded.ok()) {
+      options_.log->info("steps are recorded: each is one launch");
+    } else {
+      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
+    }
+  }
+  if (result.repeated == 0) return;
+  repeated_steps_ += result.repeated;
+  options_.log->info(
+      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
+      "in {} steps",
+      clock, network_->loss_scale(), repeated_steps_, steps_);
 }
 
 void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {

@@ -1,4 +1,4 @@
-// One replica's training: joins the run, then step after step pulls, computes, encodes and pushes,
+// The training of one worker: joins the run, then step after step pulls, computes, encodes and pushes,
 // until the coordinator says that it is over.
 #pragma once
 
@@ -7,35 +7,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "common/log.h"
 #include "common/status.h"
 #include "data/loader.h"
 #include "data/open_data.h"
-#include "engine/network.h"
+#include "engine/replicas.h"
 #include "net/transport.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
 #include "worker/session.h"
+#include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
 
 namespace psgd {
-
-struct TrainerOptions {
-  std::string server;                      // HOST:PORT of the control plane
-  std::string name;                        // of this process, for people
-  std::string device = "cpu";
-  std::string backend = "onednn";
-  int threads = 1;
-  int gpu = 0;                             // of the cudnn backend
-  Precision precision = Precision::kFp32;
-  Duration connect_deadline = Milliseconds(60000);
-  // How often a stop was asked for: once finishes the segment and leaves, twice leaves at once.
-  const std::atomic<int>* stops = nullptr;
-  // Added to every step, to see what a slow worker does to the others.
-  Duration step_delay{};
-  Log log = NullLog();
-};
 
 // Not thread-safe: Run is called once, on the thread that trains.
 class Trainer {
@@ -67,6 +52,8 @@ class Trainer {
   // Says in the log what was left out of the data since it last did.
   void ReportDamage();
   void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
+  // How a GPU runs the steps, once, and each step that was run again in fp16.
+  void ReportLaunches(uint64_t clock, const Network::Result& result);
   void Leave(const absl::Status& status);
 
   const TrainerOptions options_;
@@ -76,7 +63,7 @@ class Trainer {
   Config config_;
   std::optional<DataSets> data_;
   std::unique_ptr<BatchLoader> loader_;
-  std::unique_ptr<Network> network_;
+  std::unique_ptr<Replicas> network_;
   Placement placement_;
   CodecTable codecs_;
   std::unique_ptr<UpdateEncoder> encoder_;
@@ -93,6 +80,8 @@ class Trainer {
   double seconds_data_ = 0;
   double seconds_compute_ = 0;
   double seconds_encode_ = 0;
+  uint64_t steps_ = 0;           // of a GPU
+  uint64_t repeated_steps_ = 0;  // since gradients left fp16
   double seconds_wait_ = 0;
   std::vector<EncodedSlice> encoded_;  // scratch
 };

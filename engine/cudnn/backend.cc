@@ -9,7 +9,16 @@ namespace {
 using cudnn::Type;
 
 Type TypeOf(Precision precision) {
-  return precision == Precision::kBf16 ? Type::kBfloat16 : Type::kFloat;
+  switch (precision) {
+    case Precision::kBf16:
+      return Type::kBfloat16;
+    case Precision::kFp16:
+      return Type::kHalf;
+    case Precision::kFp32:
+    case Precision::kTf32:
+      break;
+  }
+  return Type::kFloat;
 }
 
 class CudnnBackend : public Backend {
@@ -58,6 +67,22 @@ class CudnnBackend : public Backend {
   }
 
   void EnterThread() override { device_->Enter(); }
+  absl::Status BeginRun(const Step& step) override {
+    return cudnn::CheckCall(
+        cudnn::SetStepValues(device_->stream(),
+                             {.number = step.number, .loss_scale = step.loss_scale},
+                             device_->step()),
+        "SetStepValues");
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& work) override {
+    return device_->Record(work);
+  }
+  absl::StatusOr<bool> Overflowed() override {
+    cudnn::StepValues values;
+    PSGD_RETURN_IF_ERROR(Download(device_->step(), &values, sizeof values));
+    return values.overflowed != 0;
+  }
 
  private:
   const BackendOptions options_;

@@ -41,8 +41,8 @@ absl::Status Lower(const Conv2d& op, const Context& c) {
   const View bias = l.Get(c.in(2), kPlainFloat);
   const int64_t rows = shape[0] * shape[2] * shape[3], columns = shape[1];
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return AddToRows(stream, type, rows, columns, static_cast<const float*>(b[bias.buffer]),
-                     b[y.buffer]);
+    return AddBias(stream, type, rows * columns, columns, 1, b[y.buffer],
+                   static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
   });
   return absl::OkStatus();
 }

@@ -20,7 +20,15 @@ constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
 
 cudnnDataType_t DataType(Type type) {
-  return type == Type::kBfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  switch (type) {
+    case Type::kBfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    case Type::kHalf:
+      return CUDNN_DATA_HALF;
+    case Type::kFloat:
+      break;
+  }
+  return CUDNN_DATA_FLOAT;
 }
 
 absl::StatusOr<GraphDescriptor> MakeTensor(int64_t name, Type type, const Shape& shape) {
@@ -111,24 +119,38 @@ absl::StatusOr<OperationGraph> MakeGraph(const Device& device, const Convolution
   return made;
 }
 
-// Engines for the graph, the one that cuDNN thinks fastest first.
-absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph) {
+absl::Status AppendEngines(const OperationGraph& graph, cudnnBackendHeurMode_t mode,
+                           std::vector<GraphDescriptor>* engines) {
   GraphDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph)
-      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   PSGD_RETURN_IF_ERROR(heuristic.Finalize());
   int64_t count = 0;
   PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
-  std::vector<GraphDescriptor> engines;
+  std::vector<GraphDescriptor> found;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < count; ++i) {
-    engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    raw.push_back(engines.back().get());
+    found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(found.back().get());
   }
   PSGD_CUDA(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()));
-  engines.resize(static_cast<size_t>(count));
+  found.resize(static_cast<size_t>(count));
+  for (GraphDescriptor& engine : found) engines->push_back(std::move(engine));
+  return absl::OkStatus();
+}
+
+// Engines for the graph, the one that cuDNN thinks fastest first; those that it falls back on last:
+// groups, dilations and transposed convolutions may have no others.
+absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph) {
+  std::vector<GraphDescriptor> engines;
+  const absl::Status best = AppendEngines(graph, CUDNN_HEUR_MODE_A, &engines);
+  const absl::Status rest = AppendEngines(graph, CUDNN_HEUR_MODE_FALLBACK, &engines);
+  if (engines.empty()) {
+    PSGD_RETURN_IF_ERROR(best);
+    PSGD_RETURN_IF_ERROR(rest);
+  }
   return engines;
 }
 

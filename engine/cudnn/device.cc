@@ -44,15 +44,38 @@ class EventCopy : public Copy {
   const cudaEvent_t done_;
 };
 
+class GraphRecording : public Recording {
+ public:
+  GraphRecording(int device, cudaGraphExec_t graph, cudaStream_t stream)
+      : device_(device), graph_(graph), stream_(stream) {}
+  ~GraphRecording() override {
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_);
+    cudaGraphExecDestroy(graph_);
+  }
+  absl::Status Replay() override {
+    return CheckCall(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  const int device_;
+  const cudaGraphExec_t graph_;
+  const cudaStream_t stream_;
+};
+
+// Of cuBLAS: what its fastest kernels on recent devices ask for. Its own would be allocated anew
+// for recorded products.
+constexpr size_t kBlasWorkspace = 32 << 20;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "no CUDA device can be used on this host (",
-        error == cudaSuccess ? "none found" : cudaGetErrorString(error),
-        "); check nvidia-smi and the driver, or use the onednn backend"));
+    return absl::UnavailableError(
+        absl::StrCat("no CUDA device can be used on this host (",
+                     error == cudaSuccess ? "none found" : cudaGetErrorString(error),
+                     "); check nvidia-smi and the driver, or use the onednn backend"));
   }
   if (index < 0 || index >= count) {
     return absl::NotFoundError(
@@ -66,6 +89,11 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   PSGD_CUDA(cudnnSetStream(device->dnn_, device->stream_));
   PSGD_CUDA(cublasCreate(&device->blas_));
   PSGD_CUDA(cublasSetStream(device->blas_, device->stream_));
+  PSGD_CUDA(cudaMalloc(&device->blas_workspace_, kBlasWorkspace));
+  PSGD_CUDA(cublasSetWorkspace(device->blas_, device->blas_workspace_, kBlasWorkspace));
+  PSGD_CUDA(cudaEventCreateWithFlags(&device->order_, cudaEventDisableTiming));
+  PSGD_CUDA(cudaMalloc(reinterpret_cast<void**>(&device->step_), sizeof(StepValues)));
+  PSGD_CUDA(SetStepValues(device->stream_, {}, device->step_));
   return device;
 }
 
@@ -75,6 +103,9 @@ Device::~Device() {
   if (copies_ != nullptr) cudaStreamSynchronize(copies_);
   if (blas_ != nullptr) cublasDestroy(blas_);
   if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (order_ != nullptr) cudaEventDestroy(order_);
+  cudaFree(blas_workspace_);
+  cudaFree(step_);
   if (copies_ != nullptr) cudaStreamDestroy(copies_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
@@ -114,11 +145,40 @@ absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, 
   cudaEvent_t event = nullptr;
   PSGD_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
   auto copy = std::make_unique<EventCopy>(event);
-  PSGD_CUDA(cudaEventRecord(event, stream_));
-  PSGD_CUDA(cudaStreamWaitEvent(copies_, event));
+  PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
   PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
-  PSGD_CUDA(cudaEventRecord(event, copies_));
+  // In a recording only an external record is one that each launch of the graph makes.
+  PSGD_CUDA(cudaEventRecordWithFlags(
+      event, copies_, recording_ ? cudaEventRecordExternal : cudaEventRecordDefault));
   return copy;
+}
+
+absl::Status Device::Order(cudaStream_t first, cudaStream_t after) const {
+  PSGD_CUDA(cudaEventRecord(order_, first));
+  PSGD_CUDA(cudaStreamWaitEvent(after, order_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Recording>> Device::Record(
+    const std::function<absl::Status()>& work) {
+  // Other replicas of the process may do what they like meanwhile.
+  PSGD_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  recording_ = true;
+  // Both streams begin and end together: a recording must hold the one that it was not begun on.
+  absl::Status status = Order(stream_, copies_);
+  if (status.ok()) status = work();
+  if (status.ok()) status = Order(copies_, stream_);
+  recording_ = false;
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  if (status.ok()) status = CheckCall(ended, "cudaStreamEndCapture");
+  cudaGraphExec_t made = nullptr;
+  if (status.ok())
+    status = CheckCall(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();  // what kept it from being recorded is told; kernels do not meet it again
+  PSGD_RETURN_IF_ERROR(status);
+  return std::make_unique<GraphRecording>(index_, made, stream_);
 }
 
 }  // namespace psgd::cudnn

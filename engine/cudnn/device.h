@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/backend.h"
+#include "engine/cudnn/kernels.h"
 #include "engine/cudnn/status.h"
 
 namespace psgd::cudnn {
@@ -24,6 +25,7 @@ class Device {
   cudaStream_t copies() const { return copies_; }
   cudnnHandle_t dnn() const { return dnn_; }
   cublasHandle_t blas() const { return blas_; }
+  StepValues* step() const { return step_; }
 
   // Bytes; 0 where the device does not tell.
   size_t AvailableMemory() const;
@@ -33,15 +35,23 @@ class Device {
   // Copies, on the stream for copies, what the kernels launched so far will have written.
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
+  // Records what `work` puts on both streams; see Backend.
+  absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>& work);
 
  private:
   explicit Device(int index) : index_(index) {}
+  // What is put on `after` from now on waits for what is on `first`.
+  absl::Status Order(cudaStream_t first, cudaStream_t after) const;
 
   const int index_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
   cublasHandle_t blas_ = nullptr;
+  cudaEvent_t order_ = nullptr;
+  StepValues* step_ = nullptr;
+  void* blas_workspace_ = nullptr;
+  bool recording_ = false;
 };
 
 }  // namespace psgd::cudnn

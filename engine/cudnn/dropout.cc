@@ -11,10 +11,11 @@ absl::Status Lower(const Dropout& op, const Context& c) {
   const View x = l.Get(c.in(0), plain), y = l.Put(c.out(0), plain);
   const BufferId mask = l.PutOpaque(c.out(1), static_cast<size_t>(count));
   const PhiloxKey key = DropoutKey(op, c.options.dropout);
-  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step& step) {
-    return DropoutForward(stream, type, count, op.rate, key, step.number, b[x.buffer], b[y.buffer],
-                          static_cast<uint8_t*>(b[mask]));
-  });
+  l.CallKernel(
+      [=, stream = l.stream(), type = l.type(), step = l.step()](const Buffers& b, const Step&) {
+        return DropoutForward(stream, type, count, op.rate, key, step, b[x.buffer], b[y.buffer],
+                              static_cast<uint8_t*>(b[mask]));
+      });
   return absl::OkStatus();
 }
 

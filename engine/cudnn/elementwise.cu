@@ -1,5 +1,6 @@
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
+#include "engine/ops/activation_formula.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -18,17 +19,20 @@ template <typename From, typename To>
 __global__ void TransposeKernel(int64_t rows, int64_t columns, const From* from, To* to) {
   __shared__ float tile[kTile][kTile + 1];  // one more column: no bank conflicts
   const int64_t matrix = blockIdx.z * rows * columns;
-  const int64_t row = int64_t{blockIdx.y} * kTile, column = int64_t{blockIdx.x} * kTile;
-  for (int r = threadIdx.y; r < kTile; r += kTileRows) {
-    if (row + r < rows && column + threadIdx.x < columns) {
-      tile[r][threadIdx.x] = Load(from, matrix + (row + r) * columns + column + threadIdx.x);
+  const int64_t column = int64_t{blockIdx.x} * kTile;
+  for (int64_t row = int64_t{blockIdx.y} * kTile; row < rows; row += int64_t{gridDim.y} * kTile) {
+    for (int r = threadIdx.y; r < kTile; r += kTileRows) {
+      if (row + r < rows && column + threadIdx.x < columns) {
+        tile[r][threadIdx.x] = Load(from, matrix + (row + r) * columns + column + threadIdx.x);
+      }
     }
-  }
-  __syncthreads();
-  for (int c = threadIdx.y; c < kTile; c += kTileRows) {
-    if (column + c < columns && row + threadIdx.x < rows) {
-      Store(tile[threadIdx.x][c], to, matrix + (column + c) * rows + row + threadIdx.x);
+    __syncthreads();
+    for (int c = threadIdx.y; c < kTile; c += kTileRows) {
+      if (column + c < columns && row + threadIdx.x < rows) {
+        Store(tile[threadIdx.x][c], to, matrix + (column + c) * rows + row + threadIdx.x);
+      }
     }
+    __syncthreads();
   }
 }
 
@@ -42,11 +46,11 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
   }
   const int64_t rows = to_last ? shape.channels : shape.area;
   const int64_t columns = to_last ? shape.area : shape.channels;
-  constexpr int64_t kMostImages = 65535;  // of a grid's third axis
-  for (int64_t first = 0; first < shape.images; first += kMostImages) {
+  constexpr int64_t kMost = 65535;  // of a grid's second and third axis
+  for (int64_t first = 0; first < shape.images; first += kMost) {
     const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
-                    static_cast<unsigned>((rows + kTile - 1) / kTile),
-                    static_cast<unsigned>(std::min(kMostImages, shape.images - first)));
+                    static_cast<unsigned>(std::min(kMost, (rows + kTile - 1) / kTile)),
+                    static_cast<unsigned>(std::min(kMost, shape.images - first)));
     const int64_t offset = first * rows * columns;
     TransposeKernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(rows, columns, from + offset,
                                                                  to + offset);
@@ -75,19 +79,42 @@ __global__ void AddPairKernel(int64_t count, const T* a, const T* b, T* y) {
 }
 
 template <typename T>
-__global__ void AddToRowsKernel(int64_t count, int64_t columns, const float* bias, T* y) {
+__global__ void MultiplyPairKernel(int64_t count, const T* a, const T* b, T* y) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) Store(Load(a, i) * Load(b, i), y, i);
+}
+
+template <typename T>
+__global__ void ActivationKernel(Activation op, int64_t count, const T* x, T* y) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(Load(y, i) + bias[i % columns], y, i);
+    Store(ActivationOf(op, Load(x, i)), y, i);
+  }
+}
+
+template <typename T>
+__global__ void ActivationGradientKernel(Activation op, int64_t count, const T* of, const T* dy,
+                                         T* dx) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    Store(Load(dy, i) * ActivationSlope(op, Load(of, i)), dx, i);
+  }
+}
+
+// No __restrict__: y may be x.
+template <typename T>
+__global__ void AddBiasKernel(int64_t count, int64_t channels, int64_t inner, const T* x,
+                              const float* bias, T* y) {
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const int64_t place = inner == 1 ? i : i / inner;
+    Store(Load(x, i) + bias[place % channels], y, i);
   }
 }
 
 // A thread draws the four elements of one counter.
 template <typename T>
-__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, uint64_t step, const T* x,
-                              T* y, uint8_t* mask) {
+__global__ void DropoutKernel(int64_t count, float rate, PhiloxKey key, const StepValues* step,
+                              const T* x, T* y, uint8_t* mask) {
   const float scale = 1.0f / (1.0f - rate);
   for (int64_t block = FirstIndex(); block * 4 < count; block += IndexStep()) {
-    const PhiloxBlock draw = Philox(key, block, step);
+    const PhiloxBlock draw = Philox(key, block, step->number);
     for (int64_t i = block * 4; i < count && i < block * 4 + 4; ++i) {
       mask[i] = UnitFloat(draw.word[i - block * 4]) >= rate;
       Store(mask[i] ? Load(x, i) * scale : 0.0f, y, i);
@@ -104,7 +131,29 @@ __global__ void DropoutGradientKernel(int64_t count, float rate, const T* dy, co
   }
 }
 
+__global__ void SetStepValuesKernel(StepValues values, StepValues* step) { *step = values; }
+
+// All threads that find something write the same.
+__global__ void UnscaleKernel(int64_t count, float* gradient, StepValues* step) {
+  const float factor = 1 / step->loss_scale;
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const float value = gradient[i] * factor;
+    gradient[i] = value;
+    if (!isfinite(value)) step->overflowed = 1;
+  }
+}
+
 }  // namespace
+
+cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step) {
+  SetStepValuesKernel<<<1, 1, 0, stream>>>(values, step);
+  return cudaGetLastError();
+}
+
+cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step) {
+  UnscaleKernel<<<Blocks(count), kThreads, 0, stream>>>(count, gradient, step);
+  return cudaGetLastError();
+}
 
 cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* from,
                     Format from_format, void* to, Format to_format) {
@@ -116,8 +165,14 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
     using From = ElementOf<decltype(of_from)>;
     return ForType(to_format.type, [&](auto* of_to) {
       using To = ElementOf<decltype(of_to)>;
-      return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
-                       static_cast<To*>(to));
+      // A device computes in one type beside fp32.
+      if constexpr (std::is_same_v<From, To> || std::is_same_v<From, float> ||
+                    std::is_same_v<To, float>) {
+        return ConvertAs(stream, shape, transpose, to_last, static_cast<const From*>(from),
+                         static_cast<To*>(to));
+      } else {
+        return cudaErrorInvalidValue;
+      }
     });
   });
 }
@@ -151,18 +206,45 @@ cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a
   });
 }
 
-cudaError_t AddToRows(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                      const float* bias, void* y) {
-  return ForType(type, [&](auto* of) {
+cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
+                         const void* b, void* y) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AddToRowsKernel<<<Blocks(rows * columns), kThreads, 0, stream>>>(rows * columns, columns, bias,
-                                                                     static_cast<T*>(y));
-    return cudaGetLastError();
+    MultiplyPairKernel<<<blocks, kThreads, 0, stream>>>(
+        count, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
+  });
+}
+
+cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
+                              const void* x, void* y) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
+    using T = ElementOf<decltype(of)>;
+    ActivationKernel<<<blocks, kThreads, 0, stream>>>(op, count, static_cast<const T*>(x),
+                                                      static_cast<T*>(y));
+  });
+}
+
+cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
+                               const void* of, const void* dy, void* dx) {
+  return ForElements(type, count, [&](int blocks, auto* element) {
+    using T = ElementOf<decltype(element)>;
+    ActivationGradientKernel<<<blocks, kThreads, 0, stream>>>(
+        op, count, static_cast<const T*>(of), static_cast<const T*>(dy), static_cast<T*>(dx));
+  });
+}
+
+cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
+                    const void* x, const float* bias, void* y) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
+    using T = ElementOf<decltype(of)>;
+    AddBiasKernel<<<blocks, kThreads, 0, stream>>>(count, channels, inner,
+                                                   static_cast<const T*>(x), bias,
+                                                   static_cast<T*>(y));
   });
 }
 
 cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
-                           uint64_t step, const void* x, void* y, uint8_t* mask) {
+                           const StepValues* step, const void* x, void* y, uint8_t* mask) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     DropoutKernel<<<Blocks((count + 3) / 4), kThreads, 0, stream>>>(

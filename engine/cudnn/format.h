@@ -6,7 +6,7 @@
 
 namespace psgd::cudnn {
 
-enum class Type { kFloat, kBfloat16 };
+enum class Type { kFloat, kBfloat16, kHalf };
 inline constexpr size_t TypeBytes(Type type) { return type == Type::kFloat ? 4 : 2; }
 
 enum class Layout {

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/cudnn/format.h"
 
 namespace psgd::cudnn {
 
 inline constexpr int kThreads = 256;
+inline constexpr int kWarp = 32;
 
 __device__ inline float Load(const float* p, int64_t i) { return p[i]; }
 __device__ inline float Load(const __nv_bfloat16* p, int64_t i) { return __bfloat162float(p[i]); }
@@ -18,6 +21,9 @@ __device__ inline void Store(float value, float* p, int64_t i) { p[i] = value; }
 __device__ inline void Store(float value, __nv_bfloat16* p, int64_t i) {
   p[i] = __float2bfloat16(value);
 }
+__device__ inline float Load(const __half* p, int64_t i) { return __half2float(p[i]); }
+// What is too large becomes infinite, which is how an overflow is found.
+__device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 
 // Of a loop `for (i = first; i < count; i += step)` over all threads of a launch.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
@@ -37,8 +43,19 @@ cudaError_t ForType(Type type, F f) {
       return f(static_cast<float*>(nullptr));
     case Type::kBfloat16:
       return f(static_cast<__nv_bfloat16*>(nullptr));
+    case Type::kHalf:
+      return f(static_cast<__half*>(nullptr));
   }
   return cudaErrorInvalidValue;
+}
+
+// launch(blocks, null pointer to the element type) for one thread an element.
+template <typename Launch>
+cudaError_t ForElements(Type type, int64_t count, Launch launch) {
+  return ForType(type, [&](auto* of) {
+    launch(Blocks(count), of);
+    return cudaGetLastError();
+  });
 }
 
 template <typename T>
@@ -57,6 +74,30 @@ __device__ T SumOfBlock(T value) {
   const T sum = parts[0];
   __syncthreads();
   return sum;
+}
+
+// Sum over a warp, in one fixed order; every lane gets it. REQUIRES: all lanes call it.
+template <typename T>
+__device__ T SumOfWarp(T value) {
+  for (int reach = kWarp / 2; reach > 0; reach /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFF, value, reach);
+  }
+  return value;
+}
+
+// Channels-last index -> image, row, column and channel of an image of that size.
+struct Place {
+  int64_t image, row, column, channel;
+};
+__device__ inline Place PlaceOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
+  Place place;
+  place.channel = index % channels;
+  index /= channels;
+  place.column = index % width;
+  index /= width;
+  place.row = index % height;
+  place.image = index / height;
+  return place;
 }
 
 }  // namespace psgd::cudnn

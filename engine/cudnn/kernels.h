@@ -7,9 +7,24 @@
 
 #include "common/philox.h"
 #include "engine/cudnn/format.h"
+#include "engine/ops/activation.h"
+#include "engine/ops/element_loss.h"
+#include "engine/ops/lengths.h"
+#include "engine/ops/local_response_norm.h"
+#include "engine/ops/recurrent.h"
 #include "engine/ops/softmax_cross_entropy.h"
 
 namespace psgd::cudnn {
+
+// What changes from step to step, in device memory: launches that are recorded read it there.
+struct StepValues {
+  uint64_t number = 0;
+  float loss_scale = 1;
+  int32_t overflowed = 0;  // 1: a gradient was not finite
+};
+cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step);
+// Divides by the loss scale, and notes what is not finite.
+cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step);
 
 // The same values in another layout or type. Tensors that are no images have no channels-last
 // layout: `area` is then 1 and `channels` all elements.
@@ -21,24 +36,33 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
 
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y);
 cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const void* y,
-                          const void* dy, void* dx);
+                         const void* dy, void* dx);
 // y = a + b; y may be a.
 cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a, const void* b,
-                     void* y);
+                    void* y);
 
-// y[r, c] += bias[c]
-cudaError_t AddToRows(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                       const float* bias, void* y);
+// y = a b
+cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const void* a,
+                         const void* b, void* y);
+// As engine/ops/activation.h; `of` is y, of gelu x.
+cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& op, int64_t count,
+                              const void* x, void* y);
+cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation& op, int64_t count,
+                               const void* of, const void* dy, void* dx);
+
+// y[i] = x[i] + bias[i / inner % channels]; y may be x.
+cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t channels, int64_t inner,
+                    const void* x, const float* bias, void* y);
 // sums[c] = sum of x[r, c]; `partial` has ColumnPartials floats.
 int64_t ColumnPartials(int64_t rows, int64_t columns);
-cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                        const void* x, float* partial, float* sums);
+cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t columns, const void* x,
+                       float* partial, float* sums);
 
 // As engine/ops/dropout.h; `count` elements in row-major order, a byte of the mask each.
-cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate,
-                            PhiloxKey key, uint64_t step, const void* x, void* y, uint8_t* mask);
+cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float rate, PhiloxKey key,
+                           const StepValues* step, const void* x, void* y, uint8_t* mask);
 cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float rate,
-                             const void* dy, const uint8_t* mask, void* dx);
+                            const void* dy, const uint8_t* mask, void* dx);
 
 // Channels-last images and the windows over them.
 struct PoolShape {
@@ -48,41 +72,147 @@ struct PoolShape {
 };
 // `where` gets the place of the maximum in its window, row by row.
 cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shape, const void* x,
-                            void* y, uint16_t* where);
+                           void* y, uint16_t* where);
 cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& shape, const void* dy,
-                             const uint16_t* where, void* dx);
+                            const uint16_t* where, void* dx);
 cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& shape,
-                                const void* x, void* y);
+                               const void* x, void* y);
 cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape& shape,
-                                 const void* dy, void* dx);
+                                const void* dy, void* dx);
 
 // Channels-last batch normalisation as engine/ops/batchnorm.h, of rows x columns with a channel a
-// column. `partial` has 2 ColumnPartials floats.
+// column. `partial` has ColumnPartials floats.
 struct BatchNormRunning {
-  const float *mean, *var;     // running statistics
+  const float *mean, *var;  // running statistics
   float *mean_delta, *var_delta;
 };
 cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                                 const void* x, float momentum, const BatchNormRunning& running,
-                                 float* partial, float* mean, float* var);
+                                const void* x, float momentum, const BatchNormRunning& running,
+                                float* partial, float* mean, float* var);
 cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                            const void* x, const float* gamma, const float* beta, const float* mean,
-                            const float* var, float epsilon, void* y);
+                           const void* x, const float* gamma, const float* beta, const float* mean,
+                           const float* var, float epsilon, void* y);
 cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                           const void* x, const void* dy, const float* mean, const float* var,
-                           float epsilon, float* partial, float* dgamma, float* dbeta);
+                          const void* x, const void* dy, const float* mean, const float* var,
+                          float epsilon, float* partial, float* dgamma, float* dbeta);
 cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t columns,
-                               const void* x, const void* dy, const float* gamma, const float* mean,
-                               const float* var, const float* dgamma, const float* dbeta,
-                               float epsilon, void* dx);
+                              const void* x, const void* dy, const float* gamma, const float* mean,
+                              const float* var, const float* dgamma, const float* dbeta,
+                              float epsilon, void* dx);
 
 // As engine/ops/softmax_cross_entropy.h, with the classes of a place side by side. `losses` has a
 // double a row, `correct` an int32.
 cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                               int64_t rows, int64_t classes, const void* x, const int32_t* labels, float* p, double* losses,
-                                int32_t* correct, double* result);
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels,
+                               float* p, double* losses, int32_t* correct, double* result);
 cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
-                                int64_t rows, int64_t classes, const float* p, const int32_t* labels, const double* result,
-                                 void* dx);
+                                int64_t rows, int64_t classes, const float* p,
+                                const int32_t* labels, const double* result, const StepValues* step,
+                                void* dx);
+// As engine/ops/element_loss.h. `partial` has kElementLossPartials doubles.
+inline constexpr int64_t kElementLossPartials = 3 * 1024;
+cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
+                               const void* x, const float* target, double* partial, double* result);
+cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
+                                int64_t count, const void* x, const float* target,
+                                const double* result, const StepValues* step, void* dx);
+
+// Channels-last images of one size made from those of another.
+struct ResizeShape {
+  int64_t images, channels, height, width;  // of x
+  int64_t out_height, out_width;            // of y
+};
+// As engine/ops/adaptive_average_pool.h.
+cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShape& shape,
+                                const void* x, void* y);
+cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
+                                 const void* dy, void* dx);
+// As engine/ops/upsample.h.
+cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& shape, const void* x,
+                            void* y);
+cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& shape,
+                             const void* dy, void* dx);
+// As engine/ops/local_response_norm.h, of pixels x channels; `scale` has a float an element.
+cudaError_t ResponseNormForward(cudaStream_t stream, Type type, const LocalResponseNorm& op,
+                                int64_t pixels, int64_t channels, const void* x, void* y,
+                                float* scale);
+cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResponseNorm& op,
+                                 int64_t pixels, int64_t channels, const void* x,
+                                 const float* scale, const void* dy, void* dx);
+
+// As engine/ops/layernorm.h, of rows x width. `partial` has ColumnPartials floats.
+cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64_t width,
+                             const void* x, const float* gamma, const float* beta, float epsilon,
+                             void* y, float* mean, float* var);
+cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t width,
+                          const void* x, const void* dy, const float* mean, const float* var,
+                          float epsilon, float* partial, float* dgamma, float* dbeta);
+cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t width,
+                              const void* x, const float* gamma, const float* mean,
+                              const float* var, const void* dy, float epsilon, void* dx);
+
+// As engine/ops/lengths.h, of rows of `tokens` tokens.
+cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
+                          const int32_t* x, int32_t* y);
+
+// As engine/ops/softmax.h, of rows x keys.
+struct SoftmaxShape {
+  int64_t rows, keys;
+  int64_t queries;    // of the causal mask; 0 without one
+  int64_t rows_each;  // of a length
+  float scale;
+};
+// `lengths` may be null.
+cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& shape, const void* x,
+                           const int32_t* lengths, void* y);
+cudaError_t SoftmaxGradient(cudaStream_t stream, Type type, const SoftmaxShape& shape,
+                            const void* y, const void* dy, void* dx);
+
+// Moves each element of a block of that many axes from and to its place; places count elements.
+struct Move {
+  static constexpr int kMostAxes = 8;
+  int axes = 0;
+  int64_t size[kMostAxes], from_stride[kMostAxes], to_stride[kMostAxes];
+  int64_t from_begin = 0, to_begin = 0;
+};
+cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const void* from,
+                         void* to);
+cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y);
+
+// As engine/ops/embedding.h and embedding_bag.h: `places` indices, `entries` of them a sum.
+struct TableShape {
+  int64_t places, entries, rows, width;
+};
+// `value` is null where there are none, and entries then 1.
+cudaError_t TableForward(cudaStream_t stream, Type type, const TableShape& shape,
+                         const int32_t* index, const float* value, const float* w, void* y);
+// Sets the bytes of memory that the gradient works in.
+cudaError_t TableGradientBytes(const TableShape& shape, size_t* bytes);
+cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shape,
+                          const int32_t* index, const float* value, const void* dy, void* memory,
+                          size_t bytes, float* dw);
+
+// One step of engine/ops/recurrent.h. Of a place n T + t: a, da, db have gates x width values,
+// saved as many as the op says, y, dy, last width. Of a sample n: b gates x width, dh, carry width.
+struct CellShape {
+  int64_t batch, steps, width;
+};
+struct CellForwardMemory {
+  const float *a, *b;  // without biases; b is null at the first step
+  const float *b_ih, *b_hh;
+  float* saved;
+  void* y;
+};
+cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, const CellShape& shape,
+                        int64_t step, const CellForwardMemory& memory);
+struct CellBackwardMemory {
+  const float* saved;
+  const void *y, *dy;
+  float *dh, *carry;     // not read at the last step, which runs first
+  void *da, *db, *last;  // last: h of the step before
+};
+// Leaves in dh what of the last h's gradient does not pass through b (GRU).
+cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,
+                         const CellShape& shape, int64_t step, const CellBackwardMemory& memory);
 
 }  // namespace psgd::cudnn

@@ -10,22 +10,30 @@ namespace {
 // The launches of one node.
 class LaunchKernel : public Kernel {
  public:
-  LaunchKernel(std::vector<Launch> renewals, std::vector<Launch> launches)
-      : renewals_(std::move(renewals)), launches_(std::move(launches)) {}
+  LaunchKernel(std::vector<Launch> once, std::vector<Launch> renewals, std::vector<Launch> launches)
+      : once_(std::move(once)), renewals_(std::move(renewals)), launches_(std::move(launches)) {}
 
   void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
 
   absl::Status Run(const Step& step) override {
-    if (step.parameter_version != parameter_version_) {
-      for (const Launch& launch : renewals_) PSGD_RETURN_IF_ERROR(launch(*buffers_, step));
-      parameter_version_ = step.parameter_version;
+    if (!ran_) PSGD_RETURN_IF_ERROR(RunAll(once_, step));
+    if (step.recorded || step.parameter_version != parameter_version_) {
+      PSGD_RETURN_IF_ERROR(RunAll(renewals_, step));
+      // What is recorded has not run, and may never.
+      if (!step.recorded) parameter_version_ = step.parameter_version;
     }
-    for (const Launch& launch : launches_) PSGD_RETURN_IF_ERROR(launch(*buffers_, step));
-    return absl::OkStatus();
+    ran_ = true;
+    return RunAll(launches_, step);
   }
 
  private:
-  const std::vector<Launch> renewals_, launches_;
+  absl::Status RunAll(const std::vector<Launch>& launches, const Step& step) const {
+    for (const Launch& launch : launches) PSGD_RETURN_IF_ERROR(launch(*buffers_, step));
+    return absl::OkStatus();
+  }
+
+  const std::vector<Launch> once_, renewals_, launches_;
+  bool ran_ = false;
   const Buffers* buffers_ = nullptr;
   uint64_t parameter_version_ = ~uint64_t{0};  // of the last run
 };
@@ -43,8 +51,18 @@ Lowering::Lowering(const Graph& graph, MemoryPlan* plan, Device* device, Type ty
       device_(device),
       type_(type),
       views_(graph.tensors.size()),
-      parameter_(graph.tensors.size()) {
-  for (const Parameter& parameter : graph.parameters) parameter_[parameter.value] = true;
+      kept_(graph.tensors.size()),
+      scaled_(graph.tensors.size()),
+      read_(graph.tensors.size()) {
+  for (const Parameter& parameter : graph.parameters) {
+    kept_[parameter.value] = true;
+    if (type == Type::kHalf && !parameter.statistic && parameter.gradient != kNoTensor) {
+      scaled_[parameter.gradient] = true;
+    }
+  }
+  for (const Node& node : graph.nodes) {
+    for (TensorId input : node.inputs) read_[input] = true;
+  }
 }
 
 Format Lowering::Usual(TensorId tensor) const {
@@ -56,8 +74,9 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
   Append(&before_, &launches);
   Append(&during_, &launches);
   Append(&after_, &launches);
-  if (launches.empty() && renewals_.empty()) return nullptr;
-  return std::make_unique<LaunchKernel>(std::exchange(renewals_, {}), std::move(launches));
+  if (launches.empty() && renewals_.empty() && once_.empty()) return nullptr;
+  return std::make_unique<LaunchKernel>(std::exchange(once_, {}), std::exchange(renewals_, {}),
+                                        std::move(launches));
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
@@ -80,7 +99,7 @@ View Lowering::Get(TensorId tensor, Format format) {
     plan_->Use(view.buffer);
     return view;
   }
-  const bool kept = parameter_[tensor];
+  const bool kept = kept_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
   const View made = {format, kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   (kept ? renewals_ : before_).push_back(Conversion(tensor, native, made));
@@ -91,15 +110,28 @@ View Lowering::Get(TensorId tensor, Format format) {
 View Lowering::Put(TensorId tensor, Format format) {
   std::vector<View>& views = views_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
-  if (!graph_.tensors[tensor].external || format == kPlainFloat) {
+  // Nodes that read a gradient want it with the loss scale, so that it is not divided in place.
+  const bool apart = scaled_[tensor] && read_[tensor];
+  if (!external(tensor) || (format == kPlainFloat && !apart)) {
     views.push_back({format, NewBuffer(tensor, bytes)});
+    if (external(tensor)) Unscale(tensor, views.front().buffer);
     return views.front();
   }
   const View made = {format, plan_->Add(bytes, tensor)};
   const View outside = {kPlainFloat, NewBuffer(tensor, elements(tensor) * sizeof(float))};
   after_.push_back(Conversion(tensor, made, outside));
-  views.push_back(outside);
+  Unscale(tensor, outside.buffer);
+  views.push_back(apart ? made : outside);
   return made;
+}
+
+void Lowering::Unscale(TensorId tensor, BufferId buffer) {
+  if (!scaled_[tensor]) return;
+  after_.push_back([=, stream = stream(), count = elements(tensor), values = step()](
+                       const Buffers& buffers, const Step&) {
+    return CheckCall(cudnn::Unscale(stream, count, static_cast<float*>(buffers[buffer]), values),
+                     "Unscale");
+  });
 }
 
 BufferId Lowering::PutOpaque(TensorId tensor, size_t bytes) {
@@ -108,6 +140,14 @@ BufferId Lowering::PutOpaque(TensorId tensor, size_t bytes) {
 }
 
 BufferId Lowering::Opaque(TensorId tensor) { return Native(tensor).buffer; }
+
+View Lowering::PutOnce(TensorId tensor) {
+  const size_t bytes = elements(tensor) * sizeof(float);
+  kept_[tensor] = true;
+  views_[tensor].push_back({kPlainFloat, external(tensor) ? plan_->AddExternal(tensor, bytes)
+                                                          : plan_->AddPersistent(bytes)});
+  return views_[tensor].front();
+}
 
 void Lowering::PutShared(TensorId tensor, const View& view) {
   plan_->Use(view.buffer);
@@ -119,9 +159,9 @@ Launch Lowering::Conversion(TensorId tensor, const View& from, const View& to) c
   ImageShape image = {.channels = elements(tensor)};
   if (all.size() == 4) image = {all[0], all[1], all[2] * all[3]};
   return [stream = stream(), image, from, to](const Buffers& buffers, const Step&) {
-    return CheckCall(Convert(stream, image, buffers[from.buffer], from.format, buffers[to.buffer],
-                             to.format),
-                     "Convert");
+    return CheckCall(
+        Convert(stream, image, buffers[from.buffer], from.format, buffers[to.buffer], to.format),
+        "Convert");
   };
 }
 

@@ -32,14 +32,18 @@ class Lowering {
 
   Device* device() const { return device_; }
   cudaStream_t stream() const { return device_->stream(); }
+  StepValues* step() const { return device_->step(); }
   const Shape& shape(TensorId tensor) const { return graph_.shape(tensor); }
   int64_t elements(TensorId tensor) const { return ElementCount(shape(tensor)); }
   Type type() const { return type_; }
   bool external(TensorId tensor) const { return graph_.tensors[tensor].external; }
   // Of an activation.
   Format Usual(TensorId tensor) const;
+  // Row-major, as everything but images lies.
+  Format PlainFormat() const { return {Layout::kPlain, type_}; }
 
-  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches nothing.
+  // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches
+  // nothing.
   void BeginNode(int index) { plan_->BeginNode(index); }
   std::unique_ptr<Kernel> EndNode();
 
@@ -47,18 +51,24 @@ class Lowering {
   View Native(TensorId tensor);
   View Get(TensorId tensor, Format format);
   View GetUsual(TensorId tensor) { return Get(tensor, Usual(tensor)); }
+  // In the layout that it was written in, for work that fits any.
+  View GetAsWritten(TensorId tensor) { return Get(tensor, {Native(tensor).format.layout, type_}); }
   // Where the present node writes the tensor. External ones are brought outside after the node.
   View Put(TensorId tensor, Format format);
   View PutUsual(TensorId tensor) { return Put(tensor, Usual(tensor)); }
   // Content and size are the backend's.
   BufferId PutOpaque(TensorId tensor, size_t bytes);
   BufferId Opaque(TensorId tensor);
+  // Plain fp32 memory that is written in the first run alone and keeps its content.
+  View PutOnce(TensorId tensor);
   // The tensor is in the memory of `view`, unchanged. REQUIRES: it is not external.
   void PutShared(TensorId tensor, const View& view);
   // Memory that only the present node uses.
   BufferId Temporary(size_t bytes) { return plan_->Add(bytes); }
 
   void Call(Launch launch) { during_.push_back(std::move(launch)); }
+  // As Call, in the first run alone.
+  void CallOnce(Launch launch) { once_.push_back(std::move(launch)); }
   // As Call, for work whose only error is a cudaError_t.
   template <typename Kernel>
   void CallKernel(Kernel kernel) {
@@ -69,6 +79,8 @@ class Lowering {
 
  private:
   BufferId NewBuffer(TensorId tensor, size_t bytes);
+  // Divides what is outside by the loss scale, where it comes with that.
+  void Unscale(TensorId tensor, BufferId buffer);
   Launch Conversion(TensorId tensor, const View& from, const View& to) const;
 
   const Graph& graph_;
@@ -76,10 +88,12 @@ class Lowering {
   Device* const device_;
   const Type type_;
   std::vector<std::vector<View>> views_;  // by tensor; the first is the native one
-  std::vector<bool> parameter_;           // by tensor
+  std::vector<bool> kept_;                // by tensor: parameters and constants
+  // By tensor: gradients of parameters that come with the loss scale, and what nodes read.
+  std::vector<bool> scaled_, read_;
 
-  // Of the present node: what runs first, in the middle and last, and first when parameters are new.
-  std::vector<Launch> renewals_, before_, during_, after_;
+  // Of the present node: what runs once, when parameters are new, first, in the middle and last.
+  std::vector<Launch> once_, renewals_, before_, during_, after_;
 };
 
 }  // namespace psgd::cudnn

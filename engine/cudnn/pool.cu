@@ -4,21 +4,6 @@
 namespace psgd::cudnn {
 namespace {
 
-// Channels-last index -> image, row, column and channel of an image of that size.
-struct Place {
-  int64_t image, row, column, channel;
-};
-__device__ Place PlaceOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
-  Place place;
-  place.channel = index % channels;
-  index /= channels;
-  place.column = index % width;
-  index /= width;
-  place.row = index % height;
-  place.image = index / height;
-  return place;
-}
-
 // The windows whose elements reach `at`: [first, last].
 struct Span {
   int64_t first, last;
@@ -109,15 +94,6 @@ template <typename T>
 __global__ void AveragePoolGradientKernel(PoolShape s, int64_t count, const T* dy, T* dx) {
   const float share = 1.0f / static_cast<float>(s.kernel_height * s.kernel_width);
   GatherGradient(s, count, dx, [&](int64_t y, int64_t) { return Load(dy, y) * share; });
-}
-
-// launch(blocks, count, null pointer to the element type) for one thread an element.
-template <typename Launch>
-cudaError_t ForElements(Type type, int64_t count, Launch launch) {
-  return ForType(type, [&](auto* of) {
-    launch(Blocks(count), of);
-    return cudaGetLastError();
-  });
 }
 
 int64_t InputCount(const PoolShape& s) { return s.images * s.channels * s.height * s.width; }

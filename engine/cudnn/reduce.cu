@@ -111,6 +111,16 @@ __global__ void NormaliseGradientKernel(int64_t rows, int64_t columns, const T* 
   }
 }
 
+template <typename T>
+__global__ void BandRowProjectKernel(int64_t rows, int64_t columns, const T* x, const T* dy,
+                                     const float* mean, const float* var, float epsilon,
+                                     float* partial) {
+  SumBand(rows, columns, partial, [&](int64_t row, int64_t column) {
+    const int64_t i = row * columns + column;
+    return Load(dy, i) * ((Load(x, i) - mean[row]) * (1 / sqrtf(var[row] + epsilon)));
+  });
+}
+
 dim3 BandGrid(int64_t rows, int64_t columns) {
   return dim3(static_cast<unsigned>((columns + kColumns - 1) / kColumns),
               static_cast<unsigned>(Bands(rows)));
@@ -189,6 +199,24 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
     NormaliseGradientKernel<<<Blocks(rows * columns), kThreads, 0, stream>>>(
         rows, columns, static_cast<const T*>(x), static_cast<const T*>(dy), gamma, mean, var,
         dgamma, dbeta, epsilon, static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t width,
+                          const void* x, const void* dy, const float* mean, const float* var,
+                          float epsilon, float* partial, float* dgamma, float* dbeta) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    BandRowProjectKernel<<<BandGrid(rows, width), kThreads, 0, stream>>>(
+        rows, width, static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon,
+        partial);
+    AddBandsKernel<<<Blocks(width), kThreads, 0, stream>>>(Bands(rows), width, partial, 1.0f,
+                                                           dgamma);
+    BandSumKernel<<<BandGrid(rows, width), kThreads, 0, stream>>>(
+        rows, width, static_cast<const T*>(dy), partial);
+    AddBandsKernel<<<Blocks(width), kThreads, 0, stream>>>(Bands(rows), width, partial, 1.0f,
+                                                           dbeta);
     return cudaGetLastError();
   });
 }

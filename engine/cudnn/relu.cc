@@ -5,7 +5,7 @@ namespace psgd::cudnn {
 
 absl::Status Lower(const Relu&, const Context& c) {
   Lowering& l = c.lowering;
-  const View x = l.GetUsual(c.in(0)), y = l.PutUsual(c.out(0));
+  const View x = l.GetAsWritten(c.in(0)), y = l.Put(c.out(0), x.format);
   l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.in(0))](
                    const Buffers& b, const Step&) {
     return ReluForward(stream, type, count, b[x.buffer], b[y.buffer]);
@@ -15,7 +15,8 @@ absl::Status Lower(const Relu&, const Context& c) {
 
 absl::Status Lower(const ReluBackward&, const Context& c) {
   Lowering& l = c.lowering;
-  const View y = l.GetUsual(c.in(0)), dy = l.GetUsual(c.in(1)), dx = l.PutUsual(c.out(0));
+  const View y = l.GetAsWritten(c.in(0)), dy = l.Get(c.in(1), y.format);
+  const View dx = l.Put(c.out(0), y.format);
   l.CallKernel([=, stream = l.stream(), type = l.type(), count = l.elements(c.in(0))](
                    const Buffers& b, const Step&) {
     return ReluGradient(stream, type, count, b[y.buffer], b[dy.buffer], b[dx.buffer]);

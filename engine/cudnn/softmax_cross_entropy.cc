@@ -42,11 +42,11 @@ absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   const View p = l.Get(c.in(0), places.format), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
   l.CallKernel([=, forward = op.forward, stream = l.stream(),
-                type = l.type()](const Buffers& b, const Step&) {
+                type = l.type(), values = l.step()](const Buffers& b, const Step&) {
     return SoftmaxLossGradient(stream, type, forward, places.rows, places.classes,
                                static_cast<const float*>(b[p.buffer]),
                                static_cast<const int32_t*>(b[labels.buffer]),
-                               static_cast<const double*>(b[result.buffer]), b[dx.buffer]);
+                               static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
   });
   return absl::OkStatus();
 }

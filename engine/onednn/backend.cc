@@ -50,9 +50,9 @@ class OnednnBackend : public HostBackend {
 
 absl::Status CheckPrecision(Precision precision) {
   if (precision == Precision::kFp32) return absl::OkStatus();
-  if (precision == Precision::kTf32) {
+  if (precision != Precision::kBf16) {
     return absl::InvalidArgumentError(
-        "processors do not compute in tf32: use --precision fp32 or bf16");
+        "processors do not compute in tf32 or fp16: use --precision fp32 or bf16");
   }
   // Without the instructions oneDNN converts to fp32 and back, which is slower than fp32 itself.
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);

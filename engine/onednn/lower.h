@@ -66,6 +66,7 @@ void Lower(const Embedding& op, const Context& c);
 void Lower(const EmbeddingBackward& op, const Context& c);
 void Lower(const EmbeddingBag& op, const Context& c);
 void Lower(const EmbeddingBagBackward& op, const Context& c);
+void Lower(const Lengths& op, const Context& c);
 void Lower(const Recurrent& op, const Context& c);
 void Lower(const RecurrentBackward& op, const Context& c);
 

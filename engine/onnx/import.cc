@@ -6,6 +6,11 @@ namespace psgd {
 
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode) {
+  if (shape.source > 0) {
+    return absl::InvalidArgumentError(
+        "a model from a file takes images or sequences, and data.format translation gives pairs of "
+        "sequences; use model.zoo: transformer, or data.format: text");
+  }
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
   onnx::ImportOptions options = {.mode = mode, .batch = batch, .shape = shape};
   options.frozen.assign(config.frozen().begin(), config.frozen().end());

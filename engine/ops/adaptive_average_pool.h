@@ -17,11 +17,19 @@ struct AdaptiveAveragePool {};
 struct AdaptiveAveragePoolBackward {};
 
 // Where window `i` of `windows` over `size` elements begins, and the end of it.
-inline int64_t AdaptiveBegin(int64_t i, int64_t size, int64_t windows) {
+constexpr int64_t AdaptiveBegin(int64_t i, int64_t size, int64_t windows) {
   return i * size / windows;
 }
-inline int64_t AdaptiveEnd(int64_t i, int64_t size, int64_t windows) {
+constexpr int64_t AdaptiveEnd(int64_t i, int64_t size, int64_t windows) {
   return ((i + 1) * size + windows - 1) / windows;
+}
+// The first and the last window that reach element `at`: those that end behind it, and those that
+// do not begin behind it.
+constexpr int64_t AdaptiveFirst(int64_t at, int64_t size, int64_t windows) {
+  return at * windows / size;
+}
+constexpr int64_t AdaptiveLast(int64_t at, int64_t size, int64_t windows) {
+  return ((at + 1) * windows - 1) / size;
 }
 
 }  // namespace psgd

@@ -1,15 +1,16 @@
-// Losses of single elements on the host, for every backend in host memory, for the same reasons as
-// softmax_loops.h.
+// Losses of single elements. The loops are on the host, for every backend in host memory, for the
+// same reasons as softmax_loops.h; kernels share what they do with an element.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "common/host_device.h"
 #include "engine/ops/element_loss.h"
 
 namespace psgd {
 
-inline double LossOfElement(const ElementLoss& op, double x, double t) {
+PS_HD inline double LossOfElement(const ElementLoss& op, double x, double t) {
   const double d = x - t, size = std::abs(d);
   switch (op.kind) {
     case ElementLoss::Kind::kSigmoidCrossEntropy:
@@ -22,7 +23,7 @@ inline double LossOfElement(const ElementLoss& op, double x, double t) {
   return 0;
 }
 
-inline double SlopeOfElement(const ElementLoss& op, double x, double t) {
+PS_HD inline double SlopeOfElement(const ElementLoss& op, double x, double t) {
   const double d = x - t;
   switch (op.kind) {
     case ElementLoss::Kind::kSigmoidCrossEntropy:

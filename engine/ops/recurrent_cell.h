@@ -1,18 +1,85 @@
-// One step of an LSTM or GRU on the host, for every backend in host memory: the twins differ in how
-// they multiply matrices, and these loops are short next to that. Formulas and saved values are
-// those of recurrent.h; `width` is H.
+// One step of an LSTM or GRU, element by element: the twins differ in how they multiply matrices,
+// and this is short next to that. Formulas and saved values are those of recurrent.h; `width` is H.
+// The loops are for backends in host memory; kernels share what they do with an element.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "common/host_device.h"
 #include "engine/ops/recurrent.h"
 
 namespace psgd {
 
 template <typename T>
-T Logistic(T x) {
+PS_HD T Logistic(T x) {
   return 1 / (1 + std::exp(-x));
+}
+
+// One element of what the step before left; zeros at the first step.
+template <typename T>
+struct CellState {
+  T c = 0, h = 0;
+};
+
+// a(gate), b(gate): the element's inputs of each gate, biases included. Writes the saved values,
+// which are `width` apart, and returns h.
+template <typename T, typename A, typename B>
+PS_HD T RunCellElement(const Recurrent& op, int64_t width, const A& a, const B& b,
+                       const CellState<T>& before, T* saved) {
+  if (op.kind == Recurrent::Kind::kLstm) {
+    const T i = Logistic(a(0) + b(0)), f = Logistic(a(1) + b(1)), g = std::tanh(a(2) + b(2));
+    const T o = Logistic(a(3) + b(3));
+    const T c = i * g + f * before.c;
+    saved[0] = i;
+    saved[width] = f;
+    saved[2 * width] = g;
+    saved[3 * width] = o;
+    saved[4 * width] = c;
+    return o * std::tanh(c);
+  }
+  const T r = Logistic(a(0) + b(0)), z = Logistic(a(1) + b(1)), hidden = b(2);
+  const T g = std::tanh(a(2) + r * hidden);
+  saved[0] = r;
+  saved[width] = z;
+  saved[2 * width] = g;
+  saved[3 * width] = hidden;
+  return (1 - z) * g + z * before.h;
+}
+
+// Gradients of an element's a and b; a GRU has three gates.
+template <typename T>
+struct CellGradient {
+  T a[4], b[4];
+};
+
+// dh: the whole gradient of this step's h. `carry`: of this step's c (LSTM), replaced by that of
+// the last step's; for a GRU only written, with the part of the last h's gradient that does not
+// pass through b.
+template <typename T>
+PS_HD CellGradient<T> RunCellElementBackward(const Recurrent& op, int64_t width, const T* saved,
+                                             const CellState<T>& before, T dh, T* carry) {
+  CellGradient<T> d = {};
+  if (op.kind == Recurrent::Kind::kLstm) {
+    const T i = saved[0], f = saved[width], g = saved[2 * width], o = saved[3 * width];
+    const T curved = std::tanh(saved[4 * width]);
+    const T dc = *carry + dh * o * (1 - curved * curved);
+    d.a[0] = dc * g * i * (1 - i);
+    d.a[1] = dc * before.c * f * (1 - f);
+    d.a[2] = dc * i * (1 - g * g);
+    d.a[3] = dh * curved * o * (1 - o);
+    for (int gate = 0; gate < 4; ++gate) d.b[gate] = d.a[gate];
+    *carry = dc * f;
+    return d;
+  }
+  const T r = saved[0], z = saved[width], g = saved[2 * width], hidden = saved[3 * width];
+  const T inner = dh * (1 - z) * (1 - g * g);  // of tanh's argument
+  d.a[0] = d.b[0] = inner * hidden * r * (1 - r);
+  d.a[1] = d.b[1] = dh * (before.h - g) * z * (1 - z);
+  d.a[2] = inner;
+  d.b[2] = inner * r;
+  *carry = dh * z;
+  return d;
 }
 
 // What the step before saved, and its h; null at the first step.
@@ -20,6 +87,11 @@ template <typename T>
 struct CellBefore {
   const T* saved = nullptr;
   const T* h = nullptr;
+
+  CellState<T> At(const Recurrent& op, int64_t width, int64_t j) const {
+    if (h == nullptr) return {};
+    return {op.kind == Recurrent::Kind::kLstm ? saved[4 * width + j] : T{0}, h[j]};
+  }
 };
 
 // a, b: the gates' inputs of this step, biases included. Writes `saved` and `h`.
@@ -27,57 +99,22 @@ template <typename T>
 void RunCell(const Recurrent& op, int64_t width, const T* a, const T* b,
              const CellBefore<T>& before, T* saved, T* h) {
   for (int64_t j = 0; j < width; ++j) {
-    const auto sum = [&](int gate) { return a[gate * width + j] + b[gate * width + j]; };
-    if (op.kind == Recurrent::Kind::kLstm) {
-      const T i = Logistic(sum(0)), f = Logistic(sum(1)), g = std::tanh(sum(2));
-      const T o = Logistic(sum(3));
-      const T c = i * g + (before.saved != nullptr ? f * before.saved[4 * width + j] : T{0});
-      saved[j] = i;
-      saved[width + j] = f;
-      saved[2 * width + j] = g;
-      saved[3 * width + j] = o;
-      saved[4 * width + j] = c;
-      h[j] = o * std::tanh(c);
-    } else {
-      const T r = Logistic(sum(0)), z = Logistic(sum(1)), hidden = b[2 * width + j];
-      const T g = std::tanh(a[2 * width + j] + r * hidden);
-      saved[j] = r;
-      saved[width + j] = z;
-      saved[2 * width + j] = g;
-      saved[3 * width + j] = hidden;
-      h[j] = (1 - z) * g + (before.h != nullptr ? z * before.h[j] : T{0});
-    }
+    h[j] = RunCellElement(
+        op, width, [&](int gate) { return a[gate * width + j]; },
+        [&](int gate) { return b[gate * width + j]; }, before.At(op, width, j), saved + j);
   }
 }
 
-// dh: the whole gradient of this step's h. `carry`: of this step's c (LSTM), replaced by that of
-// the last step's; for a GRU only written, with the part of the last h's gradient that does not
-// pass through b. Writes the gradients of a and b.
+// Writes the gradients of a and b; dh and `carry` as for an element.
 template <typename T>
 void RunCellBackward(const Recurrent& op, int64_t width, const T* saved,
                      const CellBefore<T>& before, const T* dh, T* carry, T* da, T* db) {
   for (int64_t j = 0; j < width; ++j) {
-    const auto kept = [&](int value) { return saved[value * width + j]; };
-    if (op.kind == Recurrent::Kind::kLstm) {
-      const T i = kept(0), f = kept(1), g = kept(2), o = kept(3);
-      const T curved = std::tanh(kept(4));
-      const T dc = carry[j] + dh[j] * o * (1 - curved * curved);
-      const T last = before.saved != nullptr ? before.saved[4 * width + j] : T{0};
-      da[j] = dc * g * i * (1 - i);
-      da[width + j] = dc * last * f * (1 - f);
-      da[2 * width + j] = dc * i * (1 - g * g);
-      da[3 * width + j] = dh[j] * curved * o * (1 - o);
-      for (int gate = 0; gate < 4; ++gate) db[gate * width + j] = da[gate * width + j];
-      carry[j] = dc * f;
-    } else {
-      const T r = kept(0), z = kept(1), g = kept(2), hidden = kept(3);
-      const T last = before.h != nullptr ? before.h[j] : T{0};
-      const T inner = dh[j] * (1 - z) * (1 - g * g);  // of tanh's argument
-      da[j] = db[j] = inner * hidden * r * (1 - r);
-      da[width + j] = db[width + j] = dh[j] * (last - g) * z * (1 - z);
-      da[2 * width + j] = inner;
-      db[2 * width + j] = inner * r;
-      carry[j] = dh[j] * z;
+    const CellGradient<T> d =
+        RunCellElementBackward(op, width, saved + j, before.At(op, width, j), dh[j], carry + j);
+    for (int64_t gate = 0; gate < op.gates(); ++gate) {
+      da[gate * width + j] = d.a[gate];
+      db[gate * width + j] = d.b[gate];
     }
   }
 }

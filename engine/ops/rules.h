@@ -73,6 +73,8 @@ absl::StatusOr<TensorId> AddTranspose(Graph* graph, const std::string& name, con
                                       TensorId x);
 absl::StatusOr<TensorId> AddEmbedding(Graph* graph, const std::string& name, TensorId index,
                                       TensorId weight);
+absl::StatusOr<TensorId> AddLengths(Graph* graph, const std::string& name, const Lengths& op,
+                                    TensorId x);
 // No gradient reaches `value`.
 absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, TensorId index,
                                          TensorId value, TensorId weight);

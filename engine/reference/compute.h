@@ -104,6 +104,8 @@ void Compute(const EmbeddingBag& op, const Operands<T>& t);
 template <typename T>
 void Compute(const EmbeddingBagBackward& op, const Operands<T>& t);
 template <typename T>
+void Compute(const Lengths& op, const Operands<T>& t);
+template <typename T>
 void Compute(const Recurrent& op, const Operands<T>& t);
 template <typename T>
 void Compute(const RecurrentBackward& op, const Operands<T>& t);

@@ -20,8 +20,9 @@ TensorId Gpt(NetworkBuilder& net, const ModelConfig& config) {
   TensorId x = drop(net.AddRows("places", net.Embed("embedding", tokens, wte), wpe));
   for (int i = 0; i < config.layers(); ++i) {
     const std::string h = absl::StrCat("h.", i);
-    const TensorId attended = net.SelfAttention(
-        h + ".attn", net.LayerNorm(h + ".ln_1", x),
+    const TensorId normed = net.LayerNorm(h + ".ln_1", x);
+    const TensorId attended = net.Attention(
+        h + ".attn", normed, normed,
         {.heads = config.heads(), .causal = true, .stddev = stddev, .out_stddev = last_stddev});
     x = net.Add(h + ".attended", x, drop(attended));
     TensorId y = net.LayerNorm(h + ".ln_2", x);

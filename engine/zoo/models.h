@@ -24,6 +24,7 @@ TensorId Resnet56(NetworkBuilder& net, const ModelConfig& config);
 TensorId Resnet110(NetworkBuilder& net, const ModelConfig& config);
 TensorId Unet(NetworkBuilder& net, const ModelConfig& config);
 TensorId Gpt(NetworkBuilder& net, const ModelConfig& config);
+TensorId Transformer(NetworkBuilder& net, const ModelConfig& config);
 TensorId LogisticRegression(NetworkBuilder& net, const ModelConfig& config);
 TensorId Ncf(NetworkBuilder& net, const ModelConfig& config);
 TensorId LstmLm(NetworkBuilder& net, const ModelConfig& config);

@@ -38,12 +38,16 @@ const ZooEntry kZoo[] = {
     {"resnet110", zoo::Resnet110},
     {"unet", zoo::Unet, {"dropout"}},
     {"gpt", zoo::Gpt, {"dropout", "heads", "layers", "width"}},
+    {"transformer", zoo::Transformer, {"dropout", "heads", "layers", "width"}},
     {"lstm_lm", zoo::LstmLm, {"dropout", "layers", "width"}},
     {"logistic_regression", zoo::LogisticRegression},
     {"ncf", zoo::Ncf, {"dropout", "hidden", "width"}},
 };
 
 std::string SampleText(const InputShape& shape) {
+  if (shape.source > 0) {
+    return absl::StrCat(shape.source, " and ", shape.length - shape.source, " tokens");
+  }
   if (shape.IsSequence()) return absl::StrCat(shape.length, " tokens");
   if (shape.IsSparse()) return absl::StrCat(shape.entries, " of ", shape.vocabulary, " features");
   return absl::StrCat(shape.channels, "x", shape.height, "x", shape.width,

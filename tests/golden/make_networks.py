@@ -204,6 +204,73 @@ class LstmLm(nn.Module):
         return self.decoder(self.rnn(self.encoder(tokens))[0])
 
 
+def attend(attention, x, other, mask):
+    """Attention of x to `other`, except where the mask is true."""
+    n, t, c = x.shape
+    split = lambda y: y.reshape(n, -1, attention.heads, c // attention.heads).transpose(1, 2)
+    q, k, v = split(attention.q_proj(x)), split(attention.k_proj(other)), split(attention.v_proj(other))
+    scores = q @ k.transpose(2, 3) / math.sqrt(c // attention.heads)
+    weights = scores.masked_fill(mask, -math.inf).softmax(-1)
+    return attention.out_proj((weights @ v).transpose(1, 2).reshape(n, t, c))
+
+
+class Layer(nn.Module):
+    """Of an encoder, or of a decoder with `crosses`."""
+
+    def __init__(self, width, heads, crosses):
+        super().__init__()
+        self.self_attn, self.norm1 = Attention(width, heads), nn.LayerNorm(width)
+        if crosses:
+            self.multihead_attn, self.norm2 = Attention(width, heads), nn.LayerNorm(width)
+        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        setattr(self, "norm3" if crosses else "norm2", nn.LayerNorm(width))
+
+    def forward(self, x, own_mask, source=None, source_mask=None):
+        x = self.norm1(x + attend(self.self_attn, x, x, own_mask))
+        if source is not None:
+            x = self.norm2(x + attend(self.multihead_attn, x, source, source_mask))
+        last = self.norm2 if source is None else self.norm3
+        return last(x + self.linear2(F.relu(self.linear1(x))))
+
+
+class Stack(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+
+class Transformer(nn.Module):
+    """Token 0 pads the source; a sample's last tokens are the decoder's."""
+
+    def __init__(self, source=6, vocabulary=13, width=16, heads=4, layers=2):
+        super().__init__()
+        self.source = source
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.encoder = Stack(Layer(width, heads, False) for _ in range(layers))
+        self.decoder = Stack(Layer(width, heads, True) for _ in range(layers))
+
+    def embed(self, tokens):
+        width = self.embedding.weight.shape[1]
+        place = torch.arange(tokens.shape[1], dtype=torch.float64)[:, None]
+        angle = place / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+        places = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+        return math.sqrt(width) * self.embedding(tokens) + places.float()
+
+    def forward(self, tokens):
+        first, second = tokens[:, :self.source], tokens[:, self.source:]
+        padded = (first == 0).cumsum(1) > 0
+        padded = padded[:, None, None, :]
+        source = self.embed(first)
+        for layer in self.encoder.layers:
+            source = layer(source, padded)
+        t = second.shape[1]
+        future = torch.triu(torch.ones(t, t, dtype=torch.bool), 1)
+        x = self.embed(second)
+        for layer in self.decoder.layers:
+            x = layer(x, future, source, padded)
+        return x @ self.embedding.weight.T
+
+
 def torchvision_model(make, **options):
     model = make(weights=None, num_classes=10, **options)
     for module in model.modules():
@@ -212,13 +279,18 @@ def torchvision_model(make, **options):
     return model
 
 
-def golden(model, batch, image=None, length=0, classes=10):
+def golden(model, batch, image=None, length=0, classes=10, source=0):
+    """Of pairs of sequences `source` tokens come first: token 0 where those of a sample end."""
     fill(model)
     model = model.double().train()
-    labels = batch * (length or 1)
+    labels = batch * ((length - source) or 1)
     if length:
         inputs = torch.from_numpy((unit(INPUT, batch * length) * classes).astype(np.int64))
         inputs = inputs.reshape(batch, length)
+        if source:
+            inputs[:, :source] = 1 + inputs[:, :source] % (classes - 1)
+            for n in range(batch):
+                inputs[n, 1 + n % source:source] = 0
     else:
         inputs = torch.from_numpy(unit(INPUT, batch * math.prod(image))).reshape(batch, *image)
     logits = model(inputs)
@@ -235,7 +307,7 @@ def golden(model, batch, image=None, length=0, classes=10):
         gradient = parameter.grad.numpy().reshape(-1)
         probe = 2 * unit(PROBE + stream, gradient.size) - 1
         gradients[name] = [float(np.linalg.norm(gradient)), float(gradient @ probe)]
-    return {"batch": batch, "image": image, "length": length, "classes": classes,
+    return {"batch": batch, "image": image, "length": length, "source": source, "classes": classes,
             "loss": float(loss), "gradients": gradients}
 
 
@@ -249,6 +321,7 @@ def main():
         "unet": golden(Unet(), 1, (1, 32, 32), classes=3),
         "gpt": golden(Gpt(), 3, length=9, classes=13),
         "lstm_lm": golden(LstmLm(), 3, length=9, classes=13),
+        "transformer": golden(Transformer(), 5, length=13, classes=13, source=6),
         "squeezenet": golden(torchvision_model(tv.squeezenet1_1), 4, (3, 64, 64)),
         "resnet18": golden(torchvision_model(tv.resnet18), 8, (3, 64, 64)),
         "resnet50": golden(torchvision_model(tv.resnet50), 8, (3, 64, 64)),

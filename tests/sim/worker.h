@@ -51,7 +51,7 @@ class Worker {
   void Step(const Segment& segment, uint32_t step, uint64_t clock);
   void PushAll(uint64_t clock);
   void Save(uint64_t checkpoint, Then then);
-  void Evaluate(uint32_t epoch, Then then);
+  void Evaluate(double epoch, Then then);
   void Finish();
   void Compute(Duration duration, Then then);
   void WaitUntil(std::function<bool()> condition, Then then);

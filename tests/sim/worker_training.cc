@@ -60,7 +60,7 @@ void Worker::Save(uint64_t checkpoint, Then then) {
   WaitUntil([this] { return core_->AllAcknowledged(); }, std::move(then));
 }
 
-void Worker::Evaluate(uint32_t epoch, Then then) {
+void Worker::Evaluate(double epoch, Then then) {
   core_->Pull(clock_, cluster_->queue().now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
     Compute(kSlowest, [=, this] {

@@ -239,7 +239,7 @@ TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
   EXPECT_THAT(ended.err, AllOf(HasSubstr("no bf16 instructions"), HasSubstr("--precision fp32")));
   const Ended run = RunSmall("run", {"--precision", "tf32"});
   EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.err, HasSubstr("processors do not compute in tf32"));
+  EXPECT_THAT(run.err, HasSubstr("processors do not compute in tf32 or fp16"));
   EXPECT_FALSE(RunDirWasMade());
 }
 

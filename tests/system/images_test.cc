@@ -1,4 +1,5 @@
 // ps-run on image files, made by the test: what users train on, at a size that takes seconds.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -133,6 +134,27 @@ TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
   EXPECT_GE(summary["steps"], 10);
   EXPECT_EQ(Metrics("run", "evaluation").back()["samples"], 3 * 16 * 16) << "pixels are counted";
   EXPECT_TRUE(std::isfinite(summary["test_loss"].get<double>()));
+}
+
+// So few steps do not yet bring the running statistics of its many normalisations near the data's:
+// what falls is the loss of training.
+TEST_F(ImagesRun, GooglenetLearns) {
+  const Ended ended = Run("run",
+                          "name: small\nmodel: {zoo: googlenet}\n"
+                          "data: {format: synthetic, batch: 8, synthetic: {shape: [3, 32, 32], "
+                          "classes: 4, noise: 0.5, train_samples: 192, test_samples: 32}}\n"
+                          "train: {epochs: 2}\noptimizer: {sgd: {learning_rate: 0.02, momentum: 0.9}}\n"
+                          "cluster: {shards: 2, workers: 2, segment: 12}\n");
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Summary("run")["steps"], 2 * 192 / 8);
+  double least = std::log(4);  // of a guess
+  for (const Json& progress : Metrics("run", "progress")) {
+    // The last one is written when the workers have left.
+    if (progress["workers"] > 0 && progress["steps"] > 0) {
+      least = std::min(least, progress["loss"].get<double>());
+    }
+  }
+  EXPECT_LT(least, 0.5 * std::log(4));
 }
 
 TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {

@@ -126,7 +126,7 @@ TEST_F(Sparse, ARecommenderLearnsTastesAndPushesOnlyTheRowsItTouched) {
   }
   const std::string config = Write("taste.yaml", R"(name: taste
 model: {zoo: ncf, width: 8, hidden: [32, 16]}
-data: {format: ratings, path: )" + Write("ratings.dat", ratings.str()) + R"(, batch: 64}
+data: {format: ratings, path: )" + Write("ratings.dat", ratings.str()) + R"(, batch: 64, ratings: {test_negatives: 4}}
 train: {epochs: 3}
 optimizer: {adam: {learning_rate: 0.003}}
 consistency: {staleness: 2}
@@ -140,6 +140,43 @@ cluster: {shards: 2, workers: 2}
   EXPECT_LT(evaluations.back()["loss"].get<double>(), 0.44);
   const Json summary = Summary("run");
   EXPECT_LT(2 * summary["bytes_pushed"].get<double>(), summary["bytes_pushed_dense"].get<double>());
+}
+
+// Ten kinds of people choose all of their kind of things, in orders of their own: what is left out for
+// the test is the only thing of a hundred that fits the user.
+TEST_F(Sparse, ARecommenderIsEvaluatedByItsRanks) {
+  constexpr int kKinds = 10, kThings = 12;
+  std::ostringstream ratings;
+  for (int user = 0; user < 200; ++user) {
+    for (int i = 0; i < kThings; ++i) {
+      const int thing = user % kKinds * kThings + (i + user / kKinds) % kThings;
+      ratings << user << ',' << thing << ",5," << i << '\n';
+    }
+  }
+  const std::string config = Write("kinds.yaml", R"(name: kinds
+model: {zoo: ncf, width: 8, hidden: [32, 16]}
+data: {format: ratings, path: )" + Write("ratings.csv", ratings.str()) + R"(, batch: 64}
+train: {epochs: 8}
+optimizer: {adam: {learning_rate: 0.01}}
+cluster: {shards: 2, workers: 2}
+)");
+  const Ended ended = RunProgram({"ps-run", config, "--run-dir", Path("run")});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, testing::HasSubstr(", hit_ratio_10 "));
+  EXPECT_THAT(ended.out, testing::HasSubstr("test ndcg_10"));
+  const Json measures = Summary("run")["test_measures"];
+  EXPECT_GE(measures["hit_ratio_10"].get<double>(), 0.95) << "chance has 0.1";
+  EXPECT_GE(measures["ndcg_10"].get<double>(), 0.8);
+  EXPECT_LE(measures["ndcg_10"], measures["hit_ratio_10"]);
+  const Json last = Metrics("run", "evaluation").back();
+  EXPECT_EQ(last["measures"], measures);
+  EXPECT_EQ(last["samples"], 200 * 100);
+  const Ended status = RunProgram({"ps-ctl", "status", Path("run"), "--json"});
+  EXPECT_EQ(Json::parse(status.out)["evaluations"].back()["measures"], measures);
+  const Ended again = RunProgram({"ps-ctl", "eval", "--run-dir", Path("run"), "--json"});
+  EXPECT_NEAR(Json::parse(again.out)["test_measures"]["hit_ratio_10"].get<double>(),
+              measures["hit_ratio_10"].get<double>(), 0.02)
+      << "batches of another size round otherwise";
 }
 
 TEST_F(Sparse, ModelAndDataThatDoNotFitAreErrors) {

@@ -12,6 +12,7 @@ namespace {
 using testing::Descend;
 using testing::MakeNetwork;
 using testing::MakeProblem;
+using testing::MakePairProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 using testing::SequenceModel;
@@ -24,6 +25,10 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     options_.backend = GetParam();
     options_.plugin_dir = testing::PluginDir();
+    SkipWithoutBackend();
+  }
+
+  void SkipWithoutBackend() {
     const absl::Status status =
         Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options_).status();
     if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
@@ -58,23 +63,25 @@ TEST_P(NetworkConformanceTest, TenStepsFollowTheReference) {
 }
 
 TEST_P(NetworkConformanceTest, SequenceModelsFollowTheReference) {
-  const Problem problem = MakeTokenProblem(13, 17, 5);
-  for (const char* model : {"gpt", "lstm_lm"}) {
+  for (const char* model : {"gpt", "lstm_lm", "transformer"}) {
+    const bool pairs = std::string(model) == "transformer";
+    const Problem problem = pairs ? MakePairProblem(7, 17, 9) : MakeTokenProblem(13, 17, 5);
+    const float rate = pairs ? 0.1f : 0.3f;
     const ModelConfig config = SequenceModel(model, 0.25);
     const auto network = MakeNetwork(config, problem, options_);
     const auto again = MakeNetwork(config, problem, options_);
     const auto reference = MakeNetwork(config, problem, {.backend = "reference"});
     for (uint64_t step = 0; step < 10; ++step) {
-      const double expected = Descend(reference.get(), problem, step, 0.3f);
-      const double loss = Descend(network.get(), problem, step, 0.3f);
+      const double expected = Descend(reference.get(), problem, step, rate);
+      const double loss = Descend(network.get(), problem, step, rate);
       EXPECT_NEAR(loss, expected, kLossBound * (1 + expected)) << model << ", step " << step;
-      EXPECT_EQ(Descend(again.get(), problem, step, 0.3f), loss) << model << ", step " << step;
+      EXPECT_EQ(Descend(again.get(), problem, step, rate), loss) << model << ", step " << step;
     }
     const auto evaluated = network->Evaluate(problem.tokens, problem.labels);
     const auto expected = reference->Evaluate(problem.tokens, problem.labels);
     ASSERT_TRUE(evaluated.ok() && expected.ok());
     EXPECT_NEAR(evaluated->loss_sum, expected->loss_sum, kLossBound * (1 + expected->loss_sum));
-    EXPECT_EQ(evaluated->counted, 65u);
+    EXPECT_EQ(evaluated->counted, pairs ? 7u + 1 + 2 + 3 + 4 + 5 + 6 + 7 + 1 : 65u);
   }
 }
 
@@ -113,6 +120,69 @@ TEST_P(NetworkConformanceTest, NewParametersCountOnceTheyAreAnnounced) {
   const double after = network->Evaluate(problem.images, problem.labels)->loss_sum;
   EXPECT_NE(before, after);
 }
+
+// What a device rounds more coarsely: it learns as the reference does, and repeats itself to the bit.
+class PrecisionTest : public NetworkConformanceTest {
+ protected:
+  void SetUp() override {
+    options_.backend = "cudnn";
+    options_.plugin_dir = testing::PluginDir();
+    const auto precision = PrecisionNamed(GetParam());
+    ASSERT_TRUE(precision.ok()) << precision.status();
+    options_.precision = *precision;
+    SkipWithoutBackend();
+  }
+
+  void Compare(const ModelConfig& model, const Problem& problem, float learning_rate) {
+    constexpr double kBound = 0.05;  // of the loss, after ten steps of bf16
+    const auto network = MakeNetwork(model, problem, options_);
+    const auto again = MakeNetwork(model, problem, options_);
+    const auto reference = MakeNetwork(model, problem, {.backend = "reference"});
+    for (uint64_t step = 0; step < 10; ++step) {
+      const double expected = Descend(reference.get(), problem, step, learning_rate);
+      const double loss = Descend(network.get(), problem, step, learning_rate);
+      EXPECT_NEAR(loss, expected, kBound * (1 + expected)) << model.zoo() << ", step " << step;
+      EXPECT_EQ(Descend(again.get(), problem, step, learning_rate), loss) << model.zoo();
+    }
+  }
+};
+
+TEST_P(PrecisionTest, TenStepsFollowTheReference) {
+  for (const char* model : {"mlp", "lenet5", "cnn"}) {
+    Compare(ZooModel(model, 0.25), MakeProblem({1, 16, 16, 4}, 4), 0.02f);
+  }
+  for (const char* model : {"gpt", "lstm_lm"}) {
+    Compare(SequenceModel(model, 0.25), MakeTokenProblem(13, 17, 5), 0.3f);
+  }
+}
+
+// A loss of any size gives gradients within the range, after some steps that are run again.
+TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  auto network = MakeNetwork(ZooModel("mlp"), problem, options_);
+  const int last = network->spec().parameters_size() - 1;
+  for (int i = 0; i <= last; ++i) {
+    for (float& weight : network->parameter(i)) weight *= i == 0 ? 1e-2f : i == last - 1 ? 1e3f : 1;
+  }
+  network->InvalidateParameters();
+  std::vector<int> finished;
+  const auto result = network->TrainStep(problem.input(), problem.labels, 0,
+                                         [&](int i) { finished.push_back(i); });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(finished.size(), static_cast<size_t>(last + 1));  // once each, after all repeats
+  for (int i = 0; i <= last; ++i) {
+    for (float value : network->gradient(i)) ASSERT_TRUE(std::isfinite(value)) << "parameter " << i;
+  }
+  if (options_.precision == Precision::kFp16) {
+    EXPECT_GT(result->repeated, 0);
+  } else {
+    EXPECT_EQ(network->loss_scale(), 1);
+    EXPECT_EQ(result->repeated, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cudnn, PrecisionTest, ::testing::Values("tf32", "bf16", "fp16"),
+                         [](const auto& info) { return "cudnn_" + info.param; });
 
 INSTANTIATE_TEST_SUITE_P(Backends, NetworkConformanceTest,
                          ::testing::Values("reference", "onednn", "cudnn"),

@@ -30,7 +30,7 @@ Pair ReadPair(const SparseDataset& set, uint32_t epoch, size_t index) {
 SparseSets Load(const std::string& text, int negatives = 3) {
   ScratchFolder folder;
   WriteFile(folder.File("r"), text);
-  auto sets = LoadRatings({folder.File("r"), negatives, 1});
+  auto sets = LoadRatings({folder.File("r"), negatives, negatives, 1});
   EXPECT_TRUE(sets.ok()) << sets.status();
   return *std::move(sets);
 }
@@ -80,7 +80,7 @@ TEST(Ratings, ErrorsNameTheLine) {
   ScratchFolder folder;
   const auto error = [&](const char* text) {
     WriteFile(folder.File("r"), text);
-    const auto status = LoadRatings({folder.File("r"), 1, 1}).status();
+    const auto status = LoadRatings({.path = folder.File("r")}).status();
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   };

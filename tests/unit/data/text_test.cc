@@ -1,7 +1,6 @@
 #include "data/text.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,8 +8,8 @@
 
 #include "data/batch.h"
 #include "data/loader.h"
-#include "data/open_data.h"
 #include "tests/unit/data/scratch.h"
+#include "tests/unit/data/sequence_sets.h"
 
 namespace psgd {
 namespace {
@@ -20,17 +19,6 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct Sequence {
-  std::vector<int32_t> tokens, labels;
-};
-
-Sequence ReadSequence(const TokenDataset& set, size_t index) {
-  const size_t length = static_cast<size_t>(set.shape().length);
-  Sequence read = {std::vector<int32_t>(length), std::vector<int32_t>(length)};
-  set.Read(index, read.tokens, read.labels);
-  return read;
-}
-
 // Byte i is i mod 256.
 std::string Counting(size_t size) {
   std::string text(size, '\0');
@@ -39,10 +27,7 @@ std::string Counting(size_t size) {
 }
 
 absl::StatusOr<DataSets> Open(const std::string& path, const std::string& more) {
-  DataConfig config;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "format: TEXT path: \"" + path + "\" " + more, &config));
-  return OpenData(config, 1);
+  return OpenFormat("TEXT", path, more);
 }
 
 TEST(TextTest, CutsIntoSequencesAndPredictsTheNextByte) {
@@ -85,6 +70,31 @@ TEST(TextTest, AFolderIsItsFilesByTheirNames) {
   ASSERT_TRUE(shorter.ok()) << shorter.status();
   const Sequence second = ReadSequence(*shorter->train, 1);
   EXPECT_EQ(std::string(second.tokens.begin(), second.tokens.end()), ", wor");
+}
+
+TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
+  ScratchFolder folder;
+  std::string text;
+  for (int i = 0; i < 90; ++i) text += " abcd";
+  for (int i = 0; i < 10; ++i) text += " zzzz";
+  WriteFile(folder.File("text"), text);
+  const std::string keys = "tokens: BPE text { length: 5 } batch: 1 ";
+  const auto sets = Open(folder.File("text"), keys + "vocabulary: 260");
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  EXPECT_EQ(sets->shape.vocabulary, 260);
+  EXPECT_EQ(sets->shape.classes, 260);
+  EXPECT_EQ(sets->train->size(), 17u);  // (90 - 1) / 5 words
+  std::vector<int32_t> tokens(5), labels(5);
+  sets->train->ReadTokens({0, 16}, tokens, labels);
+  EXPECT_THAT(tokens, Each(259));
+  sets->test->ReadTokens({0, 0}, tokens, labels);
+  EXPECT_THAT(tokens, ElementsAre(' ', 'z', 'z', 'z', 'z'));
+  EXPECT_THAT(labels, ElementsAre('z', 'z', 'z', 'z', ' '));
+  EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 1024").status().message(),
+              AllOf(HasSubstr(folder.File("text")), HasSubstr("gives 260 tokens"),
+                    HasSubstr("lower data.vocabulary")));
+  EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 3").status().message(),
+              HasSubstr("data.vocabulary is 3"));
 }
 
 TEST(TextTest, ErrorsSayWhatToDo) {

@@ -47,6 +47,26 @@ inline Problem MakeTokenProblem(int length = 7, int vocabulary = 11, int batch =
   return problem;
 }
 
+// Pairs of sequences: 1 and the source backwards, then padding. Sources have 1 to `source` tokens.
+inline Problem MakePairProblem(int source = 5, int vocabulary = 11, int batch = 4) {
+  const int target = source + 1;
+  Problem problem = {.shape = {.classes = vocabulary,
+                               .length = source + target,
+                               .source = source,
+                               .vocabulary = vocabulary},
+                     .batch = batch};
+  for (int n = 0; n < batch; ++n) {
+    const int used = 1 + (n + source - 1) % source;
+    const auto token = [&](int i) { return 2 + (n * 5 + i * i) % (vocabulary - 2); };
+    for (int i = 0; i < source; ++i) problem.tokens.push_back(i < used ? token(i) : 0);
+    for (int i = 0; i < target; ++i) {
+      problem.tokens.push_back(i == 0 ? 1 : i <= used ? token(used - i) : 0);
+      problem.labels.push_back(i < used ? token(used - 1 - i) : -1);
+    }
+  }
+  return problem;
+}
+
 inline ModelConfig ZooModel(const std::string& name, float dropout = 0) {
   ModelConfig config;
   config.set_zoo(name);
@@ -59,7 +79,7 @@ inline ModelConfig SequenceModel(const std::string& name, float dropout = 0) {
   ModelConfig config = ZooModel(name, dropout);
   config.set_layers(2);
   config.set_width(16);
-  if (name == "gpt") config.set_heads(2);
+  if (name != "lstm_lm") config.set_heads(2);
   return config;
 }
 

@@ -20,6 +20,14 @@ OpCase SoftmaxCase(const char* name, const Shape& x, const Softmax& op, bool len
       AddSoftmax(b.graph(), "softmax", op, in, lengths ? b.Indices({x[0]}) : kNoTensor));
 }
 
+// Masked by the lengths of rows of tokens, of which every kIndexLimit-th or so is padding.
+OpCase LengthsCase(const char* name, const Shape& x, int64_t tokens) {
+  CaseBuilder b(name, 2e-6);
+  const TensorId in = b.Input(x), rows = b.Indices({x[0], tokens});
+  const TensorId lengths = b.Check(AddLengths(b.graph(), "lengths", {.places = x.back()}, rows));
+  return b.Finish(AddSoftmax(b.graph(), "softmax", {}, in, lengths));
+}
+
 // Products of rows x inner and inner x columns.
 OpCase MatMulCase(const std::string& name, const Shape& leading, int64_t rows, int64_t inner,
                   int64_t columns, const MatMul& op) {
@@ -107,6 +115,8 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(SoftmaxCase("SoftmaxCausalFewerKeys", {2, 5, 3}, {.causal = true}));
   cases->push_back(SoftmaxCase("SoftmaxPadded", {7, 2, 3, 4}, {}, true));
   cases->push_back(SoftmaxCase("SoftmaxCausalPadded", {7, 4, 4}, {.causal = true}, true));
+  cases->push_back(LengthsCase("LengthsOfTokens", {17, 2, 3, 7}, 7));
+  cases->push_back(LengthsCase("LengthsOfTheFirstTokens", {13, 2, 5}, 9));
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
       const std::string flags = std::string(a ? "T" : "N") + (b ? "T" : "N");

@@ -179,6 +179,79 @@ TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
   }
 }
 
+TEST(TransformerTest, LossFallsAndPaddingIsNotCounted) {
+  const testing::Problem problem = testing::MakePairProblem();
+  const auto network =
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+  const double first = testing::Descend(network.get(), problem, 0, 0.1f);
+  for (uint64_t step = 1; step < 100; ++step) {
+    testing::Descend(network.get(), problem, step, 0.1f);
+  }
+  const auto result = network->Evaluate(problem.tokens, problem.labels);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->counted, 5u + 1 + 2 + 3);
+  EXPECT_LT(result->loss_sum / static_cast<double>(result->counted), 0.5 * first);
+}
+
+// A label depends on the whole source, and on what of the target comes before it; on nothing else.
+TEST(TransformerTest, SeesTheSourceButNotThePaddingOrTheFuture) {
+  const testing::Problem problem = testing::MakePairProblem(5, 11, 4);
+  const auto network =
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+  const auto loss = [&](const std::vector<int32_t>& tokens, const std::vector<int32_t>& labels) {
+    return network->Evaluate(tokens, labels)->loss_sum;
+  };
+  // The last sample has three tokens of the source, two of padding, and then six of the target.
+  const size_t row = 3 * 11;
+  const double before = loss(problem.tokens, problem.labels);
+  const auto changed = [&](size_t place, const std::vector<int32_t>& labels) {
+    std::vector<int32_t> tokens = problem.tokens;
+    tokens[place] = tokens[place] == 7 ? 8 : 7;
+    return loss(tokens, labels);
+  };
+  for (size_t place : {row, row + 1, row + 2, row + 5, row + 6, row + 7}) {
+    EXPECT_NE(changed(place, problem.labels), before) << place - row;
+  }
+  EXPECT_EQ(changed(row + 4, problem.labels), before) << "padding of the source";
+  EXPECT_EQ(changed(row + 9, problem.labels), before) << "padding of the target";
+  std::vector<int32_t> labels = problem.labels;
+  labels[3 * 6 + 2] = -1;
+  EXPECT_EQ(changed(row + 7, labels), loss(problem.tokens, labels)) << "the future";
+}
+
+TEST(TransformerTest, MorePaddingChangesNothing) {
+  const testing::Problem exact = testing::MakePairProblem(3, 11, 1);
+  testing::Problem padded = exact;
+  padded.shape.source = 7;
+  padded.shape.length = 7 + 9;
+  padded.tokens.insert(padded.tokens.begin() + 3, 4, 0);
+  padded.tokens.insert(padded.tokens.end(), 5, 0);
+  padded.labels.insert(padded.labels.end(), 5, -1);
+  const ModelConfig model = testing::SequenceModel("transformer");
+  const auto a = testing::MakeNetwork(model, exact, kReference);
+  const auto b = testing::MakeNetwork(model, padded, kReference);
+  const auto expected = a->TrainStep(exact.tokens, exact.labels, 0, nullptr);
+  const auto result = b->TrainStep(padded.tokens, padded.labels, 0, nullptr);
+  ASSERT_TRUE(expected.ok() && result.ok()) << result.status();
+  EXPECT_NEAR(result->loss_sum, expected->loss_sum, 1e-6 * expected->loss_sum);
+  for (int i = 0; i < a->spec().parameters_size(); ++i) {
+    for (size_t k = 0; k < a->gradient(i).size(); ++k) {
+      ASSERT_NEAR(b->gradient(i)[k], a->gradient(i)[k], 1e-5) << a->spec().parameters(i).name();
+    }
+  }
+}
+
+TEST(TransformerTest, ASampleOfNothingButPaddingIsHarmless) {
+  testing::Problem problem = testing::MakePairProblem(5, 11, 2);
+  std::fill(problem.tokens.begin() + 11, problem.tokens.end(), 0);
+  std::fill(problem.labels.begin() + 6, problem.labels.end(), -1);
+  const auto network =
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+  const double loss = testing::Descend(network.get(), problem, 0, 0.1f);
+  EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_LT(testing::Descend(network.get(), problem, 1, 0.1f), loss);
+}
+
 TEST(SequenceNetworkTest, RefusesTokensThatDoNotFit) {
   const testing::Problem problem = testing::MakeTokenProblem(4, 6, 2);
   const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, kReference);

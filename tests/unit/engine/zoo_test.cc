@@ -11,6 +11,7 @@ namespace psgd {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -49,6 +50,7 @@ InputShape ShapeFor(const std::string& name) {
   if (name == "ncf" || name == "logistic_regression") {
     return {.classes = 2, .entries = 2, .vocabulary = 50};
   }
+  if (name == "transformer") return {.classes = 9, .length = 11, .source = 5, .vocabulary = 9};
   return kFashion;
 }
 
@@ -253,6 +255,43 @@ TEST(ZooTest, GptHasTheWeightsOfGpt2) {
   EXPECT_FALSE(spec.parameters(5).decay());
 }
 
+InputShape Pair(int source, int target, int vocabulary) {
+  return {.classes = vocabulary,
+          .length = source + target,
+          .source = source,
+          .vocabulary = vocabulary};
+}
+
+// The base model of the paper, which gives 65 million for "about 37000" tokens. With w = 512, inner
+// layers of 4 w and biases as PyTorch's: a table of 37000 w; an encoder's layer is attention of
+// 4 (w^2 + w), dense layers of 8 w^2 + 5 w and two norms of 2 w; a decoder's has one more attention
+// and norm. There is no weight of a position, and none beside the table for the logits.
+TEST(ZooTest, TransformerHasTheWeightsOfThePapersBaseModel) {
+  ModelConfig config = Zoo("transformer");
+  config.set_layers(6);
+  config.set_width(512);
+  config.set_heads(8);
+  const ModelSpec spec = Spec(config, Pair(25, 20, 37000));
+  constexpr int64_t w = 512, kAttention = 4 * (w * w + w), kDense = 8 * w * w + 5 * w;
+  constexpr int64_t kEncoder = kAttention + kDense + 2 * 2 * w;
+  constexpr int64_t kDecoder = 2 * kAttention + kDense + 3 * 2 * w;
+  static_assert(37000 * w + 6 * (kEncoder + kDecoder) == 63082496);
+  EXPECT_EQ(Count(spec), 63082496);
+  EXPECT_NEAR(static_cast<double>(Count(spec)), 65e6, 0.03 * 65e6);
+
+  const std::vector<std::string> names = Names(spec);
+  EXPECT_EQ(names[0], "embedding.weight");
+  EXPECT_EQ(names[1], "encoder.layers.0.self_attn.q_proj.weight");
+  EXPECT_THAT(std::vector<std::string>(names.begin() + 9, names.begin() + 17),
+              ElementsAre("encoder.layers.0.norm1.weight", "encoder.layers.0.norm1.bias",
+                          "encoder.layers.0.linear1.weight", "encoder.layers.0.linear1.bias",
+                          "encoder.layers.0.linear2.weight", "encoder.layers.0.linear2.bias",
+                          "encoder.layers.0.norm2.weight", "encoder.layers.0.norm2.bias"));
+  EXPECT_THAT(names, Contains("decoder.layers.5.multihead_attn.out_proj.bias"));
+  EXPECT_EQ(names.back(), "decoder.layers.5.norm3.bias");
+  EXPECT_EQ(names.size(), 1u + 6 * 16 + 6 * 26);
+}
+
 // PyTorch's word_language_model at the sizes of Zaremba et al.'s medium model.
 TEST(ZooTest, LstmLmHasTheWeightsOfPytorchs) {
   ModelConfig config = Zoo("lstm_lm");
@@ -270,6 +309,10 @@ TEST(ZooTest, ModelsSayWhichSamplesTheyTake) {
   EXPECT_THAT(ErrorOf(Zoo("gpt"), kFashion), HasSubstr("takes sequences of tokens"));
   EXPECT_THAT(ErrorOf(Zoo("lenet5"), Text(64, 256)),
               AllOf(HasSubstr("64 tokens"), HasSubstr("takes images")));
+  EXPECT_THAT(ErrorOf(Zoo("gpt"), Pair(8, 9, 256)),
+              AllOf(HasSubstr("8 and 9 tokens"), HasSubstr("samples are pairs of sequences")));
+  EXPECT_THAT(ErrorOf(Zoo("transformer"), Text(64, 256)), HasSubstr("takes pairs of sequences"));
+  EXPECT_THAT(ErrorOf(Zoo("transformer"), kFashion), HasSubstr("takes pairs of sequences"));
   ModelConfig uneven = Zoo("gpt");
   uneven.set_heads(3);
   EXPECT_THAT(ErrorOf(uneven, Text(64, 256)), HasSubstr("3 heads do not share 2x64x128 evenly"));

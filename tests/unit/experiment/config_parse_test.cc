@@ -122,7 +122,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"\"a\\e[31mb\": 1",
        "c.yaml:1:1: unknown key \"a\\033[31mb\" in config; its keys are name, "
        "seed, model, data, train, optimizer, schedule, consistency, "
-       "compression, cluster, durability"},
+       "compression, cluster, durability, node"},
       // Given twice.
       {"seed: 1\nname: a\nseed: 2\n",
        "c.yaml:3:1: duplicate key \"seed\" in config; first given in line 1"},
@@ -139,7 +139,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"data: {batch: {a: 1}}", "c.yaml:1:15: data.batch: expected a single value, got a mapping"},
       {"data: {noise: 1, synthetic: {noise: 1x}}",
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
-       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, images, table, ratings"},
+       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, images, table, ratings, tokens, vocabulary, translation"},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",
@@ -243,7 +243,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"seed: !!int 1", "c.yaml:1:7: YAML tags are not used here; leave out tag:yaml.org,2002:int"},
       {"- a\n- b\n",
        "c.yaml:1:1: expected a mapping with keys of name, seed, model, data, train, optimizer, "
-       "schedule, consistency, compression, cluster, durability, got a list"},
+       "schedule, consistency, compression, cluster, durability, node, got a list"},
       {"data: &d {augment: *d}", "c.yaml:1:20: an alias to what contains it"},
       // Columns count characters, not bytes.
       {"{name: \"\xC3\xA9\xC3\xA9\", x: 1}",

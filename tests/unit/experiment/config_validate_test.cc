@@ -63,6 +63,20 @@ TEST(ConfigValidate, CrossChecks) {
       {{"data.augment.crop_area=0.5"},
        "data.augment.crop_area and crop_ratio do nothing without data.augment.resized_crop: set it "
        "to true, or leave them out"},
+      {{"data.format=text"},
+       "data.path is missing: format text needs a file, or a folder of files, to read"},
+      {{"data.format=translation"},
+       "data.path is missing: format translation needs a file of lines of a source, a tab and its "
+       "target"},
+      {{"data.translation.source_length=9"},
+       "data.translation does nothing with format synthetic: leave it out, or set data.format to "
+       "translation"},
+      {{"data.tokens=bpe"},
+       "data.tokens does nothing with format synthetic: leave it out, or set data.format to text or "
+       "translation"},
+      {{"data.format=text", "data.path=x", "data.vocabulary=300"},
+       "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
+       "data.tokens to bpe"},
       {{"data.mean=[0.5]"},
        "data.mean has 1 and data.stddev 0 values: give one of each a channel, or neither"},
       {{"data.synthetic.shape=[8,8]"},

@@ -40,6 +40,7 @@ Summary Example() {
   summary.status = Summary::Status::kInterrupted;
   summary.error = "stopped by Ctrl-C";
   summary.test_accuracy = 0.9125;
+  summary.test_measures = {{"hit_ratio_10", 0.625}, {"ndcg_10", 1}};
   summary.epochs = 4.5;
   summary.steps = 1234;
   summary.wall_seconds = 12.5;
@@ -73,7 +74,9 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
   ASSERT_TRUE(WriteSummary(Example(), path_).ok());
   for (const char* field :
        {"\"name\": \"fashion-mnist\"", "\"status\": \"interrupted\"", "\"test_accuracy\": 0.9125",
-        "\"test_loss\": null", "\"epochs\": 4.5", "\"steps\": 1234", "\"wall_seconds\": 12.5",
+        "\"test_loss\": null",
+        "\"test_measures\": {\n    \"hit_ratio_10\": 0.625,\n    \"ndcg_10\": 1.0\n",
+        "\"epochs\": 4.5", "\"steps\": 1234", "\"wall_seconds\": 12.5",
         "\"samples_per_second\": 5000.25", "\"input_stall\": 0.125", "\"bytes_pushed\": 18446744073709551615",
         "\"bytes_pulled\": 0", "\"bytes_pushed_dense\": 5", "\"bytes_pulled_dense\": 0",
         "\"staleness\": {\n    \"mean\": 1.5,\n    \"p50\": 1,\n    \"p99\": 4,\n    \"max\": 4\n",

@@ -72,12 +72,17 @@ class CoordinatorFixture {
     request.set_finished_segment(finished);
     return core_.NextSegment(request, now_, &effects_).status();
   }
-  void Evaluate(const WorkerKey& key, uint32_t epoch, double accuracy = 0.9) {
+  void Evaluate(const WorkerKey& key, double epoch, double accuracy = 0.9) {
+    EXPECT_TRUE(EvaluateWith(key, epoch, accuracy, {}).ok());
+  }
+  absl::Status EvaluateWith(const WorkerKey& key, double epoch, double accuracy,
+                            const std::vector<std::string>& measures) {
     EvaluatedRequest request;
     *request.mutable_key() = key;
     request.mutable_result()->set_epoch(epoch);
     request.mutable_result()->set_accuracy(accuracy);
-    EXPECT_TRUE(core_.Evaluated(request, now_, &effects_).ok());
+    for (const auto& name : measures) (*request.mutable_result()->mutable_measures())[name] = 0.5;
+    return core_.Evaluated(request, now_, &effects_);
   }
   void Leave(const WorkerKey& key) {
     LeaveRequest request;

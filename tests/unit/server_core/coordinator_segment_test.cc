@@ -44,6 +44,26 @@ TEST(CoordinatorSegment, OneWorkerFromBeginningToEnd) {
   EXPECT_TRUE(absl::IsFailedPrecondition(run.core().Join(late, run.now(), &effects).status()));
 }
 
+TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
+  CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(a, 1);
+  EXPECT_TRUE(run.Next(a, 2).evaluate());
+  for (const std::string& name : {std::string("a b"), std::string("x\n"), std::string(),
+                                  std::string("Upper"), std::string(65, 'a')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(run.EvaluateWith(a, 1, 0.9, {name}))) << name;
+  }
+  std::vector<std::string> many;
+  for (int i = 0; i < 17; ++i) many.push_back("m" + std::to_string(i));
+  EXPECT_TRUE(absl::IsInvalidArgument(run.EvaluateWith(a, 1, 0.9, many)));
+  EXPECT_EQ(run.core().Status(run.now()).evaluations_size(), 0);
+  EXPECT_TRUE(run.EvaluateWith(a, 1, 0.9, {"hit_ratio_10"}).ok());
+  const StatusReply status = run.core().Status(run.now());
+  ASSERT_EQ(status.evaluations_size(), 1);
+  EXPECT_EQ(status.evaluations(0).measures().at("hit_ratio_10"), 0.5);
+}
+
 TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
   CoordinatorFixture run(CoordinatorConfig(2, 2, 4));
   const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
@@ -68,7 +88,7 @@ TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
   for (uint64_t segment = 1; segment <= 3; ++segment) {
     EXPECT_FALSE(run.Next(fast, segment).evaluate());
   }
-  std::vector<uint32_t> evaluated;
+  std::vector<double> evaluated;
   for (uint64_t segment = 1; segment <= 3; ++segment) {
     // At the end they are level, and the one who asks has it.
     if (segment < 3) {
@@ -197,7 +217,9 @@ TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
   const NextSegmentReply last = run.Next(b, 1);
   EXPECT_EQ(last.kind(), NextSegmentReply::WAIT);
   EXPECT_TRUE(last.evaluate());
-  run.Evaluate(b, 1);
+  EXPECT_GT(last.evaluate_epoch(), 0.0);
+  EXPECT_LT(last.evaluate_epoch(), 1.0);  // it was not finished
+  run.Evaluate(b, last.evaluate_epoch());
   EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
   EXPECT_EQ(run.Next(b, 1).save_state_for(), 1u);
   run.CheckpointDone(1);

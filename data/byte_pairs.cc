@@ -1,0 +1,200 @@
+#include "data/byte_pairs.h"
+
+#include <algorithm>
+#include <queue>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr int kBytes = 256;
+// Bounds the cost of a merge in text without whitespace.
+constexpr size_t kLongestWord = 64;
+// Text whose words do not repeat would otherwise be kept whole.
+constexpr size_t kMostKnownWords = size_t{1} << 18;
+
+using Pair = uint32_t;  // the left token above the right one: ordered as the rule for ties wants
+
+Pair PairOf(Token left, Token right) { return Pair{left} << 16 | right; }
+
+std::vector<Token> BytesIn(absl::string_view word) {
+  std::vector<Token> tokens;
+  for (const char c : word) tokens.push_back(static_cast<uint8_t>(c));
+  return tokens;
+}
+
+template <typename Visit>
+void ForEachWord(absl::string_view text, Visit visit) {
+  const auto space = [&](size_t i) { return absl::ascii_isspace(static_cast<uint8_t>(text[i])); };
+  size_t begin = 0;
+  for (size_t i = 1; i <= text.size(); ++i) {
+    const bool cut = i == text.size() || (space(i) && !space(i - 1)) || i - begin == kLongestWord;
+    if (!cut) continue;
+    visit(text.substr(begin, i - begin));
+    begin = i;
+  }
+}
+
+// Calls visit(i, whether tokens i and i + 1 are that pair) for each token, or pair, from the left.
+template <typename Visit>
+void ForEachPart(const std::vector<Token>& tokens, Pair pair, Visit visit) {
+  for (size_t i = 0; i < tokens.size();) {
+    const bool found = i + 1 < tokens.size() && PairOf(tokens[i], tokens[i + 1]) == pair;
+    visit(i, found);
+    i += found ? 2 : 1;
+  }
+}
+
+void Merge(Pair pair, Token merged, std::vector<Token>* tokens) {
+  size_t kept = 0;
+  ForEachPart(*tokens, pair, [&](size_t i, bool found) {
+    (*tokens)[kept++] = found ? merged : (*tokens)[i];
+  });
+  tokens->resize(kept);
+}
+
+// The distinct words of a text as tokens, with counts of the pairs in them that are kept true while
+// pairs are merged: a merge touches only the words that have the pair.
+class WordPairs {
+ public:
+  explicit WordPairs(std::span<const absl::string_view> texts) {
+    std::unordered_map<std::string_view, int64_t> counts;
+    for (const absl::string_view text : texts) {
+      ForEachWord(text, [&](absl::string_view word) {
+        ++counts[{word.data(), word.size()}];
+      });
+    }
+    for (const auto& [word, count] : counts) {
+      const auto index = static_cast<uint32_t>(words_.size());
+      words_.push_back({BytesIn({word.data(), word.size()}), count});
+      AddPairs(index, /*with=*/-1);
+    }
+    for (const auto& [pair, known] : pairs_) queue_.push({known.count, ~pair});
+  }
+
+  // The most frequent pair, of equals the smallest. False: no pair comes twice.
+  bool Next(Pair* pair) {
+    while (!queue_.empty()) {
+      const auto [count, inverted] = queue_.top();
+      queue_.pop();
+      *pair = ~inverted;
+      const int64_t now = pairs_[*pair].count;
+      if (now == count && count > 1) return true;
+      // Once a merge is done, the counts of the pairs that it made can only fall: noticed here.
+      if (now < count && now > 1) queue_.push({now, inverted});
+    }
+    return false;
+  }
+
+  void Take(Pair pair, Token merged) {
+    const std::vector<uint32_t> words = std::exchange(pairs_[pair].words, {});
+    for (const uint32_t index : words) {
+      RemovePairs(words_[index], pair);
+      Merge(pair, merged, &words_[index].tokens);
+      AddPairs(index, merged);
+    }
+    for (const Pair made : std::exchange(made_, {})) queue_.push({pairs_[made].count, ~made});
+  }
+
+ private:
+  struct Word {
+    std::vector<Token> tokens;
+    int64_t count = 0;
+  };
+  struct Known {
+    int64_t count = 0;
+    std::vector<uint32_t> words;  // all that have the pair; some may have lost it
+  };
+
+  // Those that a merge ends: the pair itself, and those of its tokens with their neighbours.
+  void RemovePairs(const Word& word, Pair pair) {
+    bool after = false;
+    ForEachPart(word.tokens, pair, [&](size_t i, bool found) {
+      if (i > 0 && (after || found)) {
+        pairs_[PairOf(word.tokens[i - 1], word.tokens[i])].count -= word.count;
+      }
+      if (found) pairs_[pair].count -= word.count;
+      after = found;
+    });
+  }
+
+  // Of the word's pairs those that have that token; -1: all.
+  void AddPairs(uint32_t index, int with) {
+    const auto& [tokens, count] = words_[index];
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      if (with >= 0 && tokens[i - 1] != with && tokens[i] != with) continue;
+      const Pair pair = PairOf(tokens[i - 1], tokens[i]);
+      Known& known = pairs_[pair];
+      known.count += count;
+      if (known.words.empty() && with >= 0) made_.push_back(pair);
+      if (known.words.empty() || known.words.back() != index) known.words.push_back(index);
+    }
+  }
+
+  std::vector<Word> words_;
+  std::unordered_map<Pair, Known> pairs_;
+  std::vector<Pair> made_;  // by the merge under way
+  // The count when it was queued, and the pair inverted: the largest comes first.
+  std::priority_queue<std::pair<int64_t, Pair>> queue_;
+};
+
+}  // namespace
+
+BytePairs::BytePairs() {
+  for (int byte = 0; byte < kBytes; ++byte) bytes_.emplace_back(1, static_cast<char>(byte));
+}
+
+void BytePairs::Add(Token left, Token right) {
+  token_of_[PairOf(left, right)] = static_cast<Token>(bytes_.size());
+  bytes_.push_back(bytes_[left] + bytes_[right]);
+}
+
+absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> texts, int tokens) {
+  BytePairs made;
+  WordPairs words(texts);
+  while (made.size() < tokens) {
+    Pair pair = 0;
+    if (!words.Next(&pair)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the training text gives ", made.size(), " tokens and no more, for then no pair of them "
+          "comes twice within words; use more text, or lower data.vocabulary, which asks for ",
+          tokens - made.size(), " more"));
+    }
+    words.Take(pair, static_cast<Token>(made.size()));
+    made.Add(static_cast<Token>(pair >> 16), static_cast<Token>(pair));
+  }
+  return made;
+}
+
+// Merges in the order in which they were learned give what learning made of the same word. A merge
+// makes no pair that was learned before it, so the earliest pair in the word is always next.
+std::vector<Token> BytePairs::EncodeWord(absl::string_view word) const {
+  std::vector<Token> tokens = BytesIn(word);
+  while (true) {
+    size_t at = 0;
+    int next = size();
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      const auto found = token_of_.find(PairOf(tokens[i - 1], tokens[i]));
+      if (found == token_of_.end() || found->second >= next) continue;
+      next = found->second;
+      at = i;
+    }
+    if (next == size()) return tokens;
+    Merge(PairOf(tokens[at - 1], tokens[at]), static_cast<Token>(next), &tokens);
+  }
+}
+
+void BytePairs::Encode(absl::string_view text, std::vector<Token>* tokens) {
+  ForEachWord(text, [&](absl::string_view word) {
+    if (known_words_.size() >= kMostKnownWords) known_words_.clear();
+    const auto [known, added] = known_words_.try_emplace(std::string(word));
+    if (added) known->second = EncodeWord(word);
+    tokens->insert(tokens->end(), known->second.begin(), known->second.end());
+  });
+}
+
+}  // namespace psgd

@@ -1,0 +1,148 @@
+#include "data/translation.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "data/byte_pairs.h"
+#include "data/lines.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostPairs = size_t{1} << 28;
+
+struct TextPair {
+  std::string source;
+  std::string target;
+};
+
+// Token rows one behind the other.
+struct Rows {
+  std::vector<Token> tokens;
+  std::vector<size_t> ends;
+
+  void EndRow() { ends.push_back(tokens.size()); }
+  std::span<const Token> Row(size_t index) const {
+    const size_t begin = index == 0 ? 0 : ends[index - 1];
+    return std::span(tokens).subspan(begin, ends[index] - begin);
+  }
+};
+
+// Thread-safe: immutable.
+class TranslationDataset final : public TokenDataset {
+ public:
+  // REQUIRES: no row of `sources` is longer than source_length, none of `targets` (which have their
+  // end tokens) longer than target_length.
+  TranslationDataset(Rows sources, Rows targets, int vocabulary, const TranslationOptions& options)
+      : sources_(std::move(sources)),
+        targets_(std::move(targets)),
+        vocabulary_(vocabulary),
+        source_length_(options.source_length),
+        target_length_(options.target_length) {}
+
+  size_t size() const override { return sources_.ends.size(); }
+  SampleShape shape() const override {
+    return {.classes = vocabulary_,
+            .length = source_length_ + target_length_,
+            .source = source_length_,
+            .vocabulary = vocabulary_};
+  }
+  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
+    const std::span source = sources_.Row(index), target = targets_.Row(index);
+    std::fill(tokens.begin(), tokens.end(), kPaddingToken);
+    std::fill(labels.begin(), labels.end(), -1);
+    std::copy(source.begin(), source.end(), tokens.begin());
+    std::copy(target.begin(), target.end(), labels.begin());
+    tokens[source_length_] = kBeginToken;
+    std::copy(target.begin(), target.end() - 1, tokens.begin() + source_length_ + 1);
+  }
+
+ private:
+  const Rows sources_;
+  const Rows targets_;
+  const int vocabulary_;
+  const int source_length_;
+  const int target_length_;
+};
+
+absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
+  std::vector<TextPair> pairs;
+  PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
+    const size_t tab = line.find('\t');
+    const absl::string_view source = line.substr(0, tab);
+    absl::string_view target = tab == line.npos ? "" : line.substr(tab + 1);
+    target = target.substr(0, target.find('\t'));
+    if (source.empty() || target.empty()) {
+      return absl::InvalidArgumentError("not a source and a target with a tab between");
+    }
+    if (pairs.size() == kMostPairs) {
+      return absl::InvalidArgumentError("more than 2^28 pairs; use a part of the file");
+    }
+    pairs.push_back({std::string(source), std::string(target)});
+    return absl::OkStatus();
+  }));
+  return pairs;
+}
+
+// The first `length` tokens of a text.
+void Append(absl::string_view text, int length, BytePairs* encoder, Rows* rows) {
+  const size_t begin = rows->tokens.size();
+  encoder->Encode(text, &rows->tokens);
+  rows->tokens.resize(std::min(rows->tokens.size(), begin + static_cast<size_t>(length)));
+  for (size_t i = begin; i < rows->tokens.size(); ++i) {
+    rows->tokens[i] = static_cast<Token>(rows->tokens[i] + kSpecialTokens);
+  }
+}
+
+std::shared_ptr<const TokenDataset> Encoded(std::span<const TextPair> pairs, BytePairs* encoder,
+                                            const TranslationOptions& options) {
+  Rows sources, targets;
+  for (const TextPair& pair : pairs) {
+    Append(pair.source, options.source_length, encoder, &sources);
+    sources.EndRow();
+    const size_t begin = targets.tokens.size();
+    Append(pair.target, options.target_length, encoder, &targets);
+    if (targets.tokens.size() - begin < static_cast<size_t>(options.target_length)) {
+      targets.tokens.push_back(kEndToken);
+    }
+    targets.EndRow();
+  }
+  return std::make_shared<TranslationDataset>(std::move(sources), std::move(targets),
+                                              encoder->size() + kSpecialTokens, options);
+}
+
+absl::StatusOr<BytePairs> MakeEncoder(std::span<const TextPair> train, int vocabulary) {
+  if (vocabulary == 0) return BytePairs();
+  std::vector<absl::string_view> texts;
+  for (const TextPair& pair : train) {
+    texts.push_back(pair.source);
+    texts.push_back(pair.target);
+  }
+  return BytePairs::Learn(texts, vocabulary - kSpecialTokens);
+}
+
+}  // namespace
+
+absl::StatusOr<TokenSets> LoadTranslation(const TranslationOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(options.path));
+  const auto split = static_cast<size_t>(static_cast<double>(pairs.size()) *
+                                         (1 - options.test_fraction));
+  const std::span<const TextPair> train = std::span(pairs).first(split);
+  const std::span<const TextPair> test = std::span(pairs).subspan(split);
+  if (train.empty() || test.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.path, ": ", pairs.size(), " pairs are too few for training and a test of ",
+        options.test_fraction,
+        " of them; use more lines or another data.translation.test_fraction"));
+  }
+  absl::StatusOr<BytePairs> encoder = MakeEncoder(train, options.vocabulary);
+  if (!encoder.ok()) return Annotate(encoder.status(), options.path);
+  return TokenSets{Encoded(train, &*encoder, options), Encoded(test, &*encoder, options)};
+}
+
+}  // namespace psgd

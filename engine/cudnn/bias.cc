@@ -1,0 +1,44 @@
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+
+absl::Status Lower(const Bias&, const Context& c) {
+  Lowering& l = c.lowering;
+  const Shape& shape = l.shape(c.in(0));
+  const View x = l.GetAsWritten(c.in(0)), bias = l.Get(c.in(1), kPlainFloat);
+  const View y = l.Put(c.out(0), x.format);
+  const int64_t count = ElementCount(shape), channels = shape[1];
+  const bool last = x.format.layout == Layout::kChannelsLast;
+  const int64_t inner = last ? 1 : count / (shape[0] * channels);
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return AddBias(stream, type, count, channels, inner, b[x.buffer],
+                   static_cast<const float*>(b[bias.buffer]), b[y.buffer]);
+  });
+  return absl::OkStatus();
+}
+
+// Sums of columns, once every channel is one.
+absl::Status Lower(const BiasBackward&, const Context& c) {
+  Lowering& l = c.lowering;
+  const Shape& shape = l.shape(c.in(0));
+  const int64_t count = ElementCount(shape), channels = shape[1], rows = count / channels;
+  const View dy = l.GetUsual(c.in(0)), db = l.Put(c.out(0), kPlainFloat);
+  const ImageShape image = {shape[0], channels, rows / shape[0]};
+  BufferId columns = dy.buffer;
+  if (dy.format.layout == Layout::kPlain && image.area > 1) {
+    columns = l.Temporary(static_cast<size_t>(count) * TypeBytes(l.type()));
+    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+      return Convert(stream, image, b[dy.buffer], {Layout::kPlain, type}, b[columns],
+                     {Layout::kChannelsLast, type});
+    });
+  }
+  const BufferId partial = l.Temporary(ColumnPartials(rows, channels) * sizeof(float));
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SumColumns(stream, type, rows, channels, b[columns], static_cast<float*>(b[partial]),
+                      static_cast<float*>(b[db.buffer]));
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::cudnn

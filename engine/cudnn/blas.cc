@@ -1,0 +1,67 @@
+#include "engine/cudnn/blas.h"
+
+namespace psgd::cudnn {
+namespace {
+
+cudaDataType_t DataType(Type type) {
+  switch (type) {
+    case Type::kBfloat16:
+      return CUDA_R_16BF;
+    case Type::kHalf:
+      return CUDA_R_16F;
+    case Type::kFloat:
+      break;
+  }
+  return CUDA_R_32F;
+}
+
+// A matrix as cuBLAS takes it.
+struct Argument {
+  explicit Argument(const Matrix& m)
+      : buffer(m.view.buffer),
+        offset(m.begin * static_cast<int64_t>(TypeBytes(m.view.format.type))),
+        type(DataType(m.view.format.type)),
+        operation(m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N),
+        stride(m.stride > 0 ? m.stride : m.columns),
+        area(m.rows * m.columns) {}
+
+  void* At(const Buffers& buffers) const { return static_cast<char*>(buffers[buffer]) + offset; }
+
+  BufferId buffer;
+  int64_t offset;
+  cudaDataType_t type;
+  cublasOperation_t operation;
+  int64_t stride;
+  int64_t area;  // from a matrix to the next
+};
+
+}  // namespace
+
+// cuBLAS counts columns first: it sees every matrix transposed, and so computes the transposed
+// product of the swapped factors.
+void Multiply(const Context& c, const Matrix& a, const Matrix& b, const Matrix& out,
+              const ProductOptions& options) {
+  const int64_t inner = a.transposed ? a.rows : a.columns;
+  const cublasComputeType_t compute =
+      c.options.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  c.lowering.Call([=, blas = c.lowering.device()->blas(), a = Argument(a), b = Argument(b),
+                   y = Argument(out), rows = out.rows,
+                   columns = out.columns](const Buffers& buffers, const Step&) {
+    const float one = 1, keep = options.keep;
+    if (options.count == 1) {
+      return CheckCall(
+          cublasGemmEx_64(blas, b.operation, a.operation, columns, rows, inner, &one, b.At(buffers),
+                          b.type, b.stride, a.At(buffers), a.type, a.stride, &keep, y.At(buffers),
+                          y.type, y.stride, compute, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx_64");
+    }
+    return CheckCall(cublasGemmStridedBatchedEx_64(blas, b.operation, a.operation, columns, rows,
+                                                   inner, &one, b.At(buffers), b.type, b.stride,
+                                                   b.area, a.At(buffers), a.type, a.stride, a.area,
+                                                   &keep, y.At(buffers), y.type, y.stride, y.area,
+                                                   options.count, compute, CUBLAS_GEMM_DEFAULT),
+                     "cublasGemmStridedBatchedEx_64");
+  });
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,209 @@
+#include "engine/cudnn/kernel_tools.cuh"
+#include "engine/cudnn/kernels.h"
+#include "engine/ops/element_loss_loops.h"
+
+namespace psgd::cudnn {
+namespace {
+
+struct Best {
+  float value;
+  int64_t at;
+};
+
+// The largest value of a block's, of equals the first.
+__device__ Best BestOfBlock(Best mine) {
+  __shared__ float values[kThreads];
+  __shared__ int64_t places[kThreads];
+  values[threadIdx.x] = mine.value;
+  places[threadIdx.x] = mine.at;
+  __syncthreads();
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) {
+      const int other = threadIdx.x + half;
+      if (values[other] > values[threadIdx.x] ||
+          (values[other] == values[threadIdx.x] && places[other] < places[threadIdx.x])) {
+        values[threadIdx.x] = values[other];
+        places[threadIdx.x] = places[other];
+      }
+    }
+    __syncthreads();
+  }
+  const Best best = {values[0], places[0]};
+  __syncthreads();
+  return best;
+}
+
+__device__ bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
+  return label >= 0 && label != op.ignored;
+}
+
+// A block a row.
+template <typename T>
+__global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const T* all_x,
+                                  const int32_t* labels, float* all_p, double* losses,
+                                  int32_t* correct) {
+  const int64_t row = blockIdx.x;
+  const T* x = all_x + row * classes;
+  float* p = all_p + row * classes;
+  Best mine = {-INFINITY, classes};
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float value = Load(x, c);
+    // The negation lets NaN through: a diverged step must not look sound.
+    if (mine.at == classes || !(value <= mine.value)) mine = {value, c};
+  }
+  const Best best = BestOfBlock(mine);
+  double sum = 0, all = 0;
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float below = Load(x, c) - best.value;
+    const float power = expf(below);
+    all += below;
+    p[c] = power;
+    sum += power;
+  }
+  sum = SumOfBlock(sum);
+  all = SumOfBlock(all);
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    p[c] = static_cast<float>(p[c] / sum);
+  }
+  if (threadIdx.x > 0) return;
+  const int32_t label = labels[row];
+  const bool counted = Counts(op, label);
+  double target = counted ? static_cast<double>(Load(x, label)) - best.value : 0.0;
+  target += static_cast<double>(op.label_smoothing) * (all / static_cast<double>(classes) - target);
+  losses[row] = counted ? log(sum) - target : 0.0;
+  correct[row] = counted && best.at == label;
+}
+
+// One block.
+__global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int32_t* labels,
+                                 const double* losses, const int32_t* correct, double* result) {
+  double loss = 0, right = 0, counted = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += kThreads) {
+    loss += losses[row];
+    right += correct[row];
+    counted += Counts(op, labels[row]);
+  }
+  loss = SumOfBlock(loss);
+  right = SumOfBlock(right);
+  counted = SumOfBlock(counted);
+  if (threadIdx.x > 0) return;
+  result[0] = loss;
+  result[1] = right;
+  result[2] = counted;
+}
+
+// Of what is counted, in the gradient.
+__device__ double WeightOf(const double* result, const StepValues* step) {
+  return result[2] > 0 ? step->loss_scale / result[2] : 0;
+}
+
+template <typename T>
+__global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int64_t classes,
+                                      const float* p, const int32_t* labels, const double* result,
+                                      const StepValues* step, T* dx) {
+  const double weight = WeightOf(result, step);
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const int32_t label = labels[i / classes];
+    const double truth = i % classes == label ? 1.0 - static_cast<double>(op.label_smoothing) : 0.0;
+    const double target =
+        truth + static_cast<double>(op.label_smoothing) / static_cast<double>(classes);
+    Store(Counts(op, label) ? static_cast<float>((p[i] - target) * weight) : 0.0f, dx, i);
+  }
+}
+
+__device__ bool Counts(const float* target, int64_t i) { return !isnan(target[i]); }
+
+// Each block sums its share; partial has three columns of a value a block.
+template <typename T>
+__global__ void ElementLossKernel(ElementLoss op, int64_t count, const T* x, const float* target,
+                                  double* partial) {
+  double loss = 0, right = 0, counted = 0;
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    if (!Counts(target, i)) continue;
+    const float value = Load(x, i);
+    loss += LossOfElement(op, value, target[i]);
+    right +=
+        op.kind == ElementLoss::Kind::kSigmoidCrossEntropy && (value > 0) == (target[i] > 0.5f);
+    counted += 1;
+  }
+  loss = SumOfBlock(loss);
+  right = SumOfBlock(right);
+  counted = SumOfBlock(counted);
+  if (threadIdx.x > 0) return;
+  partial[blockIdx.x] = loss;
+  partial[gridDim.x + blockIdx.x] = right;
+  partial[2 * gridDim.x + blockIdx.x] = counted;
+}
+
+// A block a number of the result.
+__global__ void ElementLossResultKernel(int64_t blocks, const double* partial, double* result) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < blocks; i += kThreads) {
+    sum += partial[blockIdx.x * blocks + i];
+  }
+  sum = SumOfBlock(sum);
+  if (threadIdx.x == 0) result[blockIdx.x] = sum;
+}
+
+template <typename T>
+__global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, const T* x,
+                                          const float* target, const double* result,
+                                          const StepValues* step, T* dx) {
+  const double weight = WeightOf(result, step);
+  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const double slope =
+        Counts(target, i) ? SlopeOfElement(op, Load(x, i), target[i]) * weight : 0.0;
+    Store(static_cast<float>(slope), dx, i);
+  }
+}
+
+}  // namespace
+
+cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                               int64_t rows, int64_t classes, const void* x, const int32_t* labels,
+                               float* p, double* losses, int32_t* correct, double* result) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+        op, classes, static_cast<const T*>(x), labels, p, losses, correct);
+    LossResultKernel<<<1, kThreads, 0, stream>>>(op, rows, labels, losses, correct, result);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCrossEntropy& op,
+                                int64_t rows, int64_t classes, const float* p,
+                                const int32_t* labels, const double* result, const StepValues* step,
+                                void* dx) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
+        op, rows * classes, classes, p, labels, result, step, static_cast<T*>(dx));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
+                               const void* x, const float* target, double* partial,
+                               double* result) {
+  const int blocks = std::min(Blocks(count), static_cast<int>(kElementLossPartials / 3));
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    ElementLossKernel<<<blocks, kThreads, 0, stream>>>(op, count, static_cast<const T*>(x), target,
+                                                       partial);
+    ElementLossResultKernel<<<3, kThreads, 0, stream>>>(blocks, partial, result);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
+                                int64_t count, const void* x, const float* target,
+                                const double* result, const StepValues* step, void* dx) {
+  return ForElements(type, count, [&](int blocks, auto* of) {
+    using T = ElementOf<decltype(of)>;
+    ElementLossGradientKernel<<<blocks, kThreads, 0, stream>>>(
+        op, count, static_cast<const T*>(x), target, result, step, static_cast<T*>(dx));
+  });
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,125 @@
+#include "engine/cudnn/blas.h"
+#include "engine/cudnn/kernels.h"
+
+// Products of whole sequences at once wherever no step waits for another; only h w_hh^T, and its
+// way back, run step by step. cuDNN's own cells want all weights of a layer in one piece of memory
+// and in an order of its own, and save what another precision rounds differently.
+namespace psgd::cudnn {
+namespace {
+
+struct Sizes {
+  Sizes(const Recurrent& op, const Shape& x, int64_t hidden)
+      : batch(x[0]),
+        steps(x[1]),
+        inputs(x[2]),
+        width(hidden),
+        rows(op.gates() * hidden),
+        places(batch * steps) {}
+
+  CellShape cell() const { return {batch, steps, width}; }
+
+  int64_t batch, steps, inputs, width;
+  int64_t rows;    // of the weights
+  int64_t places;  // samples x steps
+};
+
+View Scratch(Lowering& l, int64_t count, Type type) {
+  return {{Layout::kPlain, type}, l.Temporary(static_cast<size_t>(count) * TypeBytes(type))};
+}
+
+const float* In(const Buffers& b, const View& view) {
+  return static_cast<const float*>(b[view.buffer]);
+}
+float* Out(const Buffers& b, const View& view) { return static_cast<float*>(b[view.buffer]); }
+
+// What one step has of a tensor with a row a place: a row a sample.
+Matrix OfStep(const Sizes& s, const View& view, int64_t columns, int64_t step) {
+  return {.view = view,
+          .rows = s.batch,
+          .columns = columns,
+          .begin = step * columns,
+          .stride = s.steps * columns};
+}
+
+void SumRows(Lowering& l, const Sizes& s, const View& from, const View& sums) {
+  const BufferId partial = l.Temporary(ColumnPartials(s.places, s.rows) * sizeof(float));
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SumColumns(stream, type, s.places, s.rows, b[from.buffer],
+                      static_cast<float*>(b[partial]), Out(b, sums));
+  });
+}
+
+}  // namespace
+
+absl::Status Lower(const Recurrent& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const Sizes s(op, l.shape(c.in(0)), l.shape(c.out(0))[2]);
+  const View x = l.Get(c.in(0), l.PlainFormat());
+  const View w_ih = l.Get(c.in(1), l.PlainFormat()), w_hh = l.Get(c.in(2), l.PlainFormat());
+  const View b_ih = l.Get(c.in(3), kPlainFloat), b_hh = l.Get(c.in(4), kPlainFloat);
+  const View y = l.Put(c.out(0), l.PlainFormat()), saved = l.Put(c.out(1), kPlainFloat);
+  const View of_x = Scratch(l, s.places * s.rows, Type::kFloat);
+  const View of_h = Scratch(l, s.batch * s.rows, Type::kFloat);
+  Multiply(c, {x, s.places, s.inputs}, {w_ih, s.rows, s.inputs, true}, {of_x, s.places, s.rows});
+  for (int64_t step = 0; step < s.steps; ++step) {
+    if (step > 0) {
+      Multiply(c, OfStep(s, y, s.width, step - 1), {w_hh, s.rows, s.width, true},
+               {of_h, s.batch, s.rows});
+    }
+    l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+      return CellForward(stream, type, op, s.cell(), step,
+                         {.a = In(b, of_x),
+                          .b = step > 0 ? In(b, of_h) : nullptr,
+                          .b_ih = In(b, b_ih),
+                          .b_hh = In(b, b_hh),
+                          .saved = Out(b, saved),
+                          .y = b[y.buffer]});
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lower(const RecurrentBackward& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const Sizes s(op.forward, l.shape(c.in(0)), l.shape(c.in(3))[2]);
+  const Format plain = l.PlainFormat();
+  const View x = l.Get(c.in(0), plain), w_ih = l.Get(c.in(1), plain), w_hh = l.Get(c.in(2), plain);
+  const View y = l.Get(c.in(3), plain), saved = l.Get(c.in(4), kPlainFloat);
+  const View dy = l.Get(c.in(5), plain);
+  const View da = Scratch(l, s.places * s.rows, l.type()),
+             db = Scratch(l, s.places * s.rows, l.type());
+  const View last = Scratch(l, s.places * s.width, l.type());
+  const View dh = Scratch(l, s.batch * s.width, Type::kFloat);
+  const View carry = Scratch(l, s.batch * s.width, Type::kFloat);
+  const float keep = op.forward.kind == Recurrent::Kind::kGru ? 1.0f : 0.0f;
+  for (int64_t step = s.steps - 1; step >= 0; --step) {
+    l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type()](const Buffers& b,
+                                                                                 const Step&) {
+      return CellBackward(stream, type, forward, s.cell(), step,
+                          {.saved = In(b, saved),
+                           .y = b[y.buffer],
+                           .dy = b[dy.buffer],
+                           .dh = Out(b, dh),
+                           .carry = Out(b, carry),
+                           .da = b[da.buffer],
+                           .db = b[db.buffer],
+                           .last = b[last.buffer]});
+    });
+    if (step == 0) break;
+    Multiply(c, OfStep(s, db, s.rows, step), {w_hh, s.rows, s.width}, {dh, s.batch, s.width},
+             {.keep = keep});
+  }
+  // Straight to fp32: the sums are held in it anyway.
+  Multiply(c, {da, s.places, s.rows, true}, {x, s.places, s.inputs},
+           {l.Put(c.out(0), kPlainFloat), s.rows, s.inputs});
+  Multiply(c, {db, s.places, s.rows, true}, {last, s.places, s.width},
+           {l.Put(c.out(1), kPlainFloat), s.rows, s.width});
+  SumRows(l, s, da, l.Put(c.out(2), kPlainFloat));
+  SumRows(l, s, db, l.Put(c.out(3), kPlainFloat));
+  if (!c.has_out(4)) return absl::OkStatus();
+  Multiply(c, {da, s.places, s.rows}, {w_ih, s.rows, s.inputs},
+           {l.Put(c.out(4), plain), s.places, s.inputs});
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::cudnn

@@ -1,0 +1,45 @@
+#include "engine/cudnn/kernels.h"
+#include "engine/cudnn/lower.h"
+
+namespace psgd::cudnn {
+
+absl::Status Lower(const Softmax& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const Shape& shape = l.shape(c.in(0));
+  SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
+                          .keys = shape.back(),
+                          .queries = op.causal ? shape[shape.size() - 2] : 0,
+                          .rows_each = 1,
+                          .scale = op.scale};
+  BufferId lengths = kNoBuffer;
+  if (c.has_in(1)) {
+    softmax.rows_each = softmax.rows / shape[0];
+    lengths = l.Native(c.in(1)).buffer;
+  }
+  const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SoftmaxForward(stream, type, softmax, b[x.buffer],
+                          lengths == kNoBuffer ? nullptr : static_cast<const int32_t*>(b[lengths]),
+                          b[y.buffer]);
+  });
+  return absl::OkStatus();
+}
+
+// Masked places have y = 0, and so dx = 0: the masks need not be known here.
+absl::Status Lower(const SoftmaxBackward& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const Shape& shape = l.shape(c.in(0));
+  const SoftmaxShape softmax = {.rows = ElementCount(shape) / shape.back(),
+                                .keys = shape.back(),
+                                .queries = 0,
+                                .rows_each = 1,
+                                .scale = op.forward.scale};
+  const View y = l.Get(c.in(0), l.PlainFormat()), dy = l.Get(c.in(1), l.PlainFormat());
+  const View dx = l.Put(c.out(0), l.PlainFormat());
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return SoftmaxGradient(stream, type, softmax, b[y.buffer], b[dy.buffer], b[dx.buffer]);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace psgd::cudnn

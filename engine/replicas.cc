@@ -1,0 +1,217 @@
+#include "engine/replicas.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/crew.h"
+
+namespace psgd {
+namespace {
+
+// Dropout is keyed by worker: replicas of one worker have masks of their own.
+constexpr int kReplicaShift = 20;
+// Of a replica that failed: nobody waits for it.
+constexpr int kAllGradients = std::numeric_limits<int>::max();
+
+template <typename T>
+std::span<const T> PartOf(std::span<const T> whole, size_t part, size_t parts) {
+  const size_t each = whole.size() / parts;
+  return whole.subspan(part * each, each);
+}
+
+}  // namespace
+
+struct Replicas::Impl {
+  std::vector<std::unique_ptr<Network>> networks;
+  std::vector<std::vector<float>> gradients;  // of all together, by parameter; empty for one replica
+  std::vector<bool> statistic;                // by parameter
+  std::vector<uint64_t> seen;                 // version of the parameters that each replica has
+  uint64_t version = 1;
+  std::vector<std::atomic<int>> finished;     // gradients of the step under way, by replica
+  std::vector<float> weights;                 // of each replica's gradient in that of all
+  std::vector<absl::StatusOr<Network::Result>> results;
+  std::vector<float> logits;                  // of the last evaluation
+  std::unique_ptr<Crew> crew;  // last: its threads end before what they use
+
+  size_t size() const { return networks.size(); }
+  NetworkInput Part(const NetworkInput& input, size_t replica) const;
+  void RenewParameters(size_t replica);
+  void WeighReplicas(std::span<const int32_t> labels);
+  void AddUp(int parameter);
+  absl::StatusOr<Network::Result> Total() const;
+};
+
+NetworkInput Replicas::Impl::Part(const NetworkInput& input, size_t replica) const {
+  return {PartOf(input.pixels, replica, size()), PartOf(input.tokens, replica, size()),
+          PartOf(input.values, replica, size())};
+}
+
+// On the replica's own thread: each copies for itself, at the same time.
+void Replicas::Impl::RenewParameters(size_t replica) {
+  if (seen[replica] == version) return;
+  seen[replica] = version;
+  if (replica > 0) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const auto from = networks[0]->parameter(static_cast<int>(i));
+      std::memcpy(networks[replica]->parameter(static_cast<int>(i)).data(), from.data(),
+                  from.size_bytes());
+    }
+  }
+  networks[replica]->InvalidateParameters();
+}
+
+// Each gradient is that of the mean over the labels counted there.
+void Replicas::Impl::WeighReplicas(std::span<const int32_t> labels) {
+  const auto counted = [](std::span<const int32_t> part) {
+    return std::count_if(part.begin(), part.end(), [](int32_t label) { return label >= 0; });
+  };
+  const auto total = std::max<ptrdiff_t>(1, counted(labels));
+  for (size_t r = 0; r < size(); ++r) {
+    weights[r] = static_cast<float>(counted(PartOf(labels, r, size()))) / static_cast<float>(total);
+  }
+}
+
+void Replicas::Impl::AddUp(int parameter) {
+  std::vector<float>& sum = gradients[parameter];
+  for (size_t r = 0; r < size(); ++r) {
+    const float weight = statistic[parameter] ? 1.0f / static_cast<float>(size()) : weights[r];
+    const std::span<const float> part = networks[r]->gradient(parameter);
+    if (r == 0) {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] = weight * part[i];
+    } else {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * part[i];
+    }
+  }
+}
+
+absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
+  Network::Result total;
+  for (const auto& result : results) {
+    PSGD_RETURN_IF_ERROR(result.status());
+    total.loss_sum += result->loss_sum;
+    total.correct += result->correct;
+    total.counted += result->counted;
+    total.repeated += result->repeated;
+  }
+  return total;
+}
+
+Replicas::Replicas(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Replicas::~Replicas() = default;
+
+absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
+  const int count = static_cast<int>(replicas);
+  if (count > 0 && batch % count == 0) return batch / count;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a batch of ", batch, " does not divide among ", replicas,
+      " replicas; choose a data.batch that does, or node.reduce: none, where each has its own"));
+}
+
+absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
+    const ModelConfig& model, const InputShape& shape, int batch,
+    const std::vector<NetworkOptions>& options) {
+  const size_t count = options.size();
+  PSGD_ASSIGN_OR_RETURN(const int part, BatchOfReplica(batch, count));
+  auto impl = std::make_unique<Impl>();
+  for (size_t r = 0; r < count; ++r) {
+    NetworkOptions own = options[r];
+    own.worker += static_cast<uint32_t>(r) << kReplicaShift;
+    PSGD_ASSIGN_OR_RETURN(impl->networks.emplace_back(),
+                          Network::Create(model, shape, part, own));
+  }
+  const ModelSpec& spec = impl->networks[0]->spec();
+  if (count > 1) {
+    for (int i = 0; i < spec.parameters_size(); ++i) {
+      impl->gradients.emplace_back(impl->networks[0]->gradient(i).size());
+      impl->statistic.push_back(spec.parameters(i).role() == ParameterSpec::STATISTIC);
+    }
+  }
+  impl->seen.assign(count, 0);
+  impl->finished = std::vector<std::atomic<int>>(count);
+  impl->weights.resize(count);
+  impl->results.resize(count);
+  impl->crew = std::make_unique<Crew>(count);
+  return std::unique_ptr<Replicas>(new Replicas(std::move(impl)));
+}
+
+const ModelSpec& Replicas::spec() const { return impl_->networks[0]->spec(); }
+int Replicas::batch() const {
+  return impl_->networks[0]->batch() * static_cast<int>(impl_->size());
+}
+std::span<float> Replicas::parameter(int index) { return impl_->networks[0]->parameter(index); }
+std::span<const float> Replicas::gradient(int index) const {
+  return impl_->gradients.empty() ? impl_->networks[0]->gradient(index) : impl_->gradients[index];
+}
+void Replicas::InvalidateParameters() { ++impl_->version; }
+float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }
+const absl::Status& Replicas::recorded() const {
+  const auto& networks = impl_->networks;
+  const auto found = std::find_if(networks.begin(), networks.end(),
+                                  [](const auto& network) { return !network->recorded().ok(); });
+  return found == networks.end() ? networks[0]->recorded() : (*found)->recorded();
+}
+
+absl::StatusOr<Network::Result> Replicas::TrainStep(const NetworkInput& input,
+                                                    std::span<const int32_t> labels, uint64_t step,
+                                                    const std::function<void(int)>& on_gradient) {
+  Impl& impl = *impl_;
+  if (impl.size() == 1) {
+    impl.RenewParameters(0);
+    return impl.networks[0]->TrainStep(input, labels, step, on_gradient);
+  }
+  impl.WeighReplicas(labels);
+  for (auto& finished : impl.finished) finished = 0;
+  std::atomic<bool> failed{false};
+  // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
+  // for the others' and hands it on while they compute the next.
+  const auto first = [&](int parameter) {
+    const int mine = ++impl.finished[0];
+    for (size_t r = 1; r < impl.size(); ++r) {
+      for (int done = impl.finished[r]; done < mine; done = impl.finished[r]) {
+        impl.finished[r].wait(done);
+      }
+    }
+    if (failed) return;
+    impl.AddUp(parameter);
+    if (on_gradient) on_gradient(parameter);
+  };
+  impl.crew->Run([&](size_t r) {
+    impl.RenewParameters(r);
+    const auto other = [&impl, r](int) {
+      ++impl.finished[r];
+      impl.finished[r].notify_one();
+    };
+    impl.results[r] =
+        impl.networks[r]->TrainStep(impl.Part(input, r), PartOf(labels, r, impl.size()), step,
+                                    r == 0 ? std::function<void(int)>(first) : other);
+    if (impl.results[r].ok()) return;
+    failed = true;
+    impl.finished[r] = kAllGradients;
+    impl.finished[r].notify_one();
+  });
+  return impl.Total();
+}
+
+absl::StatusOr<Network::Result> Replicas::Evaluate(const NetworkInput& input,
+                                                   std::span<const int32_t> labels) {
+  Impl& impl = *impl_;
+  impl.crew->Run([&](size_t r) {
+    impl.RenewParameters(r);
+    impl.results[r] =
+        impl.networks[r]->Evaluate(impl.Part(input, r), PartOf(labels, r, impl.size()));
+  });
+  impl.logits.clear();
+  for (const auto& network : impl.networks) {
+    impl.logits.insert(impl.logits.end(), network->logits().begin(), network->logits().end());
+  }
+  return impl.Total();
+}
+
+std::span<const float> Replicas::logits() const { return impl_->logits; }
+
+}  // namespace psgd

@@ -1,0 +1,54 @@
+// Networks that share every batch, as the GPUs of a node that is one worker: each computes an equal
+// part of it, and their gradients meet before they leave. To a trainer they are one network.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/network.h"
+
+namespace psgd {
+
+// The part of a batch that each of so many replicas computes; an error where it does not divide.
+absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas);
+
+// As Network: not thread-safe, all memory is allocated by Create.
+class Replicas {
+ public:
+  // One network for each of `options`; the first is also what is asked when nothing is shared. An
+  // error where the batch does not divide among them.
+  static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelConfig& model,
+                                                          const InputShape& shape, int batch,
+                                                          const std::vector<NetworkOptions>& options);
+  ~Replicas();
+
+  const ModelSpec& spec() const;
+  int batch() const;  // of all together
+
+  // As those of Network. Statistics are the mean over the replicas: each normalises by its part of
+  // the batch.
+  std::span<float> parameter(int index);
+  std::span<const float> gradient(int index) const;
+  void InvalidateParameters();
+
+  // As Network's, also in its bits from run to run: gradients are added in the order of the replicas.
+  absl::StatusOr<Network::Result> TrainStep(const NetworkInput& input,
+                                            std::span<const int32_t> labels, uint64_t step,
+                                            const std::function<void(int)>& on_gradient);
+  absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
+                                           std::span<const int32_t> labels);
+  std::span<const float> logits() const;
+
+  float loss_scale() const;                // of the first: each has its own
+  const absl::Status& recorded() const;    // of all
+
+ private:
+  struct Impl;
+  explicit Replicas(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace psgd

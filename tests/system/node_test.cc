@@ -1,0 +1,57 @@
+// Several replicas in one ps-worker: workers of their own, or one that shares its batches.
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+class NodeTest : public RunTest {
+ protected:
+  // A run of one ps-worker with so many replicas; its summary.
+  Json Train(const std::string& run, const std::string& reduce, int workers, int replicas) {
+    Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                            "--run-dir", Path(run)} +
+                   Sets({"node.reduce=" + reduce, "cluster.workers=" + std::to_string(workers),
+                         "consistency.staleness=0"}));
+    Process worker({"ps-worker", "--cpu", "--replicas", std::to_string(replicas), "--server",
+                    ServerOf(server)});
+    const Ended ended = worker.Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(server.Wait().code, 0);
+    return Summary(run);
+  }
+};
+
+TEST_F(NodeTest, ReplicasThatShareBatchesTrainAsOneWorker) {
+  const Json alone = Train("alone", "none", 1, 1);
+  const Json together = Train("together", "host", 1, 2);
+  EXPECT_EQ(together["workers"], 1);
+  EXPECT_EQ(together["steps"], alone["steps"]);
+  EXPECT_EQ(together["bytes_pushed_dense"], alone["bytes_pushed_dense"]);
+  // The same gradients, but for the order in which they were added up.
+  EXPECT_NEAR(together["test_loss"].get<double>(), alone["test_loss"].get<double>(), 1e-3);
+  EXPECT_GE(together["test_accuracy"].get<double>(), 0.85);
+}
+
+TEST_F(NodeTest, OtherwiseEachIsAWorker) {
+  const Json apart = Train("apart", "none", 2, 2);
+  EXPECT_EQ(apart["workers"], 2);
+  EXPECT_GE(apart["test_accuracy"].get<double>(), 0.85);
+}
+
+TEST_F(NodeTest, ABatchThatDoesNotDivideIsTheUsersFault) {
+  Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                          "--run-dir", Path("odd")} +
+                 Sets({"node.reduce=host", "cluster.workers=1"}));
+  const std::string address = ServerOf(server);
+  const Ended worker =
+      RunProgram({"ps-worker", "--cpu", "--replicas", "5", "--server", address});
+  EXPECT_EQ(worker.code, 2) << worker.err;
+  EXPECT_THAT(worker.err, HasSubstr("a batch of 32 does not divide among 5 replicas"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
+  EXPECT_EQ(server.Wait().code, 3);
+}
+
+}  // namespace
+}  // namespace psgd

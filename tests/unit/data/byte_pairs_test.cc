@@ -1,0 +1,179 @@
+#include "data/byte_pairs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "common/philox.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+absl::StatusOr<BytePairs> Learn(std::vector<absl::string_view> texts, int tokens) {
+  return BytePairs::Learn(texts, tokens);
+}
+
+std::vector<Token> Encoded(BytePairs& pairs, absl::string_view text) {
+  std::vector<Token> tokens;
+  pairs.Encode(text, &tokens);
+  return tokens;
+}
+
+std::string Decoded(const BytePairs& pairs, const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token token : tokens) text += pairs.BytesOf(token);
+  return text;
+}
+
+// Any bytes, of few kinds so that pairs repeat; some are whitespace.
+std::string RandomText(uint64_t seed, size_t size, uint32_t kinds) {
+  RandomStream random({1, 2}, seed);
+  std::string text;
+  while (text.size() < size) {
+    const uint32_t draw = random.NextBelow(kinds + 2);
+    text += draw == kinds ? ' ' : draw == kinds + 1 ? '\n' : static_cast<char>(draw * 37);
+  }
+  return text;
+}
+
+// Words, with how often they come:   low 5   lower 2   newest 6   widest 3, each after a space but the
+// first. By hand: `e s` and `s t` come 9 times, of which `e s` is smaller; then `es t` 9 times, `l o`
+// 7 (smaller than `o w`), `lo w` 7, ` low`: the space comes before six of the seven, ` n` also before
+// six newest, `n e`, `e w`, `w est` too: ` low`'s left token 32 with 258 (low is 259) against 32 with
+// n (110): the smaller right one is n.
+TEST(BytePairsTest, MergesWhatIsMostFrequentAsByHand) {
+  const std::string text =
+      "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
+  auto pairs = Learn({text}, 261);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  std::vector<std::string> learned;
+  for (int token = 256; token < pairs->size(); ++token) {
+    learned.push_back(pairs->BytesOf(static_cast<Token>(token)));
+  }
+  EXPECT_THAT(learned, ElementsAre("es", "est", "lo", "low", " n"));
+  EXPECT_THAT(Encoded(*pairs, "lowest now"),
+              ElementsAre(259, 257, 260, 'o', 'w'));
+  EXPECT_THAT(Encoded(*pairs, "es t"), ElementsAre(256, ' ', 't'));
+}
+
+TEST(BytePairsTest, NeverReachesOverTheBeginningOfAWord) {
+  auto pairs = Learn({"a b a b a b a b a b"}, 257);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  // ` a` comes four times, ` b` five; `a ` and `b ` are no pairs within words.
+  EXPECT_EQ(pairs->BytesOf(256), " b");
+  EXPECT_THAT(Learn({"a\nb a\tb a b"}, 260).status().message(), HasSubstr("gives 257 tokens"));
+}
+
+TEST(BytePairsTest, TiesGoToTheSmallerLeftAndThenToTheSmallerRightToken) {
+  auto pairs = Learn({"zb zb xb xb xa xa"}, 258);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  EXPECT_EQ(pairs->BytesOf(256), " x");  // 4 times
+  // Now `zb`, ` z` (once), ` x b` and ` x a` come twice.
+  EXPECT_EQ(pairs->BytesOf(257), "zb");
+  auto third = Learn({"zb zb xb xb xa xa"}, 259);
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_EQ(third->BytesOf(258), " xa");
+}
+
+TEST(BytePairsTest, AnyBytesComeBack) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const uint32_t kinds = 2 + static_cast<uint32_t>(seed) * 5;
+    const std::string learned = RandomText(seed, 5000, kinds);
+    auto pairs = Learn({learned}, 256 + static_cast<int>(seed) * 4);
+    ASSERT_TRUE(pairs.ok()) << pairs.status();
+    std::string other = RandomText(seed + 1000, 700, 254);
+    for (int byte = 0; byte < 256; ++byte) other += static_cast<char>(byte);
+    for (const std::string& text : {learned, other, std::string(), std::string(300, '\0')}) {
+      EXPECT_EQ(Decoded(*pairs, Encoded(*pairs, text)), text) << "seed " << seed;
+    }
+    EXPECT_LE(Encoded(*pairs, learned).size() + seed, learned.size()) << "seed " << seed;
+  }
+}
+
+// The slow way: after each merge all pairs are counted anew, in the whole text.
+std::vector<std::string> LearnSlowly(const std::vector<std::string>& words, int merges) {
+  std::vector<std::vector<int>> text;
+  for (const std::string& word : words) text.emplace_back(word.begin(), word.end());
+  std::vector<std::string> bytes(256);
+  for (int i = 0; i < 256; ++i) bytes[i] = static_cast<char>(i);
+  for (int merge = 0; merge < merges; ++merge) {
+    std::map<std::pair<int, int>, int> counts;
+    for (const auto& word : text) {
+      for (size_t i = 1; i < word.size(); ++i) ++counts[{word[i - 1], word[i]}];
+    }
+    const auto best = std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) {
+      return a.second < b.second;
+    })->first;
+    for (auto& word : text) {
+      for (size_t i = 1; i < word.size(); ++i) {
+        if (word[i - 1] != best.first || word[i] != best.second) continue;
+        word[i - 1] = 256 + merge;
+        word.erase(word.begin() + static_cast<ptrdiff_t>(i));
+      }
+    }
+    bytes.push_back(bytes[best.first] + bytes[best.second]);
+  }
+  return {bytes.begin() + 256, bytes.end()};
+}
+
+TEST(BytePairsTest, CountsThatAreKeptAreThoseOfCountingAnew) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    RandomStream random({3, 4}, seed);
+    std::vector<std::string> words;
+    std::string text;
+    for (int i = 0; i < 300; ++i) {
+      std::string word = " ";
+      const uint32_t size = 1 + random.NextBelow(12);
+      for (uint32_t k = 0; k < size; ++k) {
+        word += static_cast<char>('a' + random.NextBelow(2 + static_cast<uint32_t>(seed)));
+      }
+      words.push_back(word);
+      text += word;
+    }
+    constexpr int kMerges = 60;
+    auto pairs = Learn({text}, 256 + kMerges);
+    ASSERT_TRUE(pairs.ok()) << pairs.status();
+    const std::vector<std::string> slowly = LearnSlowly(words, kMerges);
+    for (int i = 0; i < kMerges; ++i) {
+      EXPECT_EQ(pairs->BytesOf(static_cast<Token>(256 + i)), slowly[static_cast<size_t>(i)])
+          << "seed " << seed << ", merge " << i;
+    }
+  }
+}
+
+TEST(BytePairsTest, SeveralTextsAreLearnedTogetherInAnyOrder) {
+  const std::string a = RandomText(1, 3000, 6), b = RandomText(2, 3000, 6);
+  auto one = Learn({a, b}, 320), two = Learn({b, a}, 320);
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(Encoded(*one, a + b), Encoded(*two, a + b));
+}
+
+TEST(BytePairsTest, TextThatGivesTooFewTokensIsAnError) {
+  EXPECT_THAT(Learn({""}, 300).status().message(),
+              AllOf(HasSubstr("gives 256 tokens"), HasSubstr("asks for 44 more"),
+                    HasSubstr("data.vocabulary"), HasSubstr("more text")));
+  // Words are cut after 64 bytes: 2, 4, ... 64 of them become one.
+  const std::string same(6400, 'a');
+  EXPECT_THAT(Learn({same}, 300).status().message(), HasSubstr("gives 262 tokens"));
+  auto pairs = Learn({same}, 262);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  EXPECT_EQ(Encoded(*pairs, same), std::vector<Token>(100, 261));
+  EXPECT_TRUE(Learn({""}, 256).ok());
+}
+
+TEST(BytePairsTest, TextWithoutWhitespaceIsLearnedToo) {
+  std::string text;
+  RandomStream random({5, 6}, 0);
+  while (text.size() < 200'000) text += static_cast<char>('a' + random.NextBelow(26));
+  auto pairs = Learn({text}, 1000);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  EXPECT_EQ(Decoded(*pairs, Encoded(*pairs, text)), text);
+}
+
+}  // namespace
+}  // namespace psgd

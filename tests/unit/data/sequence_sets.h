@@ -1,0 +1,34 @@
+// Sets of sequences, opened as a config asks for them and read.
+#pragma once
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "data/open_data.h"
+
+namespace psgd {
+
+struct Sequence {
+  std::vector<int32_t> tokens, labels;
+};
+
+inline Sequence ReadSequence(const TokenDataset& set, size_t index) {
+  Sequence read = {std::vector<int32_t>(set.shape().elements()),
+                   std::vector<int32_t>(set.shape().labels())};
+  set.Read(index, read.tokens, read.labels);
+  return read;
+}
+
+// `more`: further keys of the data section, as protobuf writes them.
+inline absl::StatusOr<DataSets> OpenFormat(const std::string& format, const std::string& path,
+                                           const std::string& more) {
+  DataConfig config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "format: " + format + " path: \"" + path + "\" " + more, &config));
+  return OpenData(config, 1);
+}
+
+}  // namespace psgd

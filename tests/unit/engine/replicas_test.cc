@@ -1,0 +1,169 @@
+#include "engine/replicas.h"
+
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/crew.h"
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::MakeNetwork;
+using testing::MakeProblem;
+using testing::MakeTokenProblem;
+using testing::Problem;
+using testing::SequenceModel;
+using testing::ZooModel;
+
+const NetworkOptions kReference = {.backend = "reference"};
+
+std::unique_ptr<Replicas> MakeReplicas(const ModelConfig& model, const Problem& problem, int count,
+                                       int batch) {
+  auto replicas = Replicas::Create(model, problem.shape, batch,
+                                   std::vector<NetworkOptions>(static_cast<size_t>(count), kReference));
+  EXPECT_TRUE(replicas.ok()) << replicas.status();
+  if (!replicas.ok()) return nullptr;
+  for (int i = 0; i < (*replicas)->spec().parameters_size(); ++i) {
+    FillInitial((*replicas)->spec().parameters(i), 1, i, 0, (*replicas)->parameter(i));
+  }
+  (*replicas)->InvalidateParameters();
+  return *std::move(replicas);
+}
+
+std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& problem, uint64_t step) {
+  std::vector<std::vector<float>> gradients(replicas.spec().parameters_size());
+  const auto result = replicas.TrainStep(problem.input(), problem.labels, step, [&](int i) {
+    gradients[i].assign(replicas.gradient(i).begin(), replicas.gradient(i).end());
+  });
+  EXPECT_TRUE(result.ok()) << result.status();
+  return gradients;
+}
+
+// What a network gives that has the whole batch to itself.
+void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count) {
+  const auto one = MakeNetwork(model, problem, kReference);
+  const auto many = MakeReplicas(model, problem, count, problem.batch);
+  ASSERT_TRUE(one && many);
+  EXPECT_EQ(many->batch(), problem.batch);
+  const auto expected = one->TrainStep(problem.input(), problem.labels, 3, nullptr);
+  std::vector<int> order;
+  const auto result =
+      many->TrainStep(problem.input(), problem.labels, 3, [&](int i) { order.push_back(i); });
+  ASSERT_TRUE(expected.ok() && result.ok()) << expected.status() << result.status();
+  EXPECT_NEAR(result->loss_sum, expected->loss_sum, 1e-6 * expected->loss_sum);
+  EXPECT_EQ(result->correct, expected->correct);
+  EXPECT_EQ(result->counted, expected->counted);
+  std::vector<int> backwards(one->spec().parameters_size());
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  EXPECT_EQ(order, backwards);
+  for (int i = 0; i < one->spec().parameters_size(); ++i) {
+    for (size_t k = 0; k < one->gradient(i).size(); ++k) {
+      ASSERT_NEAR(many->gradient(i)[k], one->gradient(i)[k], 1e-6)
+          << one->spec().parameters(i).name() << " " << k;
+    }
+  }
+  const auto evaluated = many->Evaluate(problem.input(), problem.labels);
+  const auto expected_evaluation = one->Evaluate(problem.input(), problem.labels);
+  ASSERT_TRUE(evaluated.ok() && expected_evaluation.ok());
+  EXPECT_NEAR(evaluated->loss_sum, expected_evaluation->loss_sum, 1e-6 * expected->loss_sum);
+}
+
+TEST(Replicas, ComputeWhatOneNetworkWould) {
+  const Problem problem = MakeProblem();
+  for (int count : {1, 2, 3, 12}) ExpectAsOne(ZooModel("mlp"), problem, count);
+}
+
+TEST(Replicas, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {
+  Problem problem = MakeProblem();
+  for (int n = 0; n < 5; ++n) problem.labels[n] = -1;  // more than a third of three has none
+  ExpectAsOne(ZooModel("mlp"), problem, 3);
+  Problem tokens = MakeTokenProblem(7, 11, 4);
+  for (int i = 3; i < 16; ++i) tokens.labels[i] = -1;
+  ExpectAsOne(SequenceModel("gpt"), tokens, 2);
+}
+
+TEST(Replicas, TheSameStepGivesTheSameBits) {
+  const Problem problem = MakeProblem();
+  const auto replicas = MakeReplicas(ZooModel("cnn", 0.3f), problem, 4, problem.batch);
+  ASSERT_TRUE(replicas);
+  const auto first = Gradients(*replicas, problem, 1);
+  for (int again = 0; again < 5; ++again) EXPECT_EQ(Gradients(*replicas, problem, 1), first);
+  EXPECT_NE(Gradients(*replicas, problem, 2), first);  // other dropout masks
+}
+
+TEST(Replicas, EachHasDropoutMasksOfItsOwn) {
+  Problem half = MakeProblem({1, 16, 16, 4}, 4);
+  Problem twice = half;
+  twice.batch = 8;
+  twice.images.insert(twice.images.end(), half.images.begin(), half.images.end());
+  twice.labels.insert(twice.labels.end(), half.labels.begin(), half.labels.end());
+  const auto one = MakeReplicas(ZooModel("mlp", 0.5f), half, 1, 4);
+  const auto two = MakeReplicas(ZooModel("mlp", 0.5f), twice, 2, 8);
+  ASSERT_TRUE(one && two);
+  const auto alone = one->TrainStep(half.input(), half.labels, 1, nullptr);
+  const auto both = two->TrainStep(twice.input(), twice.labels, 1, nullptr);
+  ASSERT_TRUE(alone.ok() && both.ok());
+  EXPECT_GT(std::abs(both->loss_sum - 2 * alone->loss_sum), 1e-3);
+}
+
+TEST(Replicas, NewParametersReachAll) {
+  const Problem problem = MakeProblem();
+  const auto replicas = MakeReplicas(ZooModel("mlp"), problem, 3, problem.batch);
+  ASSERT_TRUE(replicas);
+  const auto before = Gradients(*replicas, problem, 1);
+  for (int i = 0; i < replicas->spec().parameters_size(); ++i) {
+    for (float& value : replicas->parameter(i)) value = 0;
+  }
+  replicas->InvalidateParameters();
+  const auto result = replicas->Evaluate(problem.input(), problem.labels);
+  ASSERT_TRUE(result.ok());
+  // All classes are alike to weights of zero, on every replica.
+  EXPECT_NEAR(result->loss_sum, 12 * std::log(4.0), 1e-5);
+  EXPECT_NE(Gradients(*replicas, problem, 1), before);
+}
+
+TEST(Replicas, OneThatFailsLeavesNobodyWaiting) {
+  const Problem problem = MakeProblem();
+  const auto replicas = MakeReplicas(ZooModel("mlp"), problem, 3, problem.batch);
+  ASSERT_TRUE(replicas);
+  for (const size_t bad : {0u, 5u, 11u}) {
+    std::vector<int32_t> labels = problem.labels;
+    labels[bad] = 4;
+    const auto result = replicas->TrainStep(problem.input(), labels, 1, [](int) {});
+    EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+  }
+  EXPECT_TRUE(replicas->TrainStep(problem.input(), problem.labels, 1, nullptr).ok());
+}
+
+TEST(Replicas, ABatchThatDoesNotDivideIsAnError) {
+  const Problem problem = MakeProblem();
+  const auto replicas = Replicas::Create(ZooModel("mlp"), problem.shape, 10,
+                                         std::vector<NetworkOptions>(4, kReference));
+  EXPECT_TRUE(absl::IsInvalidArgument(replicas.status()));
+  EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("data.batch"));
+}
+
+TEST(Crew, EveryMemberWorksOnItsOwnThread) {
+  Crew crew(3);
+  std::vector<std::thread::id> threads(3);
+  crew.Run([&](size_t member) { threads[member] = std::this_thread::get_id(); });
+  EXPECT_EQ(threads[0], std::this_thread::get_id());
+  EXPECT_EQ(std::set<std::thread::id>(threads.begin(), threads.end()).size(), 3u);
+  std::vector<int> rounds(3);
+  for (int round = 0; round < 200; ++round) {
+    crew.Run([&](size_t member) {
+      EXPECT_EQ(threads[member], std::this_thread::get_id());
+      ++rounds[member];
+    });
+  }
+  EXPECT_EQ(rounds, std::vector<int>(3, 200));
+}
+
+}  // namespace
+}  // namespace psgd

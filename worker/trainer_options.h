@@ -1,0 +1,38 @@
+// What a worker is told when it is started, and what follows from it.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "engine/network.h"
+#include "worker/gpu_devices.h"
+
+namespace psgd {
+
+struct TrainerOptions {
+  std::string server;                      // HOST:PORT of the control plane
+  std::string name;                        // of this process, for people
+  std::string backend = "onednn";          // of the processor
+  // One replica each; none: the processor. Replicas share each batch.
+  std::vector<GpuDevice> gpus;
+  int replicas = 1;                        // on the processor
+  int threads = 1;                         // of each of them
+  Precision precision = Precision::kFp32;
+  Duration connect_deadline = Milliseconds(60000);
+  // How often a stop was asked for: once finishes the segment and leaves, twice leaves at once.
+  const std::atomic<int>* stops = nullptr;
+  // Added to every step, to see what a slow worker does to the others.
+  Duration step_delay{};
+  Log log = NullLog();
+};
+
+// For people: "gpus 0 1 2, NAME" or "cpu, 2 threads".
+std::string DeviceText(const TrainerOptions& options);
+
+// A network for each replica; the run adds its seed and the worker's number.
+std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options);
+
+}  // namespace psgd
