@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/status.h"
@@ -45,6 +46,20 @@ class Copy {
  public:
   virtual ~Copy() = default;
   virtual absl::Status Wait() = 0;
+};
+
+// One backend's part in a group whose gradients meet on their devices. Its backend's thread calls it,
+// but for Abort.
+class GroupPart {
+ public:
+  virtual ~GroupPart() = default;
+  // Called before each run of the kernels: what this part's gradients count for in the sums.
+  virtual absl::Status Begin(float share) = 0;
+  // Launches: of the group's first part, gradient[0, count) becomes the sum over the parts, each times
+  // its share, or their mean. Every part calls it, in the same order; it may be recorded.
+  virtual absl::Status Reduce(float* gradient, size_t count, bool mean) = 0;
+  // From any thread: what waits for parts that will not come ends. The group is of no use afterwards.
+  virtual void Abort() = 0;
 };
 
 // Launches that were recorded, to be launched again by one call.
@@ -97,6 +112,10 @@ class Backend {
   // after which its Copy waits for the new one. An error says why this cannot be recorded.
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) = 0;
+  // A part for each of `members`, backends of this kind; the first is this one. Parts outlive what
+  // the members recorded.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
+      std::span<Backend* const> members) = 0;
   // Of kFp16: whether gradients of parameters since the last BeginRun were not finite.
   virtual absl::StatusOr<bool> Overflowed() = 0;
 };

@@ -53,6 +53,12 @@ absl::StatusOr<std::unique_ptr<Recording>> HostBackend::Record(
   return absl::UnimplementedError("kernels run on the host");
 }
 
+absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> HostBackend::MakeGroup(
+    std::span<Backend* const>) {
+  return absl::InvalidArgumentError(
+      "node.reduce: nccl is for GPUs; replicas on the processor take node.reduce: host");
+}
+
 absl::StatusOr<std::unique_ptr<Copy>> HostBackend::StartDownload(const void* device, void* host,
                                                                  size_t bytes) {
   PSGD_RETURN_IF_ERROR(Download(device, host, bytes));

@@ -23,6 +23,8 @@ class HostBackend : public Backend {
   absl::Status BeginRun(const Step&) override { return absl::OkStatus(); }
   // A kernel is done when Run returns: there are no launches to save.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>&) override;
+  absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
+      std::span<Backend* const> members) override;
   absl::StatusOr<bool> Overflowed() override { return false; }
 };
 

@@ -73,6 +73,9 @@ struct Network::Impl {
   std::vector<std::vector<int>> finished_after;  // by node of the training graph
   uint64_t parameter_version = 1;
   std::optional<LossScale> loss_scale;  // of fp16
+  GroupPart* group = nullptr;           // that its gradients meet in, if any
+  bool first_in_group = false;
+  float share = 1;  // in the group's sums
 
   absl::Status Prepare();
   absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
@@ -82,6 +85,8 @@ struct Network::Impl {
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
+  // The kernels that make gradient i have been launched.
+  absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
   // Runs the kernels once. False: gradients overflowed, and it is to be done again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
                                   const std::function<void(int)>& on_gradient);
@@ -195,6 +200,17 @@ absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
   return values;
 }
 
+absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_gradient) {
+  if (group != nullptr) {
+    const std::span<const float> gradient = parameters->gradient(i);
+    const bool statistic = spec.parameters(i).role() == ParameterSpec::STATISTIC;
+    PSGD_RETURN_IF_ERROR(group->Reduce(static_cast<float*>(parameters->device_gradient(i)),
+                                       gradient.size(), statistic));
+    if (!first_in_group) return absl::OkStatus();
+  }
+  return parameters->Launched(i, on_gradient);
+}
+
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
                                                const std::function<void(int)>& on_gradient) {
   const float scale = loss_scale ? loss_scale->value() : 1;
@@ -203,8 +219,9 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     return true;
   }
   absl::Status status;
+  if (group != nullptr) status = group->Begin(share);
   const auto after = [&](int node) {
-    for (int i : finished_after[node]) status.Update(parameters->Launched(i, on_gradient));
+    for (int i : finished_after[node]) status.Update(Launched(i, on_gradient));
   };
   status.Update(executor->Run({step, parameter_version, scale}, after));
   if (status.ok() && loss_scale) {
@@ -271,6 +288,26 @@ std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
 std::span<const float> Network::logits() const { return impl_->logits; }
+absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
+    std::span<Network* const> networks) {
+  std::vector<Backend*> members;
+  for (const Network* network : networks) {
+    if (network->impl_->loss_scale) {
+      return absl::InvalidArgumentError(
+          "node.reduce: nccl does not go with --precision fp16, whose steps are repeated by the GPU "
+          "that overflows; use bf16, or node.reduce: host");
+    }
+    members.push_back(network->impl_->backend);
+  }
+  PSGD_ASSIGN_OR_RETURN(auto parts, members[0]->MakeGroup(members));
+  for (size_t i = 0; i < networks.size(); ++i) {
+    networks[i]->impl_->group = parts[i].get();
+    networks[i]->impl_->first_in_group = i == 0;
+  }
+  return parts;
+}
+
+void Network::set_share(float share) { impl_->share = share; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "engine/input_shape.h"
@@ -15,6 +16,8 @@
 #include "proto/model.pb.h"
 
 namespace psgd {
+
+class GroupPart;
 
 struct NetworkOptions {
   std::string backend = "onednn";  // or "cudnn", "reference"
@@ -64,6 +67,15 @@ class Network {
   std::span<float> parameter(int index);
   // Of the last TrainStep. For a STATISTIC: what to add to the parameter.
   std::span<const float> gradient(int index) const;
+  // Makes networks on different devices a group, the first of them its first: from then on its
+  // gradients are the sums of those of all, each times its share, and statistics their mean. The
+  // others' gradients leave them for it alone. An error where fp16 is computed in: replicas would
+  // repeat steps on their own. The parts, in the networks' order, must outlive them.
+  static absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
+      std::span<Network* const> networks);
+  // Of a network in a group, for the steps that follow.
+  void set_share(float share);
+
   // REQUIRED after writing parameters, before the next step: reordered copies are renewed.
   void InvalidateParameters();
 

@@ -27,8 +27,10 @@ std::span<const T> PartOf(std::span<const T> whole, size_t part, size_t parts) {
 }  // namespace
 
 struct Replicas::Impl {
+  std::vector<std::unique_ptr<GroupPart>> group;  // empty: gradients meet on the host
   std::vector<std::unique_ptr<Network>> networks;
-  std::vector<std::vector<float>> gradients;  // of all together, by parameter; empty for one replica
+  // Of all together, by parameter; empty where the first network's are that.
+  std::vector<std::vector<float>> gradients;
   std::vector<bool> statistic;                // by parameter
   std::vector<uint64_t> seen;                 // version of the parameters that each replica has
   uint64_t version = 1;
@@ -43,6 +45,11 @@ struct Replicas::Impl {
   void RenewParameters(size_t replica);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
+  // Every replica's step on its part of the batch; results tell how it went.
+  void MeetOnHost(const NetworkInput& input, std::span<const int32_t> labels, uint64_t step,
+                  const std::function<void(int)>& on_gradient);
+  void MeetOnDevices(const NetworkInput& input, std::span<const int32_t> labels, uint64_t step,
+                     const std::function<void(int)>& on_gradient);
   absl::StatusOr<Network::Result> Total() const;
 };
 
@@ -56,9 +63,9 @@ void Replicas::Impl::RenewParameters(size_t replica) {
   if (seen[replica] == version) return;
   seen[replica] = version;
   if (replica > 0) {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      const auto from = networks[0]->parameter(static_cast<int>(i));
-      std::memcpy(networks[replica]->parameter(static_cast<int>(i)).data(), from.data(),
+    for (int i = 0; i < networks[0]->spec().parameters_size(); ++i) {
+      const auto from = networks[0]->parameter(i);
+      std::memcpy(networks[replica]->parameter(i).data(), from.data(),
                   from.size_bytes());
     }
   }
@@ -89,10 +96,63 @@ void Replicas::Impl::AddUp(int parameter) {
   }
 }
 
+void Replicas::Impl::MeetOnHost(const NetworkInput& input, std::span<const int32_t> labels,
+                                uint64_t step, const std::function<void(int)>& on_gradient) {
+  for (auto& count : finished) count = 0;
+  std::atomic<bool> failed{false};
+  // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
+  // for the others' and hands it on while they compute the next.
+  const auto first = [&](int parameter) {
+    const int mine = ++finished[0];
+    for (size_t r = 1; r < size(); ++r) {
+      for (int done = finished[r]; done < mine; done = finished[r]) finished[r].wait(done);
+    }
+    if (failed) return;
+    AddUp(parameter);
+    if (on_gradient) on_gradient(parameter);
+  };
+  crew->Run([&](size_t r) {
+    RenewParameters(r);
+    const auto other = [this, r](int) {
+      ++finished[r];
+      finished[r].notify_one();
+    };
+    results[r] = networks[r]->TrainStep(Part(input, r), PartOf(labels, r, size()), step,
+                                        r == 0 ? std::function<void(int)>(first) : other);
+    if (results[r].ok()) return;
+    failed = true;
+    finished[r] = kAllGradients;
+    finished[r].notify_one();
+  });
+}
+
+void Replicas::Impl::MeetOnDevices(const NetworkInput& input, std::span<const int32_t> labels,
+                                   uint64_t step, const std::function<void(int)>& on_gradient) {
+  std::atomic<bool> failed{false};
+  const auto first = [&](int parameter) {
+    if (!failed && on_gradient) on_gradient(parameter);
+  };
+  crew->Run([&](size_t r) {
+    RenewParameters(r);
+    networks[r]->set_share(weights[r]);
+    results[r] = networks[r]->TrainStep(Part(input, r), PartOf(labels, r, size()), step,
+                                        r == 0 ? std::function<void(int)>(first) : nullptr);
+    if (results[r].ok()) return;
+    failed = true;
+    // The others wait for this one's gradients, on their devices.
+    for (const auto& part : group) part->Abort();
+  });
+}
+
 absl::StatusOr<Network::Result> Replicas::Impl::Total() const {
   Network::Result total;
+  absl::Status failed;
   for (const auto& result : results) {
-    PSGD_RETURN_IF_ERROR(result.status());
+    // ABORTED: because another replica failed. That one knows the reason.
+    if (!result.ok() && (failed.ok() || absl::IsAborted(failed))) failed = result.status();
+  }
+  PSGD_RETURN_IF_ERROR(failed);
+  for (const auto& result : results) {
     total.loss_sum += result->loss_sum;
     total.correct += result->correct;
     total.counted += result->counted;
@@ -114,7 +174,7 @@ absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
     const ModelConfig& model, const InputShape& shape, int batch,
-    const std::vector<NetworkOptions>& options) {
+    const std::vector<NetworkOptions>& options, ReduceOn reduce) {
   const size_t count = options.size();
   PSGD_ASSIGN_OR_RETURN(const int part, BatchOfReplica(batch, count));
   auto impl = std::make_unique<Impl>();
@@ -125,7 +185,11 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
                           Network::Create(model, shape, part, own));
   }
   const ModelSpec& spec = impl->networks[0]->spec();
-  if (count > 1) {
+  if (count > 1 && reduce == ReduceOn::kDevices) {
+    std::vector<Network*> members;
+    for (const auto& network : impl->networks) members.push_back(network.get());
+    PSGD_ASSIGN_OR_RETURN(impl->group, Network::MakeGroup(members));
+  } else if (count > 1) {
     for (int i = 0; i < spec.parameters_size(); ++i) {
       impl->gradients.emplace_back(impl->networks[0]->gradient(i).size());
       impl->statistic.push_back(spec.parameters(i).role() == ParameterSpec::STATISTIC);
@@ -165,35 +229,11 @@ absl::StatusOr<Network::Result> Replicas::TrainStep(const NetworkInput& input,
     return impl.networks[0]->TrainStep(input, labels, step, on_gradient);
   }
   impl.WeighReplicas(labels);
-  for (auto& finished : impl.finished) finished = 0;
-  std::atomic<bool> failed{false};
-  // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
-  // for the others' and hands it on while they compute the next.
-  const auto first = [&](int parameter) {
-    const int mine = ++impl.finished[0];
-    for (size_t r = 1; r < impl.size(); ++r) {
-      for (int done = impl.finished[r]; done < mine; done = impl.finished[r]) {
-        impl.finished[r].wait(done);
-      }
-    }
-    if (failed) return;
-    impl.AddUp(parameter);
-    if (on_gradient) on_gradient(parameter);
-  };
-  impl.crew->Run([&](size_t r) {
-    impl.RenewParameters(r);
-    const auto other = [&impl, r](int) {
-      ++impl.finished[r];
-      impl.finished[r].notify_one();
-    };
-    impl.results[r] =
-        impl.networks[r]->TrainStep(impl.Part(input, r), PartOf(labels, r, impl.size()), step,
-                                    r == 0 ? std::function<void(int)>(first) : other);
-    if (impl.results[r].ok()) return;
-    failed = true;
-    impl.finished[r] = kAllGradients;
-    impl.finished[r].notify_one();
-  });
+  if (impl.group.empty()) {
+    impl.MeetOnHost(input, labels, step, on_gradient);
+  } else {
+    impl.MeetOnDevices(input, labels, step, on_gradient);
+  }
   return impl.Total();
 }
 

@@ -14,6 +14,9 @@ namespace psgd {
 // The part of a batch that each of so many replicas computes; an error where it does not divide.
 absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas);
 
+// Where gradients meet.
+enum class ReduceOn { kHost, kDevices };
+
 // As Network: not thread-safe, all memory is allocated by Create.
 class Replicas {
  public:
@@ -21,7 +24,8 @@ class Replicas {
   // error where the batch does not divide among them.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelConfig& model,
                                                           const InputShape& shape, int batch,
-                                                          const std::vector<NetworkOptions>& options);
+                                                          const std::vector<NetworkOptions>& options,
+                                                          ReduceOn reduce = ReduceOn::kHost);
   ~Replicas();
 
   const ModelSpec& spec() const;
@@ -33,7 +37,8 @@ class Replicas {
   std::span<const float> gradient(int index) const;
   void InvalidateParameters();
 
-  // As Network's, also in its bits from run to run: gradients are added in the order of the replicas.
+  // As Network's, also in its bits from run to run: gradients are added in one order. After an error
+  // of one replica no step is possible any more where gradients meet on devices.
   absl::StatusOr<Network::Result> TrainStep(const NetworkInput& input,
                                             std::span<const int32_t> labels, uint64_t step,
                                             const std::function<void(int)>& on_gradient);

@@ -65,7 +65,9 @@ absl::Status Trainer::Prepare() {
   }
   PSGD_ASSIGN_OR_RETURN(
       network_, Replicas::Create(config_.model(), InputShapeOf(data_->shape),
-                                 config_.data().batch(), networks));
+                                 config_.data().batch(), networks,
+                                 config_.node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices
+                                                                             : ReduceOn::kHost));
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
                                        // A thread that may not begin a batch would be idle.

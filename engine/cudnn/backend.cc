@@ -1,5 +1,6 @@
 #include <variant>
 
+#include "engine/cudnn/group.h"
 #include "engine/cudnn/lower.h"
 #include "engine/plugin.h"
 
@@ -77,6 +78,14 @@ class CudnnBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) override {
     return device_->Record(work);
+  }
+  absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
+      std::span<Backend* const> members) override {
+    std::vector<const cudnn::Device*> devices;
+    for (Backend* member : members) {
+      devices.push_back(static_cast<CudnnBackend*>(member)->device_.get());
+    }
+    return cudnn::MakeGroup(devices);
   }
   absl::StatusOr<bool> Overflowed() override {
     cudnn::StepValues values;

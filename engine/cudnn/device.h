@@ -21,6 +21,7 @@ class Device {
   // Makes it the device of the calling thread.
   void Enter() const { cudaSetDevice(index_); }
 
+  int index() const { return index_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t copies() const { return copies_; }
   cudnnHandle_t dnn() const { return dnn_; }

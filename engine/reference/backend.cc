@@ -4,6 +4,7 @@
 
 #include "engine/host_memory.h"
 #include "engine/reference/compute.h"
+#include "engine/reference/group.h"
 
 namespace psgd {
 namespace {
@@ -51,6 +52,11 @@ template <typename T>
 class ReferenceBackend : public HostBackend {
  public:
   explicit ReferenceBackend(const BackendOptions& options) : options_(options) {}
+
+  absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> MakeGroup(
+      std::span<Backend* const> members) override {
+    return reference::MakeGroup(members.size());
+  }
 
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                    MemoryPlan* plan) override {

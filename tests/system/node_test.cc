@@ -4,6 +4,7 @@
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class NodeTest : public RunTest {
@@ -20,6 +21,20 @@ class NodeTest : public RunTest {
     EXPECT_EQ(ended.code, 0) << ended.err;
     EXPECT_EQ(server.Wait().code, 0);
     return Summary(run);
+  }
+
+  // What a ps-worker says whose replicas cannot do that. The run goes on without it.
+  std::string Refused(const std::string& reduce, int replicas) {
+    Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                            "--run-dir", Path("refused")} +
+                   Sets({"node.reduce=" + reduce, "cluster.workers=1"}));
+    const std::string address = ServerOf(server);
+    const Ended worker = RunProgram({"ps-worker", "--cpu", "--replicas", std::to_string(replicas),
+                                     "--server", address});
+    EXPECT_EQ(worker.code, 2) << worker.err;
+    EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
+    EXPECT_EQ(server.Wait().code, 3);
+    return worker.err;
   }
 };
 
@@ -41,16 +56,12 @@ TEST_F(NodeTest, OtherwiseEachIsAWorker) {
 }
 
 TEST_F(NodeTest, ABatchThatDoesNotDivideIsTheUsersFault) {
-  Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
-                                          "--run-dir", Path("odd")} +
-                 Sets({"node.reduce=host", "cluster.workers=1"}));
-  const std::string address = ServerOf(server);
-  const Ended worker =
-      RunProgram({"ps-worker", "--cpu", "--replicas", "5", "--server", address});
-  EXPECT_EQ(worker.code, 2) << worker.err;
-  EXPECT_THAT(worker.err, HasSubstr("a batch of 32 does not divide among 5 replicas"));
-  EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
-  EXPECT_EQ(server.Wait().code, 3);
+  EXPECT_THAT(Refused("host", 5), HasSubstr("a batch of 32 does not divide among 5 replicas"));
+}
+
+TEST_F(NodeTest, NcclOnProcessorsIsTheUsersFault) {
+  EXPECT_THAT(Refused("nccl", 2),
+              AllOf(HasSubstr("nccl is for GPUs"), HasSubstr("node.reduce: host")));
 }
 
 }  // namespace

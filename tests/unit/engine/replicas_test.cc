@@ -9,6 +9,7 @@
 
 #include "engine/crew.h"
 #include "tests/unit/engine/network_fixture.h"
+#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -24,9 +25,10 @@ using testing::ZooModel;
 const NetworkOptions kReference = {.backend = "reference"};
 
 std::unique_ptr<Replicas> MakeReplicas(const ModelConfig& model, const Problem& problem, int count,
-                                       int batch) {
-  auto replicas = Replicas::Create(model, problem.shape, batch,
-                                   std::vector<NetworkOptions>(static_cast<size_t>(count), kReference));
+                                       int batch, ReduceOn reduce = ReduceOn::kHost) {
+  auto replicas = Replicas::Create(
+      model, problem.shape, batch,
+      std::vector<NetworkOptions>(static_cast<size_t>(count), kReference), reduce);
   EXPECT_TRUE(replicas.ok()) << replicas.status();
   if (!replicas.ok()) return nullptr;
   for (int i = 0; i < (*replicas)->spec().parameters_size(); ++i) {
@@ -46,9 +48,9 @@ std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& pro
 }
 
 // What a network gives that has the whole batch to itself.
-void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count) {
+void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, ReduceOn reduce) {
   const auto one = MakeNetwork(model, problem, kReference);
-  const auto many = MakeReplicas(model, problem, count, problem.batch);
+  const auto many = MakeReplicas(model, problem, count, problem.batch, reduce);
   ASSERT_TRUE(one && many);
   EXPECT_EQ(many->batch(), problem.batch);
   const auto expected = one->TrainStep(problem.input(), problem.labels, 3, nullptr);
@@ -74,27 +76,47 @@ void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count) {
   EXPECT_NEAR(evaluated->loss_sum, expected_evaluation->loss_sum, 1e-6 * expected->loss_sum);
 }
 
-TEST(Replicas, ComputeWhatOneNetworkWould) {
+class ReplicasTest : public ::testing::TestWithParam<ReduceOn> {};
+
+INSTANTIATE_TEST_SUITE_P(GradientsMeet, ReplicasTest,
+                         ::testing::Values(ReduceOn::kHost, ReduceOn::kDevices),
+                         [](const auto& info) {
+                           return info.param == ReduceOn::kHost ? "OnTheHost" : "OnDevices";
+                         });
+
+TEST_P(ReplicasTest, ComputeWhatOneNetworkWould) {
   const Problem problem = MakeProblem();
-  for (int count : {1, 2, 3, 12}) ExpectAsOne(ZooModel("mlp"), problem, count);
+  for (int count : {1, 2, 3, 12}) ExpectAsOne(ZooModel("mlp"), problem, count, GetParam());
+  ExpectAsOne(ZooModel("cnn"), MakeProblem({1, 16, 16, 4}, 4), 1, GetParam());
 }
 
-TEST(Replicas, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {
+TEST_P(ReplicasTest, AMeanIsOverTheLabelsThatCountWhereverTheyAre) {
   Problem problem = MakeProblem();
   for (int n = 0; n < 5; ++n) problem.labels[n] = -1;  // more than a third of three has none
-  ExpectAsOne(ZooModel("mlp"), problem, 3);
+  ExpectAsOne(ZooModel("mlp"), problem, 3, GetParam());
   Problem tokens = MakeTokenProblem(7, 11, 4);
   for (int i = 3; i < 16; ++i) tokens.labels[i] = -1;
-  ExpectAsOne(SequenceModel("gpt"), tokens, 2);
+  ExpectAsOne(SequenceModel("gpt"), tokens, 2, GetParam());
 }
 
-TEST(Replicas, TheSameStepGivesTheSameBits) {
+TEST_P(ReplicasTest, TheSameStepGivesTheSameBits) {
   const Problem problem = MakeProblem();
-  const auto replicas = MakeReplicas(ZooModel("cnn", 0.3f), problem, 4, problem.batch);
+  const auto replicas = MakeReplicas(ZooModel("cnn", 0.3f), problem, 4, problem.batch, GetParam());
   ASSERT_TRUE(replicas);
   const auto first = Gradients(*replicas, problem, 1);
   for (int again = 0; again < 5; ++again) EXPECT_EQ(Gradients(*replicas, problem, 1), first);
   EXPECT_NE(Gradients(*replicas, problem, 2), first);  // other dropout masks
+}
+
+// Batch normalisation is part of it: its statistics are means, whatever the labels count for.
+TEST(Replicas, GradientsAreTheSameWhereverTheyMeet) {
+  Problem problem = MakeProblem();
+  problem.labels[1] = -1;
+  const auto on_host = MakeReplicas(ZooModel("cnn"), problem, 3, problem.batch);
+  const auto on_devices =
+      MakeReplicas(ZooModel("cnn"), problem, 3, problem.batch, ReduceOn::kDevices);
+  ASSERT_TRUE(on_host && on_devices);
+  EXPECT_EQ(Gradients(*on_devices, problem, 1), Gradients(*on_host, problem, 1));
 }
 
 TEST(Replicas, EachHasDropoutMasksOfItsOwn) {
@@ -112,9 +134,9 @@ TEST(Replicas, EachHasDropoutMasksOfItsOwn) {
   EXPECT_GT(std::abs(both->loss_sum - 2 * alone->loss_sum), 1e-3);
 }
 
-TEST(Replicas, NewParametersReachAll) {
+TEST_P(ReplicasTest, NewParametersReachAll) {
   const Problem problem = MakeProblem();
-  const auto replicas = MakeReplicas(ZooModel("mlp"), problem, 3, problem.batch);
+  const auto replicas = MakeReplicas(ZooModel("mlp"), problem, 3, problem.batch, GetParam());
   ASSERT_TRUE(replicas);
   const auto before = Gradients(*replicas, problem, 1);
   for (int i = 0; i < replicas->spec().parameters_size(); ++i) {
@@ -139,6 +161,35 @@ TEST(Replicas, OneThatFailsLeavesNobodyWaiting) {
     EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
   }
   EXPECT_TRUE(replicas->TrainStep(problem.input(), problem.labels, 1, nullptr).ok());
+}
+
+TEST(Replicas, OnDevicesTooOneThatFailsLeavesNobodyWaiting) {
+  const Problem problem = MakeProblem();
+  for (const size_t bad : {0u, 5u, 11u}) {
+    const auto replicas =
+        MakeReplicas(ZooModel("mlp"), problem, 3, problem.batch, ReduceOn::kDevices);
+    ASSERT_TRUE(replicas);
+    std::vector<int32_t> labels = problem.labels;
+    labels[bad] = 4;
+    int handed_on = 0;
+    const auto result =
+        replicas->TrainStep(problem.input(), labels, 1, [&](int) { ++handed_on; });
+    EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+    EXPECT_EQ(handed_on, 0);
+    const auto next = replicas->TrainStep(problem.input(), problem.labels, 2, nullptr);
+    EXPECT_TRUE(absl::IsAborted(next.status())) << next.status();
+  }
+}
+
+TEST(Replicas, OnlyGpusMeetOnDevices) {
+  const Problem problem = MakeProblem();
+  const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  const auto replicas =
+      Replicas::Create(ZooModel("mlp"), problem.shape, 12,
+                       std::vector<NetworkOptions>(2, onednn), ReduceOn::kDevices);
+  if (absl::IsNotFound(replicas.status())) GTEST_SKIP() << replicas.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(replicas.status())) << replicas.status();
+  EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("node.reduce: host"));
 }
 
 TEST(Replicas, ABatchThatDoesNotDivideIsAnError) {

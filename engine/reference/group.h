@@ -1,0 +1,13 @@
+// What meets on devices, in plain loops: the parts of a group wait for each other at every gradient.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/backend.h"
+
+namespace psgd::reference {
+
+std::vector<std::unique_ptr<GroupPart>> MakeGroup(size_t parts);
+
+}  // namespace psgd::reference
