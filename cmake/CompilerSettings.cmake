@@ -16,7 +16,9 @@ set_property(CACHE PSGD_CUDA PROPERTY STRINGS AUTO ON OFF)
 # No contraction of a*b+c into a fused operation: the same seed gives the same bits on every CPU.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno)
 if(CMAKE_BUILD_TYPE STREQUAL Release)
-  add_compile_options(-g1)
+  # What a program does not call is left out of it.
+  add_compile_options(-g1 -ffunction-sections -fdata-sections)
+  add_link_options(-Wl,--gc-sections)
 endif()
 if(PSGD_SANITIZE)
   add_compile_options(-fsanitize=${PSGD_SANITIZE} -fno-omit-frame-pointer

@@ -54,6 +54,13 @@ export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}$psgd_cuda"
 unset psgd_cuda
 ACTIVATE
 
+# Part of what a bundle promises: small enough to be copied to every node of a job as it starts.
+size=$(du -sk --apparent-size $out | cut -f1)
+[[ $with_onednn == yes ]] || ((size <= 64 * 1024)) || {
+  echo "scripts/bundle.sh: $out takes $size KiB, more than 64 MiB" >&2
+  exit 1
+}
+
 tar -C build/bundle -czf build/bundle/psgd.tar.gz psgd
 du -sh $out build/bundle/psgd.tar.gz
 echo "copy build/bundle/psgd.tar.gz to the machine, then: tar xzf psgd.tar.gz && source psgd/activate && ps-worker --help"
