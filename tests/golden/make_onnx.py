@@ -144,6 +144,19 @@ class SmallUnet(nn.Module):
         return F.log_softmax(self.fc(F.avg_pool2d(F.relu(self.last(c)), 8).squeeze(3).squeeze(2)), 1)
 
 
+def thin_resnet18():
+    """torchvision's ResNet-18 with a sixteenth of its channels, so that its file is small."""
+    from torchvision.models.resnet import BasicBlock, ResNet
+
+    model = ResNet(BasicBlock, [2, 2, 2, 2], num_classes=10)
+    model.inplanes = 4
+    model.conv1, model.bn1 = nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4)
+    for i, width in enumerate([4, 8, 16, 32]):
+        setattr(model, f"layer{i + 1}", model._make_layer(BasicBlock, width, 2, 1 if i == 0 else 2))
+    model.fc = nn.Linear(32, 10)
+    return model
+
+
 def images(batch, size):
     return torch.tensor(fill(batch * 3 * size * size, 7)).view(batch, 3, size, size)
 
@@ -202,6 +215,7 @@ def main(folder, large):
             "lstm": (SmallLstm(), t, u, {}),
             "lstm_folded": (SmallLstm(), t, u, {"training": False, "dynamic": False, "opset": 9}),
             "gru": (SmallLstm(nn.GRU), t, u, {"training": False}),
+            "resnet18_thin": (thin_resnet18(), images(4, 64), y, {}),
         }
     losses = {}
     for name, (model, x, y, how) in cases.items():

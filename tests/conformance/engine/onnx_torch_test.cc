@@ -52,6 +52,7 @@ Problem Tokens(int batch, int length, int vocabulary) {
 struct TorchCase {
   const char* name;
   bool tokens;
+  int size = 16;  // of images
 };
 void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
 
@@ -60,7 +61,7 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
   void Compare(const std::string& backend) {
     const TorchCase& test = GetParam();
     const std::string path = kFolder + std::string(test.name) + ".onnx";
-    const Problem problem = test.tokens ? Tokens(3, 12, 40) : Images(4, 16, 10);
+    const Problem problem = test.tokens ? Tokens(3, 12, 40) : Images(4, test.size, 10);
     ModelConfig config;
     config.set_onnx(path);
     const auto network = Network::Create(config, problem.shape, problem.batch,
@@ -93,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, OnnxTorchTest,
                                            TorchCase{"gpt", true}, TorchCase{"gpt_folded", true},
                                            TorchCase{"gpt_fixed_batch", true},
                                            TorchCase{"encoder", true}, TorchCase{"lstm", true},
-                                           TorchCase{"lstm_folded", true}, TorchCase{"gru", true}),
+                                           TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
+                                           TorchCase{"resnet18_thin", false, 64}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
