@@ -193,6 +193,29 @@ void CheckCodecs(const CompressionConfig& compression, Problems* problems) {
     CheckCodec(compression.rules(i).push(), absl::StrCat("compression.rules[", i, "].push"),
                problems);
   }
+  if (compression.pull().delta().has_codec()) {
+    CheckCodec(compression.pull().delta().codec(), "compression.pull.delta.codec", problems);
+  }
+}
+
+// Whether there is anything that a pull can leave out.
+void CheckDelta(const CompressionConfig& compression, const OptimizerConfig& optimizer,
+                Problems* problems) {
+  if (!compression.pull().has_delta()) return;
+  const DeltaPull& delta = compression.pull().delta();
+  if (delta.codec().has_none()) {
+    problems->push_back(
+        "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec "
+        "away to send what changed");
+  }
+  const bool few_change = optimizer.has_adagrad() ||
+                          (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
+  if (!delta.has_codec() && !few_change) {
+    problems->push_back(
+        "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+        "every step: use optimizer.sgd without momentum or adagrad, or give "
+        "compression.pull.delta a lossy codec, as {codec: {topk: {density: 0.01}}}");
+  }
 }
 
 void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
@@ -228,6 +251,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);
   CheckCompression(config.compression(), &problems);
+  CheckDelta(config.compression(), config.optimizer(), &problems);
   CheckCluster(config.cluster(), &problems);
   CheckDurability(config.durability(), &problems);
   if (problems.empty()) CheckCodecs(config.compression(), &problems);

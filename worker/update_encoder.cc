@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
+#include "compression/slice_shape.h"
 
 namespace psgd {
 
@@ -28,12 +29,7 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
-    SliceShape shape;
-    shape.elements = spec.count();
-    shape.offset = spec.offset();
-    shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
-    shape.tensor_columns = 1;
-    for (int d = 1; d < parameter.shape_size(); ++d) shape.tensor_columns *= parameter.shape(d);
+    const SliceShape shape = ShapeOf(spec, parameter);
     Slice slice;
     slice.spec = spec;
     slice.id = id;

@@ -16,6 +16,7 @@ class Repeat : public RunTest {
     return Sets({"consistency.staleness=0", "compression.push={topk: {density: 0.05}}",
                  "model.dropout=0.1", "train.epochs=" + epochs});
   }
+  void StopAndResume(const std::vector<std::string>& sets);
 };
 
 TEST_F(Repeat, SameSeedSameWeights) {
@@ -27,8 +28,8 @@ TEST_F(Repeat, SameSeedSameWeights) {
   EXPECT_FALSE(Weights("a") == Weights("c")) << "the seed has no effect";
 }
 
-TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) {
-  Process run(PsRun("stopped", Lossy("60")));
+void Repeat::StopAndResume(const std::vector<std::string>& sets) {
+  Process run(PsRun("stopped", Lossy("60") + sets));
   ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
   run.Signal(SIGINT);
   const Ended stopped = run.Wait();
@@ -44,10 +45,28 @@ TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) {
                                     "train.epochs=" + last});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(Summary("stopped")["status"], "finished");
-  ASSERT_EQ(RunSmall("whole", Lossy(last)).code, 0);
+  ASSERT_EQ(RunSmall("whole", Lossy(last) + sets).code, 0);
   EXPECT_TRUE(Weights("stopped") == Weights("whole"));
   EXPECT_EQ(Summary("stopped")["steps"], Summary("whole")["steps"]);
   EXPECT_EQ(Summary("stopped")["test_accuracy"], Summary("whole")["test_accuracy"]);
+}
+
+TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) { StopAndResume({}); }
+
+// What the server takes for a worker's weights is not kept; workers begin with whole ones.
+TEST_F(Repeat, AlsoWhereWeightsComeAsLossyDifferences) {
+  StopAndResume(Sets({"compression.pull={delta: {codec: {topk: {density: 0.05}}}}"}));
+}
+
+TEST_F(Repeat, PullingWhatChangedGivesTheSameWeightsForFewerBytes) {
+  const std::vector<std::string> sparse =
+      Lossy("3") + Sets({"optimizer={sgd: {learning_rate: 0.05, momentum: 0}}",
+                         "compression.push={topk: {density: 0.01}}", "compression.dense_below=0"});
+  ASSERT_EQ(RunSmall("whole", sparse).code, 0);
+  ASSERT_EQ(RunSmall("changes", sparse + Sets({"compression.pull=delta"})).code, 0);
+  EXPECT_TRUE(Weights("whole") == Weights("changes"));
+  EXPECT_LT(Summary("changes")["bytes_pulled"].get<double>(),
+            0.2 * Summary("whole")["bytes_pulled"].get<double>());
 }
 
 TEST_F(Repeat, ResumesOntoAnotherNumberOfShards) {

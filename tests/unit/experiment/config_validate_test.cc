@@ -116,6 +116,16 @@ TEST(ConfigValidate, CrossChecks) {
       {{"consistency.pull_ahead=true", "consistency.staleness=2", "consistency.compensation=delay"},
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
+      {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at every "
+       "step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta a lossy "
+       "codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"compression.pull={delta: {codec: none}}"},
+       "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec away to "
+       "send what changed"},
+      {{"compression.pull={delta: {codec: {onebit: {block: 65}}}}"},
+       "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 and "
+       "1048576, such as 1024"},
       {{"compression.rules=[{push: topk}]"},
        "compression.rules[0].match is missing: say which parameters, as fc*.weight"},
       {{"compression.rules=[{match: a}]"},
@@ -142,6 +152,8 @@ TEST(ConfigValidate, NearMissesAreFine) {
       AfterSets({"consistency.compensation=delay", "consistency.staleness=unbounded"}).ok());
   EXPECT_TRUE(AfterSets({"schedule={multistep: {at: [5 steps, 6 steps]}}"}).ok());
   EXPECT_TRUE(AfterSets({"compression.rules=[{match: a, push: }]"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.pull=delta", "optimizer=adagrad"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.pull={delta: {codec: topk}}", "optimizer=adam"}).ok());
   EXPECT_TRUE(AfterSets({"data.format=idx", "data.path=/x", "data.batch=5000"}).ok());
 }
 
