@@ -89,15 +89,10 @@ absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   return lists;
 }
 
-// Before anything is started, for a worker would say it late.
-absl::Status CheckPrecision(const Arguments& arguments) {
-  if (!arguments.gpu.empty()) return absl::OkStatus();
-  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
-  return LoadBackend("onednn", "", {.precision = precision}).status();
-}
-
 absl::Status Run(Arguments arguments, const StopSignals& stops) {
-  PSGD_RETURN_IF_ERROR(CheckPrecision(arguments));
+  PSGD_ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(arguments.precision));
+  // Before anything is started, for a worker would say it late.
+  if (arguments.gpu.empty()) PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
   if (!arguments.gpu.empty()) {

@@ -75,7 +75,7 @@ absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
     return options;
   }
   // Before a server counts on this worker.
-  PSGD_RETURN_IF_ERROR(LoadBackend(options.backend, "", {.precision = options.precision}).status());
+  PSGD_RETURN_IF_ERROR(CheckPrecision(options.backend, "", options.precision));
   return options;
 }
 

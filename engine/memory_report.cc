@@ -53,10 +53,12 @@ absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& sha
     PSGD_ASSIGN_OR_RETURN(const MemoryReport report, PlanMemory(model, shape, batch, options));
     return report.total();
   };
-  PSGD_ASSIGN_OR_RETURN(const size_t one, bytes(1));
-  if (one > available) return 0;
+  // Batch normalisation of a single pixel does not take a single sample.
+  const int fewest = bytes(1).ok() ? 1 : 2;
+  PSGD_ASSIGN_OR_RETURN(const size_t least, bytes(fewest));
+  if (least > available) return 0;
   // What fits, and what is known not to.
-  int fits = 1, too_large = kMostBatch;
+  int fits = fewest, too_large = kMostBatch;
   // Nearly a straight line in the batch, so a few guesses along it end the search.
   int other = 8;
   for (int guess = 0; guess < 12 && too_large - fits > std::max(1, fits / 50); ++guess) {
@@ -65,8 +67,10 @@ absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& sha
     const bool enough = taken.ok() && *taken <= available;
     (enough ? fits : too_large) = other;
     const double slope =
-        taken.ok() && other > 1 ? static_cast<double>(*taken - std::min(*taken, one)) / (other - 1) : 0;
-    const double along = slope > 0 ? 1 + static_cast<double>(available - one) / slope : 0;
+        taken.ok() && other > fewest
+            ? static_cast<double>(*taken - std::min(*taken, least)) / (other - fewest)
+            : 0;
+    const double along = slope > 0 ? fewest + static_cast<double>(available - least) / slope : 0;
     const int middle = fits + (too_large - fits) / 2;
     const bool inside = along > fits && along < too_large;
     other = inside ? static_cast<int>(along) : middle;

@@ -81,4 +81,11 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                  " (there are: ", absl::StrJoin(known, ", "), ")"));
 }
 
+absl::Status CheckPrecision(const std::string& name, const std::string& plugin_dir,
+                            Precision precision) {
+  BackendOptions options;
+  options.precision = precision;
+  return LoadBackend(name, plugin_dir, options).status();
+}
+
 }  // namespace psgd

@@ -23,4 +23,8 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                      const std::string& plugin_dir,
                                                      const BackendOptions& options);
 
+// Whether the backend is there, and computes in that precision on this machine. For those of the host.
+absl::Status CheckPrecision(const std::string& name, const std::string& plugin_dir,
+                            Precision precision);
+
 }  // namespace psgd

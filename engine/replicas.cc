@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backend.h"
 #include "engine/crew.h"
 
 namespace psgd {

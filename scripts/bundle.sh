@@ -17,10 +17,12 @@ build=build/release
 [[ -x $build/bin/ps-server ]] || { echo "nothing is built yet; first: scripts/build.sh release" >&2; exit 1; }
 command -v patchelf > /dev/null || { echo "patchelf is missing; first: scripts/install-packages.sh" >&2; exit 1; }
 
+cmake --build $build --target psgd-programs
 out=build/bundle/psgd
 rm -rf build/bundle
 mkdir -p $out/bin $out/lib
-install -s $build/bin/ps-* $out/bin/
+install -s $build/bin/psgd-programs $out/bin/
+for program in $build/bin/ps-*; do ln -s psgd-programs "$out/bin/${program##*/}"; done
 install -s $build/tests/bin/engine_conformance_test $build/tests/bin/engine_zoo_conformance_test $out/bin/
 plugins=($build/bin/libpsgd_cudnn.so)
 [[ $with_onednn == yes ]] && plugins+=($build/bin/libpsgd_onednn.so)
@@ -36,7 +38,7 @@ for file in $out/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {pr
   sort -u | while read -r name path; do
     [[ $name =~ $from_the_system ]] || install -s "$(readlink -f "$path")" "$out/lib/$name"
   done
-patchelf --set-rpath '$ORIGIN/../lib' $out/bin/*
+find $out/bin -type f -exec patchelf --set-rpath '$ORIGIN/../lib' {} +
 patchelf --set-rpath '$ORIGIN' $out/lib/*
 
 cat > $out/activate <<'ACTIVATE'

@@ -48,7 +48,7 @@ class OnednnBackend : public HostBackend {
   const dnnl::stream stream_{engine_};
 };
 
-absl::Status CheckPrecision(Precision precision) {
+absl::Status CheckInstructions(Precision precision) {
   if (precision == Precision::kFp32) return absl::OkStatus();
   if (precision != Precision::kBf16) {
     return absl::InvalidArgumentError(
@@ -69,7 +69,7 @@ extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
     uint32_t interface, const psgd::BackendOptions& options,
     absl::StatusOr<std::unique_ptr<psgd::Backend>>* made) {
   if (interface != PSGD_BACKEND_INTERFACE) return false;
-  if (absl::Status status = psgd::CheckPrecision(options.precision); !status.ok()) {
+  if (absl::Status status = psgd::CheckInstructions(options.precision); !status.ok()) {
     *made = std::move(status);
     return true;
   }

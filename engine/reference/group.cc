@@ -32,6 +32,8 @@ void Group::AddUp(size_t count, bool mean) {
   }
 }
 
+absl::Status Aborted() { return absl::AbortedError("another replica of the group failed"); }
+
 class Part : public GroupPart {
  public:
   Part(std::shared_ptr<Group> group, size_t index) : group_(std::move(group)), index_(index) {}
@@ -44,6 +46,7 @@ class Part : public GroupPart {
 
   absl::Status Reduce(float* gradient, size_t count, bool mean) override {
     std::unique_lock lock(group_->mutex);
+    if (group_->aborted) return Aborted();
     group_->gradients[index_] = gradient;
     const uint64_t sum = group_->sums;
     if (++group_->arrived == group_->gradients.size()) {
@@ -54,7 +57,7 @@ class Part : public GroupPart {
     }
     group_->changed.wait(lock, [&] { return group_->sums != sum || group_->aborted; });
     if (group_->sums != sum) return absl::OkStatus();
-    return absl::AbortedError("another replica of the group failed");
+    return Aborted();
   }
 
   void Abort() override {

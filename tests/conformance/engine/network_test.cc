@@ -1,14 +1,17 @@
 // Whole networks: the plugins train as the reference does.
 #include <cmath>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/replicas.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::Descend;
 using testing::MakeNetwork;
 using testing::MakeProblem;
@@ -128,6 +131,17 @@ TEST_P(NetworkConformanceTest, NewParametersCountOnceTheyAreAnnounced) {
   network->InvalidateParameters();
   const double after = network->Evaluate(problem.images, problem.labels)->loss_sum;
   EXPECT_NE(before, after);
+}
+
+TEST(Replicas, OnlyGpusMeetOnDevices) {
+  const Problem problem = MakeProblem({1, 4, 4, 2}, 12);
+  const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
+  const auto replicas =
+      Replicas::Create(ZooModel("mlp"), problem.shape, 12,
+                       std::vector<NetworkOptions>(2, onednn), ReduceOn::kDevices);
+  if (absl::IsNotFound(replicas.status())) GTEST_SKIP() << replicas.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(replicas.status())) << replicas.status();
+  EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("node.reduce: host"));
 }
 
 // What a device rounds more coarsely: it learns as the reference does, and repeats itself to the bit.

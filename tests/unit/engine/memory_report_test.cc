@@ -34,6 +34,17 @@ TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
   EXPECT_EQ(*LargestBatch(Lenet(), kShape, kReference, 1 << 20), 0);
 }
 
+// Its last images have one pixel, of which batch normalisation wants two.
+TEST(MemoryReport, TheLargestBatchOfANetworkThatTakesNoSingleSample) {
+  ModelConfig resnet;
+  resnet.set_zoo("resnet18");
+  const InputShape shape = {3, 32, 32, 10};
+  ASSERT_FALSE(PlanMemory(resnet, shape, 1, kReference).ok());
+  const auto largest = LargestBatch(resnet, shape, kReference, size_t{1} << 30);
+  ASSERT_TRUE(largest.ok()) << largest.status();
+  EXPECT_GT(*largest, 8);
+}
+
 TEST(MemoryReport, AModelThatDoesNotFitItsDataIsAnError) {
   EXPECT_FALSE(PlanMemory(Lenet(), {1, 4, 4, 10}, 1, kReference).ok());
 }

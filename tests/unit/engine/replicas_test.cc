@@ -9,7 +9,6 @@
 
 #include "engine/crew.h"
 #include "tests/unit/engine/network_fixture.h"
-#include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
@@ -179,17 +178,6 @@ TEST(Replicas, OnDevicesTooOneThatFailsLeavesNobodyWaiting) {
     const auto next = replicas->TrainStep(problem.input(), problem.labels, 2, nullptr);
     EXPECT_TRUE(absl::IsAborted(next.status())) << next.status();
   }
-}
-
-TEST(Replicas, OnlyGpusMeetOnDevices) {
-  const Problem problem = MakeProblem();
-  const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
-  const auto replicas =
-      Replicas::Create(ZooModel("mlp"), problem.shape, 12,
-                       std::vector<NetworkOptions>(2, onednn), ReduceOn::kDevices);
-  if (absl::IsNotFound(replicas.status())) GTEST_SKIP() << replicas.status();
-  EXPECT_TRUE(absl::IsInvalidArgument(replicas.status())) << replicas.status();
-  EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("node.reduce: host"));
 }
 
 TEST(Replicas, ABatchThatDoesNotDivideIsAnError) {

@@ -1,0 +1,38 @@
+// Every program in one file: it is the one by whose name it was called. For bundles, where each
+// program is a link to it.
+#include <cstdio>
+#include <cstring>
+
+int ps_bench_main(int argc, char** argv);
+int ps_ctl_main(int argc, char** argv);
+int ps_doctor_main(int argc, char** argv);
+int ps_run_main(int argc, char** argv);
+int ps_server_main(int argc, char** argv);
+int ps_worker_main(int argc, char** argv);
+
+namespace {
+
+struct Program {
+  const char* name;
+  int (*main)(int argc, char** argv);
+};
+
+constexpr Program kPrograms[] = {
+    {"ps-bench", ps_bench_main}, {"ps-ctl", ps_ctl_main},       {"ps-doctor", ps_doctor_main},
+    {"ps-run", ps_run_main},     {"ps-server", ps_server_main}, {"ps-worker", ps_worker_main},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* path = argc > 0 ? argv[0] : "";
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  for (const Program& program : kPrograms) {
+    if (std::strcmp(program.name, name) == 0) return program.main(argc, argv);
+  }
+  std::fprintf(stderr, "%s: call it by a program's name:", path);
+  for (const Program& program : kPrograms) std::fprintf(stderr, " %s", program.name);
+  std::fputc('\n', stderr);
+  return 2;
+}
