@@ -59,6 +59,6 @@ function(psgd_test name)
     # gRPC and ZeroMQ are not built with the thread sanitizer: what they hand from thread to thread
     # would look like races.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT
-      "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+      "ASAN_OPTIONS=intercept_tls_get_addr=0;TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tests/tsan_suppressions.txt")
   endif()
 endfunction()

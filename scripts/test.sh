@@ -14,8 +14,6 @@ esac
 scripts/install-packages.sh
 scripts/build.sh "$preset"
 
-# The libraries that these call are not instrumented.
-export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
 log=build/$preset/tests.log
 ctest --test-dir "build/$preset" -j2 --label-exclude '^gpu$' --output-on-failure </dev/null 2>&1 |
   tee "$log" || true
