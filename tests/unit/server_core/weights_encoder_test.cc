@@ -20,6 +20,17 @@ Config DeltaConfig(const std::string& codec = "") {
   return config;
 }
 
+// The payload of the elements that are not zero; so many.
+Bytes TopkOf(const std::vector<float>& gradient, size_t count) {
+  CodecConfig topk;
+  topk.mutable_topk()->set_density(static_cast<double>(count) / kElements);
+  EncodeInput input;
+  input.gradient = gradient;
+  std::vector<std::byte> payload;
+  (*MakeCodec(topk))->NewEncoder({})->Encode(input, &payload);
+  return Bytes::Adopt(std::move(payload));
+}
+
 // A worker that has two slices, and installs the replies that it gets.
 class Puller {
  public:
@@ -69,19 +80,17 @@ class Delta : public ::testing::Test {
   void PushSome(const std::vector<uint32_t>& indices) {
     std::vector<float> gradient(kElements);
     for (uint32_t index : indices) gradient[index] = static_cast<float>(index + 1);
-    CodecConfig topk;
-    topk.mutable_topk()->set_density(static_cast<double>(indices.size()) / kElements);
-    std::vector<std::byte> payload;
-    (*MakeCodec(topk))->NewEncoder({})->Encode({.gradient = gradient}, &payload);
-    Message push = ShardFixture::PushOf(1, ++seq_, seq_, {{0, {}}});
+    ++seq_;
+    Message push = ShardFixture::PushOf(1, seq_, seq_, {{0, {}}});
     push.header.mutable_push()->mutable_parts(0)->set_codec(CODEC_TOPK);
-    push.payloads[0] = Bytes::Adopt(std::move(payload));
+    push.payloads[0] = TopkOf(gradient, indices.size());
     shard_->Acknowledged(std::move(push));
   }
   void PushAll() {
     std::vector<float> gradient(kElements);
     for (uint32_t i = 0; i < kElements; ++i) gradient[i] = static_cast<float>(i % 7) + 0.5f;
-    shard_->Acknowledged(ShardFixture::PushOf(1, ++seq_, seq_, {{0, gradient}}));
+    ++seq_;
+    shard_->Acknowledged(ShardFixture::PushOf(1, seq_, seq_, {{0, gradient}}));
   }
 
   std::vector<float> Weights() {
@@ -142,13 +151,9 @@ TEST_F(Delta, SparseUpdatesOfAClockAreAddedUp) {
     std::vector<float> gradient(kElements);
     gradient[5] = 2;
     gradient[6 + worker] = 1;
-    CodecConfig topk;
-    topk.mutable_topk()->set_density(0.01);
-    std::vector<std::byte> payload;
-    (*MakeCodec(topk))->NewEncoder({})->Encode({.gradient = gradient}, &payload);
     Message push = ShardFixture::PushOf(worker, 1, 1, {{0, {}}});
     push.header.mutable_push()->mutable_parts(0)->set_codec(CODEC_TOPK);
-    push.payloads[0] = Bytes::Adopt(std::move(payload));
+    push.payloads[0] = TopkOf(gradient, 2);
     shard_->Acknowledged(std::move(push));
   }
   EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::CHANGED);
