@@ -2,11 +2,12 @@
 
 #include <utility>
 
-#include "compression/topk_payload.h"
+#include "compression/sparse_payload.h"
 
 namespace psgd {
 
-WeightsEncoder::WeightsEncoder(const Config& config) : seed_(config.seed()) {
+WeightsEncoder::WeightsEncoder(const Config& config)
+    : seed_(config.seed()), kernels_(KernelsFor(CodecBackend::kSimd)) {
   const PullCodecConfig& pull = config.compression().pull();
   if (pull.has_fp16()) {
     whole_codec_ = CODEC_FP16;
@@ -54,7 +55,7 @@ Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) 
       values_.clear();
       for (uint32_t index : *changed) values_.push_back(weights[index]);
       std::vector<std::byte> bytes;
-      WriteTopkPayload(*changed, values_, &bytes);
+      WriteSparse({*changed, values_, weights.size()}, ValueCoding::kFloat, 0, kernels_, &bytes);
       if (bytes.size() < weights.size_bytes()) slice.encoded = Bytes::Adopt(std::move(bytes));
     }
   }

@@ -18,6 +18,7 @@
 
 #include "common/bytes.h"
 #include "compression/codec.h"
+#include "compression/kernels.h"
 #include "proto/config.pb.h"
 #include "proto/data.pb.h"
 #include "server/slice_state.h"
@@ -48,6 +49,7 @@ class WeightsEncoder {
 
   const uint64_t seed_;
   const CodecTable decoders_;
+  const CodecKernels& kernels_;
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
   std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
