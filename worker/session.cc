@@ -82,21 +82,4 @@ absl::StatusOr<std::map<uint32_t, Bytes>> Session::LoadState() {
   return core_.TakeLoadedState();
 }
 
-absl::StatusOr<double> Session::MeasureLink() {
-  const auto seconds_for = [&](size_t bytes) -> absl::StatusOr<double> {
-    const Time start = SteadyNow();
-    core_.Probe(0, bytes, start);
-    PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_.probing(); }));
-    return Seconds(SteadyNow() - start);
-  };
-  constexpr size_t kFirst = 64u << 10, kMost = 4u << 20;
-  constexpr double kTelling = 0.03;
-  PSGD_ASSIGN_OR_RETURN(const double nothing, seconds_for(0));
-  for (size_t bytes = kFirst;; bytes *= 2) {
-    PSGD_ASSIGN_OR_RETURN(const double seconds, seconds_for(bytes));
-    const double wire = std::max(seconds - nothing, 1e-6);
-    if (wire >= kTelling || bytes >= kMost) return static_cast<double>(bytes) / wire;
-  }
-}
-
 }  // namespace psgd

@@ -31,9 +31,6 @@ class Session {
   void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals);
   absl::StatusOr<std::map<uint32_t, Bytes>> LoadState();
 
-  // What the way to the first shard carries, in bytes a second. REQUIRES: nothing is under way.
-  absl::StatusOr<double> MeasureLink();
-
   uint64_t AcknowledgedClock() const { return core_.AcknowledgedClock(); }
 
   const SessionStats& stats() const { return core_.stats(); }

@@ -165,17 +165,6 @@ void SessionCore::LoadState(Time now) {
   }
 }
 
-void SessionCore::Probe(uint32_t s, size_t bytes, Time now) {
-  now_ = now;
-  Message message = MakeMessage(s);
-  message.header.mutable_hello()->set_probe(next_request_++);
-  message.payloads.push_back(Bytes::Adopt(std::vector<std::byte>(bytes)));
-  probe_shard_ = s;
-  shards_[s].probe = message;
-  shards_[s].requests.push_back(std::move(message));
-  shards_[s].owed_since = now;
-}
-
 bool SessionCore::AllAcknowledged() const {
   return std::all_of(shards_.begin(), shards_.end(),
                      [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
@@ -188,7 +177,7 @@ uint64_t SessionCore::AcknowledgedClock() const {
 }
 
 bool SessionCore::Owes(const Shard& shard) const {
-  return !shard.pushes.empty() || shard.pull || shard.load || shard.probe;
+  return !shard.pushes.empty() || shard.pull || shard.load;
 }
 
 void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
@@ -222,10 +211,6 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
     }
     case DataHeader::kWelcome:
       OnAck(shard, message.header.welcome().next_seq());
-      if (shard.probe && message.header.welcome().probe() == shard.probe->header.hello().probe()) {
-        shard.probe.reset();
-        probe_shard_.reset();
-      }
       break;
     case DataHeader::kRefusal:
       OnRefusal(from, shard, message.header.refusal(), now);
@@ -332,7 +317,6 @@ absl::Status SessionCore::Tick(Time now) {
     }
     if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
     ResendAll(shard);
-    if (shard.requests.empty() && shard.probe) shard.requests.push_back(*shard.probe);
     if (shard.requests.empty() && (shard.pull || shard.load)) {
       // A pull may rightly wait at the shard, without a word, for as long as another worker takes:
       // the answer to the greeting tells that from a dead shard.

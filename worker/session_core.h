@@ -82,10 +82,6 @@ class SessionCore {
   // Residuals by slice id.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
-  // Sends so many bytes that mean nothing to the shard, to see how long they take.
-  void Probe(uint32_t shard, size_t bytes, Time now);
-  bool probing() const { return probe_shard_.has_value(); }
-
   // Every push and saved state is acknowledged.
   bool AllAcknowledged() const;
   // Steps whose every push is acknowledged; 0 before the first.
@@ -128,7 +124,6 @@ class SessionCore {
     std::deque<Message> requests;        // pulls and loads to send
     std::optional<Message> pull;         // the one under way, for repeating
     std::optional<Message> load;
-    std::optional<Message> probe;
     size_t loaded = 0;                   // slices of the load under way that have come
     uint64_t gap = 0;                    // the lost push that the last resend was for
     Time last_gap{};                     // and when that was
@@ -162,7 +157,6 @@ class SessionCore {
   std::vector<bool> pull_done_;
   std::vector<bool> slice_seen_;
   size_t loads_left_ = 0;
-  std::optional<uint32_t> probe_shard_;
   std::map<uint32_t, Bytes> loaded_;
   absl::Status fatal_;
   std::optional<uint32_t> offered_;  // shard whose message Next gave out

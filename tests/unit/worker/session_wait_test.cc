@@ -81,26 +81,6 @@ TEST_F(SessionTest, ALostReplyIsAskedForAgain) {
   EXPECT_FALSE(core_->pulling());
 }
 
-TEST_F(SessionTest, AProbeIsAnsweredByItsOwnWelcome) {
-  core_->Probe(1, 1000, now_);
-  EXPECT_TRUE(core_->probing());
-  const auto sent = DrainTo(1);
-  ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].PayloadBytes(), 1000u);
-  Message welcome = From(1);
-  welcome.header.mutable_welcome()->set_next_seq(1);
-  core_->OnMessage(1, welcome, now_);  // of another greeting
-  EXPECT_TRUE(core_->probing());
-  now_ += 2 * kResend;
-  ASSERT_TRUE(core_->Tick(now_).ok());
-  const auto again = DrainTo(1);
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].header.hello().probe(), sent[0].header.hello().probe());
-  welcome.header.mutable_welcome()->set_probe(sent[0].header.hello().probe());
-  core_->OnMessage(1, welcome, now_);
-  EXPECT_FALSE(core_->probing());
-}
-
 TEST_F(SessionTest, SavesStateToEveryShardInOrderWithPushes) {
   PushAll(1);
   core_->SaveState(9, {{0, Payload(3u << 20)}, {2, Payload(3u << 20)}, {3, Payload(8)}}, now_);
