@@ -70,10 +70,7 @@ bool ShardCore::ProgressCut() {
     if (member.running && member.clock < cut_->clock) return false;
   }
   for (const SliceState& slice : slices_) cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
-  for (auto& [worker, member] : members_) {
-    // Workers of a run that is resumed from here begin with whole weights; so do those of this one,
-    // or the two would differ.
-    for (SentWeights& sent : member.sent) sent.mark = 0;
+  for (const auto& [worker, member] : members_) {
     WorkerMark& mark = cut_->snapshot.workers[worker];
     mark.set_incarnation(member.incarnation);
     mark.set_next_seq(member.next_seq);

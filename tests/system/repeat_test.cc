@@ -63,11 +63,6 @@ TEST_F(Repeat, WarmStartsAreResumed) {
   ExpectResumesAlike(Sets({"compression.push={powersgd: {rank: 2}}"}));
 }
 
-// What the server takes for a worker's weights is not kept; workers begin with whole ones.
-TEST_F(Repeat, AlsoWhereWeightsComeAsLossyDifferences) {
-  ExpectResumesAlike(Sets({"compression.pull={delta: {codec: {topk: {density: 0.05}}}}"}));
-}
-
 TEST_F(Repeat, PullingWhatChangedGivesTheSameWeightsForFewerBytes) {
   const std::vector<std::string> sparse =
       Lossy("3") + Sets({"optimizer={sgd: {learning_rate: 0.05, momentum: 0}}",
