@@ -93,14 +93,11 @@ TEST_F(TableTest, BadLibsvmNamesItsLine) {
   for (const auto& [text, problem] : bad) {
     EXPECT_THAT(Error({.path = Write("a", text)}), AllOf(HasSubstr("/a"), HasSubstr(problem)));
   }
-  EXPECT_THAT(Error({.path = folder_.File("none")}), HasSubstr("cannot be opened"));
+  EXPECT_THAT(Error({.path = folder_.File("none")}), HasSubstr("cannot open"));
   EXPECT_THAT(Error({.path = Write("a", kLibsvm), .test = Write("b", "3 1:1\n")}),
               HasSubstr("has label 3, which no training sample has"));
   EXPECT_THAT(Error({.path = Write("a", kLibsvm), .features = 6}), HasSubstr("has index 7"));
   EXPECT_THAT(Error({.path = Write("a", "+1 1:1\n"), .test_fraction = 0.1}), HasSubstr("too few"));
-  std::string damaged = Gzip(std::string(100000, '1'));
-  damaged.resize(damaged.size() / 2);
-  EXPECT_FALSE(LoadTable({.path = Write("c", damaged)}).ok());
 }
 
 std::string CriteoLine(const char* label, const char* count, const char* category) {
