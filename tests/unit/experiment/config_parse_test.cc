@@ -191,6 +191,11 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"consistency: {staleness: -2}",
        "c.yaml:1:26: consistency.staleness: -2 is out of range: must be at least 0, or "
        "\"unbounded\""},
+      {"consistency: {staleness: -1}",
+       "c.yaml:1:26: consistency.staleness: -1 is out of range: must be at least 0, or "
+       "\"unbounded\""},
+      {"model: {recompute: -1}",
+       "c.yaml:1:20: model.recompute: -1 is out of range: must be at least 0, or \"auto\""},
       {"consistency: {staleness: unbound}",
        "c.yaml:1:26: consistency.staleness: expected a whole number or \"unbounded\", got "
        "\"unbound\""},
