@@ -17,7 +17,8 @@ struct Placed {
   int first, last;
 };
 
-// The lowest gap of `size` bytes between those that are alive with `buffer`. REQUIRES: sorted by offset.
+// The lowest gap of `size` bytes between those that are alive with `buffer`.
+// REQUIRES: they are sorted by offset.
 size_t LowestGap(const std::vector<Placed>& placed, const Buffer& buffer, size_t size) {
   size_t offset = 0;
   for (const Placed& other : placed) {

@@ -66,8 +66,8 @@ class Importer {
   // A constant in sizes of this run.
   absl::StatusOr<TensorId> MakeConstant(const std::string& name, Shape shape,
                                         std::vector<float> values);
-  // For so many known values more: all together they stay within bounds, beyond which nothing more is
-  // imported.
+  // For so many known values more: all together they stay within bounds, beyond which nothing more
+  // is imported.
   absl::Status Spend(int64_t elements);
   // A statistic of batch normalisation: averaged over workers, not trained.
   absl::StatusOr<TensorId> Statistic(const Value& value);
