@@ -14,8 +14,8 @@ namespace {
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// InvalidArgument and NotFound say that nothing was trained yet (apps/exit_code.h). What is wrong with
-// a sample is found when it is read, in the middle of a run.
+// InvalidArgument and NotFound say that nothing was trained yet (apps/exit_code.h). What is wrong
+// with a sample is found when it is read, in the middle of a run.
 absl::Status WhileRunning(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
   return absl::FailedPreconditionError(status.message());

@@ -24,7 +24,8 @@ absl::Status CheckLargestIndex(const SparseRow& row) {
   return absl::InvalidArgumentError(absl::StrCat(
       "index ", largest, " means a model of as many features: ", HumanBytes(bytes),
       " for each class (one for two) on the server, and twice that in each worker; if it is no "
-      "mistake, set data.table.features to ", largest, " or more"));
+      "mistake, set data.table.features to ",
+      largest, " or more"));
 }
 
 absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,

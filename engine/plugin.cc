@@ -53,8 +53,9 @@ absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
   }
   return absl::NotFoundError(absl::StrCat(
       "the ", name, " backend is not installed (looked for ", tried, "); build it, ",
-      name == "onednn" ? "or in place of this bundle make one with scripts/bundle.sh --with-onednn, "
-                       : "",
+      name == "onednn"
+          ? "or in place of this bundle make one with scripts/bundle.sh --with-onednn, "
+          : "",
       "or use the reference backend"));
 }
 

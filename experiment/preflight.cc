@@ -25,22 +25,22 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                     : ": labels of pixels need a model of pixels, as unet"));
 }
 
-// Weights on the server, weights and gradients in each worker: the least that the run takes here. Each
-// worker alone would find enough, as long as the others have not taken theirs.
+// Weights on the server, weights and gradients in each worker: the least that the run takes here.
+// Each worker alone would find enough, as long as the others have not taken theirs.
 absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
   double weights = 0;
   for (const ParameterSpec& parameter : model.parameters()) {
-    weights += static_cast<double>(
-        ElementCount({parameter.shape().begin(), parameter.shape().end()}));
+    weights +=
+        static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
   }
   const double once = weights * sizeof(float);
   const int workers = config.cluster().workers();
   const double available = static_cast<double>(AvailableMemory());
   if (available == 0 || once * (1 + 2 * workers) <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the model ", model.name(), " has ", absl::StrFormat("%.0f", weights), " weights: ",
-      HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ", workers,
-      workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
+      "the model ", model.name(), " has ", absl::StrFormat("%.0f", weights),
+      " weights: ", HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ",
+      workers, workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
       " that this machine has free; use a smaller model, fewer workers",
       config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
 }

@@ -25,8 +25,9 @@ void SetRaw(std::span<const T> values, TensorProto* tensor) {
 // In words of a model's description, not of a node: "the model NAME KIND".
 absl::Status NotInOnnx(const std::string& kind) {
   return absl::UnimplementedError(
-      absl::StrCat(kind, ", which ONNX has no op for; its weights alone can be written: "
-                         "--out FILE.safetensors"));
+      absl::StrCat(kind,
+                   ", which ONNX has no op for; its weights alone can be written: "
+                   "--out FILE.safetensors"));
 }
 
 }  // namespace
@@ -183,8 +184,7 @@ absl::StatusOr<std::string> Exporter::Run() {
   }
   std::string bytes;
   if (file_.ByteSizeLong() > INT32_MAX || !file_.SerializeToString(&bytes)) {
-    return absl::ResourceExhaustedError(
-        "has 2 GiB or more, which an ONNX file cannot hold");
+    return absl::ResourceExhaustedError("has 2 GiB or more, which an ONNX file cannot hold");
   }
   return bytes;
 }
@@ -207,9 +207,9 @@ absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputSha
   }
   absl::StatusOr<std::string> bytes = onnx::Exporter(two, three, values).Run();
   if (bytes.ok()) return bytes;
-  return absl::Status(bytes.status().code(),
-                      absl::StrCat("cannot write ONNX: the model ", model.name(), " ",
-                                   bytes.status().message()));
+  return absl::Status(
+      bytes.status().code(),
+      absl::StrCat("cannot write ONNX: the model ", model.name(), " ", bytes.status().message()));
 }
 
 }  // namespace psgd

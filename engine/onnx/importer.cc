@@ -153,7 +153,8 @@ absl::Status Importer::Spend(int64_t elements) {
   if (elements > kBudget - spent_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "needs too many known values: what this file has computed while importing, as masks and "
-        "positions, are more than ", kBudget, " in all; store them as initializers"));
+        "positions, are more than ",
+        kBudget, " in all; store them as initializers"));
   }
   spent_ += elements;
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Files that are damaged before a run, and files that turn out to be damaged in the middle of one, with
-// the exit codes that docs/programs.md gives them.
+// Files that are damaged before a run, and files that turn out to be damaged in the middle of one,
+// with the exit codes that docs/programs.md gives them.
 #include <filesystem>
 
 #include "tests/system/run_test.h"
@@ -57,7 +57,8 @@ TEST_F(BadData, ImageArchives) {
       {"x" + pair.substr(1) + TarEnd(), "wrong checksum"},
       {Gzip(pair + TarEnd()), "train-0.tar"},
       {TarFile("0.jpg", image) + TarEnd(), "no .cls member"},
-      {TarFile("0.cls", "red") + TarFile("0.jpg", image) + TarEnd(), "is not the number of a class"},
+      {TarFile("0.cls", "red") + TarFile("0.jpg", image) + TarEnd(),
+       "is not the number of a class"},
   };
   for (const auto& [archive, problem] : bad) {
     Put("tars/train-0.tar", archive);
@@ -96,8 +97,8 @@ TEST_F(BadData, MasksThatTurnOutToBeWrong) {
     const Ended ended = Run("unet", "format: segmentation, path: " + Path("pairs") +
                                         ", images: {size: 16, resize: 16, classes: 2}");
     EXPECT_EQ(ended.code, 1) << problem << ": " << ended.err;
-    EXPECT_THAT(ended.err,
-                AllOf(HasSubstr("masks/0.pgm"), HasSubstr(problem), HasSubstr("exited with code 1")));
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("masks/0.pgm"), HasSubstr(problem),
+                                 HasSubstr("exited with code 1")));
   }
 }
 

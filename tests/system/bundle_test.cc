@@ -54,7 +54,8 @@ TEST_F(Bundle, ActivateAddsNoEmptyPart) {
 TEST_F(Bundle, TheGpuScriptEndsWithATable) {
   Program("nvidia-smi", "echo A GPU");
   Program("ps-doctor", "exit 0");
-  for (const char* test : {"engine_conformance_test", "engine_golden_test"}) Program(test, "exit 0");
+  for (const char* test : {"engine_conformance_test", "engine_golden_test"})
+    Program(test, "exit 0");
   Program("engine_zoo_conformance_test", "echo '[  SKIPPED ] no device'");
   Program("ps-bench",
           "case \"$*\" in *resnet50*fp16*|*fp16*resnet50*) exit 1;; esac\n"
@@ -78,8 +79,8 @@ TEST_F(Bundle, TheGpuScriptEndsWithATable) {
   Program("nvidia-smi", "echo A GPU; echo another");
   const Ended two = RunProgram({"/bin/bash", Path("bundle/test-gpu.sh"), "nccl"});
   EXPECT_EQ(two.code, 0) << two.out;
-  EXPECT_THAT(two.out, AllOf(ContainsRegex("node.reduce nccl, two GPUs +ok"),
-                             Not(HasSubstr("golden"))));
+  EXPECT_THAT(two.out,
+              AllOf(ContainsRegex("node.reduce nccl, two GPUs +ok"), Not(HasSubstr("golden"))));
 }
 
 }  // namespace

@@ -256,7 +256,8 @@ TEST_F(Error, AModelThatTheMachineCannotHold) {
 // What a benchmark cannot do is refused, not measured as something else.
 TEST_F(Error, BenchmarksOfWhatThereIsNot) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"--recompute", "-7"}, "--recompute -7: must be a number of segments of at least 0, or auto"},
+      {{"--recompute", "-7"},
+       "--recompute -7: must be a number of segments of at least 0, or auto"},
       {{"--recompute", "-1"}, "or auto"},
       {{"--precision", "bf16", "--engine", "reference"}, "computes in fp32 alone"},
   };

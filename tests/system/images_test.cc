@@ -179,8 +179,8 @@ TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {
       AllOf(HasSubstr("damaged samples were read and left out"), HasSubstr("train/red/5.jpg")));
 }
 
-// A step that leaves time for it finds its batch made; one that does not waits for it. The time between
-// steps is measured first, so that the test is the same on any machine.
+// A step that leaves time for it finds its batch made; one that does not waits for it. The time
+// between steps is measured first, so that the test is the same on any machine.
 TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const std::string image =
       Jpeg(640, 480, [](int x, int y, int c) { return 40 * c + (x * y / 64) % 90; });
@@ -188,12 +188,12 @@ TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
     WriteIn("many/train/" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg", image);
   }
   for (int i : {0, 1}) WriteIn("many/test/" + std::to_string(i) + "/0.jpg", image);
-  const std::string config =
-      Write("many.yaml", "name: many\nmodel: {zoo: mlp, hidden: [16]}\ndata: {format: images, path: " +
-                             Path("many") +
-                             ", batch: 8, eval_batch: 2, threads: 1, images: {size: 32}}\n"
-                             "train: {epochs: 1}\noptimizer: {sgd: {learning_rate: 0.01}}\n"
-                             "cluster: {shards: 1, workers: 1, segment: 128}\n");
+  const std::string config = Write(
+      "many.yaml",
+      "name: many\nmodel: {zoo: mlp, hidden: [16]}\ndata: {format: images, path: " + Path("many") +
+          ", batch: 8, eval_batch: 2, threads: 1, images: {size: 32}}\n"
+          "train: {epochs: 1}\noptimizer: {sgd: {learning_rate: 0.01}}\n"
+          "cluster: {shards: 1, workers: 1, segment: 128}\n");
   const auto train = [&](const std::string& run, int delay_ms) {
     Process server({"ps-server", "--config", config, "--port", "0", "--run-dir", Path(run)});
     Process worker({"ps-worker", "--cpu", "--server", ServerOf(server), "--step-delay",

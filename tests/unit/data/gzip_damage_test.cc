@@ -49,7 +49,8 @@ std::vector<Format> Formats() {
                   return number(i % 50) + "::" + number(i * 31 % 701) + "::3::" + number(i) + "\n";
                 })},
       {"TRANSLATION", "",
-       Repeated(2000, [&](int i) { return "w" + number(i * 7919) + "\tv" + number(i * 31) + "\n"; })},
+       Repeated(2000,
+                [&](int i) { return "w" + number(i * 7919) + "\tv" + number(i * 31) + "\n"; })},
   };
 }
 
@@ -70,9 +71,9 @@ TEST(GzipDamage, AFileThatEndsEarlyIsRefusedWhereverItEnds) {
     EXPECT_EQ(OpenError(format, path), "") << format.name;
     const size_t size = whole.size();
     // In the header, the data, and the checksum and length at the end.
-    for (const size_t kept : {size_t{0}, size_t{1}, size_t{2}, size_t{5}, size_t{9}, size_t{10},
-                              size_t{12}, size / 3, size / 2, size - 100, size - 9, size - 8,
-                              size - 5, size - 4, size - 1}) {
+    for (const size_t kept :
+         {size_t{0}, size_t{1}, size_t{2}, size_t{5}, size_t{9}, size_t{10}, size_t{12}, size / 3,
+          size / 2, size - 100, size - 9, size - 8, size - 5, size - 4, size - 1}) {
       WriteFile(path, whole.substr(0, kept));
       EXPECT_THAT(OpenError(format, path),
                   AllOf(AnyOf(HasSubstr("ends early"), HasSubstr("is empty")),

@@ -87,8 +87,10 @@ TEST(Ratings, NegativesOfWhoChoseAllButOne) {
 }
 
 TEST(Ratings, TakesTabsCommasAndANameLine) {
-  EXPECT_EQ(Load("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,32,2,1260759145\n2,33,1,5\n").test->size(),
-            4u);
+  EXPECT_EQ(
+      Load("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,32,2,1260759145\n2,33,1,5\n")
+          .test->size(),
+      4u);
   EXPECT_EQ(Load("1\t31\t2\t7\n1\t32\t2\t6\n2\t33\t1\t1\n").train->size(), 2u * 4);
 }
 

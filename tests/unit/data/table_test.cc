@@ -87,7 +87,8 @@ TEST_F(TableTest, BadLibsvmNamesItsLine) {
       {"+1 2:1 1:1\n", ":1: \"1:1\" has an index that is not above"},
       {"+1 0:1\n", "or below 1"},
       {"+1 99999999999:1\n", "too large"},
-      {"+1 1:1\n-1 2:1 1073741824:1\n", ":2: index 1073741824 means a model of as many features: 4"},
+      {"+1 1:1\n-1 2:1 1073741824:1\n",
+       ":2: index 1073741824 means a model of as many features: 4"},
       {"+1 1:1\n+1 2:1\n", "1 different labels"},
       {"\n\n", "has no samples"},
   };

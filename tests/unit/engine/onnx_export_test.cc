@@ -37,14 +37,16 @@ TEST(OnnxExport, WhatOnnxLacksIsToldOfTheModel) {
     InputShape shape;
     const char* kind;
   };
-  for (const Case& test :
-       {Case{"logistic_regression", {.classes = 2, .entries = 4, .vocabulary = 9},
-             "has a linear layer of sparse vectors"},
-        Case{"logistic_regression", {.classes = 3, .entries = 4, .vocabulary = 9},
-             "has a linear layer of sparse vectors"},
-        Case{"transformer", {.classes = 11, .length = 8, .source = 4, .vocabulary = 11},
-             "has attention that leaves out the padding"},
-        Case{"alexnet", {3, 100, 100, 10}, "averages images of 2x2 to 6x6"}}) {
+  for (const Case& test : {Case{"logistic_regression",
+                                {.classes = 2, .entries = 4, .vocabulary = 9},
+                                "has a linear layer of sparse vectors"},
+                           Case{"logistic_regression",
+                                {.classes = 3, .entries = 4, .vocabulary = 9},
+                                "has a linear layer of sparse vectors"},
+                           Case{"transformer",
+                                {.classes = 11, .length = 8, .source = 4, .vocabulary = 11},
+                                "has attention that leaves out the padding"},
+                           Case{"alexnet", {3, 100, 100, 10}, "averages images of 2x2 to 6x6"}}) {
     const auto bytes = Exported(test.zoo, test.shape);
     ASSERT_TRUE(absl::IsUnimplemented(bytes.status())) << test.zoo << ": " << bytes.status();
     EXPECT_THAT(std::string(bytes.status().message()),

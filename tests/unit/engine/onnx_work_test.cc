@@ -16,13 +16,13 @@ using onnx::GraphProto;
 using onnx::ModelProto;
 using testing::AddInts;
 using testing::AddNode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::Import;
+using ::testing::Not;
 using testing::SetInt;
 using testing::SetOutput;
 using testing::SmallModel;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // SmallModel with so many more Relus before its dense layer.
 ModelProto Chain(int length) {
@@ -65,9 +65,9 @@ TEST(OnnxWork, WhatIsComputedWhileImportingHasALimitThatEndsTheImport) {
     sum = "sum" + number;
   }
   SetOutput(graph, sum);
-  EXPECT_THAT(ErrorOf(model), AllOf(HasSubstr("ConstantOfShape node"),
-                                    HasSubstr("more than 134217728 in all"),
-                                    Not(HasSubstr("ConstantOfShape node all20_node"))));
+  EXPECT_THAT(ErrorOf(model),
+              AllOf(HasSubstr("ConstantOfShape node"), HasSubstr("more than 134217728 in all"),
+                    Not(HasSubstr("ConstantOfShape node all20_node"))));
 }
 
 TEST(OnnxWork, AConstantIsHeldOnceHoweverManyNodesReadIt) {
@@ -84,9 +84,10 @@ TEST(OnnxWork, AConstantIsHeldOnceHoweverManyNodesReadIt) {
   const auto imported = Import(model);
   ASSERT_TRUE(imported.ok()) << imported.status();
   const auto& nodes = imported->graph.nodes;
-  EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(),
-                          [](const Node& node) { return std::holds_alternative<Constant>(node.op); }),
-            1);
+  EXPECT_EQ(
+      std::count_if(nodes.begin(), nodes.end(),
+                    [](const Node& node) { return std::holds_alternative<Constant>(node.op); }),
+      1);
 }
 
 // Looking for the numbers of a gelu does not read what cannot be one, again and again.
