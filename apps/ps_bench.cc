@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "apps/command_line.h"
 #include "bench/apply_bench.h"
 #include "bench/codec_bench.h"
@@ -12,6 +13,7 @@
 #include "bench/shard_bench.h"
 #include "bench/step_bench.h"
 #include "common/units.h"
+#include "compression/codec.h"
 #include "engine/plugin.h"
 #include "engine/recompute.h"
 
@@ -67,8 +69,10 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
   CodecConfig config;
   const auto* field = CodecConfig::descriptor()->FindFieldByName(name);
   if (field == nullptr) {
+    std::vector<std::string> names;
+    for (const CodecConfig& known : DefaultCodecs()) names.emplace_back(MakeCodec(known).value()->name());
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown codec \"", name, "\"; use none, fp16, topk, onebit or ternary"));
+        absl::StrCat("unknown codec \"", name, "\"; use one of ", absl::StrJoin(names, ", ")));
   }
   config.GetReflection()->MutableMessage(&config, field);
   return config;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kBlock = 4096;  // elements that a shard decodes at a time
 constexpr uint64_t kSeed = 1;
+constexpr uint64_t kColumns = 1024;
 
 // Gaussian values (Box and Muller), as gradients roughly are.
 std::vector<float> RandomGradient(size_t elements) {
@@ -35,11 +36,15 @@ class Subject {
   Subject(const Codec& codec, const std::vector<float>& gradient, size_t slice)
       : codec_(codec),
         gradient_(gradient),
-        residual_(codec.lossless() ? 0 : gradient.size()),
+        residual_(codec.keeps_residual() ? gradient.size() : 0),
         slice_(slice) {
     for (size_t begin = 0; begin < gradient.size(); begin += slice) {
       SliceShape shape;
       shape.elements = static_cast<uint32_t>(std::min(slice, gradient.size() - begin));
+      // A large dense layer's.
+      shape.tensor_columns = kColumns;
+      shape.tensor_rows = (gradient.size() + kColumns - 1) / kColumns;
+      shape.offset = begin;
       shapes_.push_back(shape);
       encoders_.push_back(codec.NewEncoder(shape));
       payloads_.emplace_back();
@@ -75,17 +80,16 @@ class Subject {
     return absl::OkStatus();
   }
 
-  // A second step: what was to be sent must be what was sent and what stayed, to the bit.
+  // What was to be sent must be what was sent and what stayed, to the bit: in a first step and,
+  // where nothing else is remembered, in a second.
   bool Verify() {
-    Encode();
-    std::vector<float> corrected(gradient_);
-    for (size_t i = 0; i < residual_.size(); ++i) corrected[i] += residual_[i];
-    Encode();
-    std::vector<float> decoded(gradient_.size());
-    if (!DecodeTo(1, decoded).ok()) return false;
-    for (size_t i = 0; i < corrected.size(); ++i) {
-      const float left = residual_.empty() ? 0 : residual_[i];
-      if (corrected[i] - decoded[i] != left) return false;
+    const int steps = codec_.state_arrays() == 0 ? 2 : 1;
+    for (int step = 0; step < steps; ++step) {
+      std::vector<float> corrected(gradient_);
+      for (size_t i = 0; i < residual_.size(); ++i) corrected[i] += residual_[i];
+      Encode();
+      std::vector<float> decoded(gradient_.size());
+      if (!DecodeTo(1, decoded).ok() || !Complete(corrected, decoded)) return false;
     }
     return true;
   }
@@ -98,6 +102,18 @@ class Subject {
   size_t slices() const { return shapes_.size(); }
 
  private:
+  bool Complete(const std::vector<float>& corrected, const std::vector<float>& decoded) const {
+    for (size_t i = 0; i < corrected.size(); ++i) {
+      // Where nothing is kept of what is lost, signs are all that is promised.
+      const bool signs = residual_.empty() && !codec_.lossless();
+      if (signs ? std::signbit(corrected[i]) != std::signbit(decoded[i])
+                : corrected[i] - decoded[i] != (residual_.empty() ? 0 : residual_[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   const Codec& codec_;
   const std::vector<float>& gradient_;
   std::vector<float> residual_;
@@ -125,8 +141,8 @@ Timing MeasureSeconds(int repeats, Work work) {
   return {seconds.front(), seconds[seconds.size() / 2]};
 }
 
-std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& backend,
-                                   const std::vector<float>& gradient,
+std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
+                                   const std::string& backend, const std::vector<float>& gradient,
                                    const CodecBenchOptions& options) {
   Subject subject(codec, gradient, options.slice);
   const bool verified = subject.Verify();
@@ -136,7 +152,7 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& backen
   const auto add = [&](const char* direction, auto work) {
     BenchRow row;
     row.bench = "codec";
-    row.name = absl::StrCat(std::string(codec.name()), "/", direction, "/", backend);
+    row.name = absl::StrCat(name, "/", direction, "/", backend);
     row.limit_gbps = limit;
     row.verified = verified;
     if (verified) {
@@ -155,21 +171,35 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& backen
   return rows;
 }
 
-std::vector<CodecConfig> AllCodecs() {
-  std::vector<CodecConfig> configs(5);
-  configs[0].mutable_none();
-  configs[1].mutable_fp16();
-  configs[2].mutable_onebit();
-  configs[3].mutable_ternary();
-  configs[4].mutable_topk();
+// Every codec with its defaults (but a tau that fits the gradient), and those options that change what is done.
+std::vector<CodecConfig> BenchedCodecs() {
+  std::vector<CodecConfig> configs = DefaultCodecs();
+  for (CodecConfig& config : configs) {
+    // What 1 % of the elements reach.
+    if (config.has_threshold()) config.mutable_threshold()->set_tau(2.576);
+  }
+  configs.emplace_back().mutable_topk()->set_select(TopkCodec::SAMPLED);
+  CodecConfig ternary = configs.back();
+  ternary.mutable_topk()->set_values(TopkCodec::TERNARY);
+  configs.push_back(ternary);
+  configs.emplace_back().mutable_int8()->set_rounding(Rounding::NEAREST);
   return configs;
+}
+
+// The codec's name, and what of its options is not the default.
+std::string CaseName(const Codec& codec, const CodecConfig& config) {
+  std::string name(codec.name());
+  if (config.topk().select() == TopkCodec::SAMPLED) name += "-sampled";
+  if (config.topk().values() == TopkCodec::TERNARY) name += "-ternary";
+  if (config.int8().rounding() == Rounding::NEAREST) name += "-nearest";
+  return name;
 }
 
 absl::Status CheckNames(const std::vector<std::string>& wanted) {
   for (const std::string& name : wanted) {
     bool known = false;
     std::string names;
-    for (const CodecConfig& config : AllCodecs()) {
+    for (const CodecConfig& config : DefaultCodecs()) {
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
       known |= name == codec->name();
       absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(codec->name()));
@@ -195,14 +225,15 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
   if (options.scalar) backends.push_back(CodecBackend::kScalar);
 
   std::vector<BenchRow> rows;
-  for (const CodecConfig& config : AllCodecs()) {
+  for (const CodecConfig& config : BenchedCodecs()) {
     for (CodecBackend backend : backends) {
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config, {backend}));
       const std::string name(codec->name());
       const auto& wanted = options.codecs;
       if (!wanted.empty() && std::count(wanted.begin(), wanted.end(), name) == 0) continue;
       const char* twin = backend == CodecBackend::kSimd ? "simd" : "scalar";
-      for (BenchRow& row : MeasureCodec(*codec, twin, gradient, options)) {
+      for (BenchRow& row :
+           MeasureCodec(*codec, CaseName(*codec, config), twin, gradient, options)) {
         rows.push_back(std::move(row));
       }
     }

@@ -14,13 +14,13 @@ struct CodecBenchOptions {
   size_t elements = 25'000'000;
   size_t slice = size_t{1} << 20;   // elements of a slice; the last one is shorter
   int repeats = 7;                  // the best is compared with the best memcpy
-  std::vector<std::string> codecs;  // by name; empty: all
+  std::vector<std::string> codecs;  // by name, with all their variants; empty: all
   bool scalar = true;               // also the scalar twin
 };
 
-// Two rows a codec and backend, in bytes of fp32 gradient a second:
-//   CODEC/encode/BACKEND  gradient + residual to payload + residual (lossless codecs have no
-//   residual) CODEC/decode/BACKEND  payload checked, opened and added to weights block by block
+// Two rows a codec (CODEC or CODEC-VARIANT) and backend, in bytes of fp32 gradient a second:
+//   CODEC/encode/BACKEND  gradient + residual to payload + residual, where it keeps one
+//   CODEC/decode/BACKEND  payload checked, opened and added to weights block by block
 // extra: "gbps_median", "wire_ratio" (fp32 bytes / payload bytes), "slices". A row whose result was
 // wrong is not timed: verified is false and gbps 0. An unknown codec name is an error.
 absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& options);

@@ -28,6 +28,7 @@ enum class RandomPurpose : uint32_t {
   kCodec = 5,
   kSynthetic = 6,
   kNegatives = 7,
+  kWeights = 8,  // on their way to a worker
 };
 
 // Mixes the run's seed and a purpose into a key (splitmix64 finaliser).

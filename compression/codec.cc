@@ -1,10 +1,21 @@
 #include "compression/codec.h"
 
+#include "compression/bf16.h"
+#include "compression/blocks.h"
+#include "compression/dgc.h"
 #include "compression/fp16.h"
+#include "compression/int8.h"
 #include "compression/kernels.h"
+#include "compression/natural.h"
 #include "compression/none.h"
 #include "compression/onebit.h"
+#include "compression/powersgd.h"
+#include "compression/qsgd.h"
+#include "compression/randomk.h"
+#include "compression/sign.h"
+#include "compression/signum.h"
 #include "compression/ternary.h"
+#include "compression/threshold.h"
 #include "compression/topk.h"
 
 namespace psgd {
@@ -24,22 +35,48 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
       return MakeOnebit(config.onebit(), kernels);
     case CodecConfig::kTernary:
       return MakeTernary(config.ternary(), kernels);
+    case CodecConfig::kBf16:
+      return MakeBf16(kernels);
+    case CodecConfig::kInt8:
+      return MakeInt8(config.int8(), kernels);
+    case CodecConfig::kQsgd:
+      return MakeQsgd(config.qsgd(), kernels);
+    case CodecConfig::kNatural:
+      return MakeNatural(kernels);
+    case CodecConfig::kSign:
+      return MakeSign(kernels);
+    case CodecConfig::kSignum:
+      return MakeSignum(config.signum(), kernels);
+    case CodecConfig::kRandomk:
+      return MakeRandomk(config.randomk(), kernels);
+    case CodecConfig::kThreshold:
+      return MakeThreshold(config.threshold(), kernels);
+    case CodecConfig::kBlocks:
+      return MakeBlocks(config.blocks(), kernels);
+    case CodecConfig::kDgc:
+      return MakeDgc(config.dgc(), options.workers, kernels);
+    case CodecConfig::kPowersgd:
+      return MakePowersgd(config.powersgd(), kernels);
   }
   return absl::InvalidArgumentError("compression names a codec that this program does not have");
 }
 
+std::vector<CodecConfig> DefaultCodecs() {
+  std::vector<CodecConfig> configs;
+  const auto& kinds = *CodecConfig::descriptor()->FindOneofByName("kind");
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    CodecConfig& config = configs.emplace_back();
+    config.GetReflection()->MutableMessage(&config, kinds.field(i));
+  }
+  return configs;
+}
+
 CodecTable::CodecTable(const CodecOptions& options) {
-  const CodecKernels& kernels = KernelsFor(options.backend);
   codecs_.resize(CodecId_ARRAYSIZE);
-  const auto add = [this](std::unique_ptr<Codec> codec) {
+  for (const CodecConfig& config : DefaultCodecs()) {
+    auto codec = MakeCodec(config, options).value();  // the schema's defaults are valid
     codecs_[codec->id()] = std::move(codec);
-  };
-  // The schema's defaults are valid.
-  add(MakeNone(kernels));
-  add(MakeFp16(kernels));
-  add(MakeTopk(TopkCodec(), kernels).value());
-  add(MakeOnebit(OnebitCodec(), kernels).value());
-  add(MakeTernary(TernaryCodec(), kernels).value());
+  }
 }
 
 const Codec* CodecTable::Find(CodecId id) const {

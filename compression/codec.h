@@ -50,6 +50,13 @@ class Encoder {
   // REQUIRES: gradient.size() == the slice's elements; values finite. (Of others the residual is as
   // spoilt as the gradient; a payload that cannot carry them is one that Open refuses.)
   virtual void Encode(const EncodeInput& input, std::vector<std::byte>* out) = 0;
+
+  // What it remembers beside the residual goes into checkpoints as whole arrays of the slice's
+  // length, so that a slice that is cut anew takes its part of each along.
+  // REQUIRES: arrays.size() == Codec::state_arrays() * the slice's elements, zeros for SaveState.
+  virtual void SaveState(std::span<float> arrays) const {}
+  // Anything finite is taken: after a cut, it need not be what was saved.
+  virtual void LoadState(std::span<const float> arrays) {}
 };
 
 // One checked payload, read from front to back. Reads cannot fail: Open has seen every byte.
@@ -77,6 +84,9 @@ class PayloadReader {
   const uint32_t elements_;
 };
 
+// A worker's state of a slice is saved as the residual and at most so many further arrays.
+inline constexpr size_t kMostStateArrays = 1;
+
 // A codec: stateless, thread-safe after construction.
 class Codec {
  public:
@@ -85,6 +95,10 @@ class Codec {
   virtual absl::string_view name() const = 0;
   // Nothing is lost: no residual is needed.
   virtual bool lossless() const = 0;
+  // What is left out is meant to be added to the next gradient.
+  virtual bool keeps_residual() const { return !lossless(); }
+  // Arrays that its encoders remember, see Encoder::SaveState; at most kMostStateArrays.
+  virtual size_t state_arrays() const { return 0; }
   virtual std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const = 0;
   // Checks the whole payload; an error says what is wrong with it: OutOfRange for a value that is
   // not finite, InvalidArgument for lengths, indices and codes that cannot be. Needs none of the
@@ -100,11 +114,16 @@ enum class CodecBackend { kScalar, kSimd };
 
 struct CodecOptions {
   CodecBackend backend = CodecBackend::kSimd;
+  // That the sum of a step is made by: dgc clips each one's share.
+  uint32_t workers = 1;
 };
 
 // The codec that a config asks for.
 absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
                                                  const CodecOptions& options = {});
+
+// The config of every codec there is, each with its defaults, in the schema's order.
+std::vector<CodecConfig> DefaultCodecs();
 
 // All codecs with default options, for decoding: indexed by CodecId.
 class CodecTable {

@@ -38,12 +38,21 @@ class ErrorFeedback {
   // What is left out so far. Empty where nothing is kept: lossless codecs, accumulate off.
   std::span<const float> residual() const { return residual_; }
   double SquaredNorm() const;
-  // From a checkpoint. REQUIRES: values.size() == residual().size().
+  // REQUIRES: values.size() == residual().size().
   void SetResidual(std::span<const float> values);
   void Reset();
 
+  // For a checkpoint: the residual (zeros where none is kept) and after it the arrays that the
+  // encoder remembers, each as long as the slice. Empty where neither is there.
+  std::vector<float> CopyState() const;
+  // From a checkpoint: as many arrays as both sides have, so that a run may go on with another
+  // codec. REQUIRES: whole arrays.
+  void LoadState(std::span<const float> arrays);
+
  private:
   const float decay_;
+  const size_t elements_;
+  const size_t state_arrays_;  // of the encoder
   const CodecKernels& kernels_;
   const std::unique_ptr<Encoder> encoder_;
   std::vector<float> residual_;

@@ -21,9 +21,12 @@ struct DenseKernels {
   void (*add_scaled)(float scale, const std::byte* x, std::span<float> y);
   bool (*all_finite)(const std::byte* x, size_t count);
   double (*sum_squares)(std::span<const float> x);
+  // y = keep * y + share * x.
+  void (*blend)(float keep, std::span<const float> x, float share, std::span<float> y);
 };
 
-struct Fp16Kernels {
+// Numbers of 16 bits: binary16 or bfloat16.
+struct HalfKernels {
   // Halves of gradient + residual to `out`; what rounding took off to the residual (may be null).
   void (*encode)(std::span<const float> gradient, float* residual, std::byte* out);
   void (*add)(float scale, const std::byte* halves, std::span<float> y);
@@ -72,6 +75,43 @@ struct TernaryKernels {
   void (*add)(const int8_t* trits, float scale, std::span<float> y);
 };
 
+// How whole multiples of a unit stand for elements.
+struct QuantizeDraw {
+  float unit = 0;
+  float inverse = 0;  // 1 / unit; 0 for a unit of 0
+  float largest_level = 0;
+  bool stochastic = false;  // else to nearest
+  PhiloxKey key;
+  uint64_t step = 0;
+  uint32_t first = 0;  // index in the slice of the first element, a multiple of 64
+};
+
+struct QuantizeKernels {
+  // Writes gradient + residual to the residual (may be null); the largest magnitude's bits.
+  uint32_t (*largest)(std::span<const float> gradient, float* residual);
+  // Levels of `corrected`; with a residual, which may be the same place, what they leave.
+  void (*quantize)(std::span<const float> corrected, const QuantizeDraw& draw, int8_t* levels,
+                   float* residual);
+  // `groups` times 16 codes of `bits` bits each, and back (see qsgd.h).
+  void (*pack)(const uint8_t* codes, size_t groups, uint32_t bits, std::byte* out);
+  void (*unpack)(const std::byte* in, size_t groups, uint32_t bits, uint8_t* codes);
+};
+
+struct NaturalDraw {
+  PhiloxKey key;
+  uint64_t step = 0;
+};
+
+struct NaturalKernels {
+  // Rounds gradient + residual to powers of two: a byte of exponent and a bit of sign for each
+  // element; what that leaves to the residual (may be null).
+  void (*encode)(std::span<const float> gradient, float* residual, const NaturalDraw& draw,
+                 std::byte* exponents, std::byte* signs);
+  // y[i] += scale * value of element first + i.
+  void (*add)(const std::byte* exponents, const std::byte* signs, size_t first, float scale,
+              std::span<float> y);
+};
+
 struct TopkKernels {
   // Writes gradient + residual to the residual (may be null). Appends index and value of each sum
   // whose magnitude bits are at least `least`; returns how many. `first` is the index of the first
@@ -81,13 +121,34 @@ struct TopkKernels {
 };
 inline constexpr size_t kGatherSlack = 16;
 
+struct MomentumKernels {
+  // velocity = momentum * velocity + scale * gradient; sum (may be null) += velocity.
+  void (*accumulate)(std::span<const float> gradient, float scale, float momentum, float* velocity,
+                     float* sum);
+};
+
+// Products with the few columns of a thin matrix.
+struct LowRankKernels {
+  // Inner product: fp32 in lanes (lanes.h), which are added up in double precision.
+  double (*dot)(std::span<const float> x, const float* y);
+  // y[i] += scale * (left[0] * right[i] + left[1] * right[stride + i] + ...), `rank` terms from the
+  // first to the last.
+  void (*expand)(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
+                 float scale, std::span<float> y);
+};
+
 struct CodecKernels {
   absl::string_view name;
   DenseKernels dense;
-  Fp16Kernels fp16;
+  HalfKernels fp16;
+  HalfKernels bf16;
   OnebitKernels onebit;
   TernaryKernels ternary;
+  QuantizeKernels quantize;
+  NaturalKernels natural;
   TopkKernels topk;
+  MomentumKernels momentum;
+  LowRankKernels low_rank;
 };
 
 const CodecKernels& KernelsFor(CodecBackend backend);

@@ -1,6 +1,6 @@
 #include "compression/nonzero.h"
 
-#include "compression/topk_payload.h"
+#include "compression/sparse_payload.h"
 
 namespace psgd {
 namespace {
@@ -18,7 +18,8 @@ bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::by
     indices_.push_back(static_cast<uint32_t>(i));
     values_.push_back(gradient[i]);
   }
-  WriteTopkPayload(indices_, values_, out);
+  WriteSparse({indices_, values_, gradient.size()}, ValueCoding::kFloat, -1,
+              KernelsFor(CodecBackend::kSimd), out);
   return true;
 }
 

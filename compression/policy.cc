@@ -8,8 +8,8 @@
 namespace psgd {
 namespace {
 
-bool TravelsDense(const CompressionConfig& config, const ParameterSpec& parameter) {
-  if (parameter.role() == ParameterSpec::STATISTIC) return true;
+// Of fewer bytes than dense_below, or empty.
+bool IsSmall(const CompressionConfig& config, const ParameterSpec& parameter) {
   // Grown by one dimension at a time and left as soon as it is large enough: shapes cannot overflow
   // it.
   int64_t bytes = sizeof(float);
@@ -28,14 +28,32 @@ CodecConfig None() {
   return none;
 }
 
-}  // namespace
-
-CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
-  if (TravelsDense(config, parameter)) return None();
+// What is configured for tensors of that name.
+CodecConfig Configured(const CompressionConfig& config, const ParameterSpec& parameter) {
   for (const CompressionRule& rule : config.rules()) {
     if (GlobMatches(rule.match(), parameter.name())) return rule.push();
   }
   return config.push().kind_case() == CodecConfig::KIND_NOT_SET ? None() : config.push();
+}
+
+// Every element of a tensor, as the others of that codec want it. The optimizer on the server is the
+// same for all tensors: where the worker applies its momentum, or sends signs for gradients, it does
+// so with small tensors, too.
+CodecConfig Whole(CodecConfig codec) {
+  if (codec.has_signum()) return codec;
+  if (!codec.has_dgc()) return None();
+  codec.mutable_dgc()->set_density(1);
+  codec.mutable_dgc()->clear_warmup();
+  return codec;
+}
+
+}  // namespace
+
+CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
+  if (parameter.role() == ParameterSpec::STATISTIC) return None();
+  CodecConfig chosen = Configured(config, parameter);
+  if (IsSmall(config, parameter)) return Whole(std::move(chosen));
+  return chosen;
 }
 
 bool GlobMatches(absl::string_view glob, absl::string_view name) {

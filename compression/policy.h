@@ -8,9 +8,9 @@
 
 namespace psgd {
 
-// The codec of a tensor's pushes. The first that applies: statistics and tensors of less than
-// dense_below bytes travel as they are; the first rule whose glob matches the name decides; else
-// the config's own choice, by default none.
+// The codec of a tensor's pushes: of statistics none; else that of the first rule whose glob matches
+// the name, or the config's own choice, by default none. Tensors of less than dense_below bytes travel
+// whole: as none, but with dgc's momentum, or as signum's signs, where those are what is chosen.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
 // An error names the first rule that fits no parameter: it would do nothing.

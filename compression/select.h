@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 namespace psgd {
 
 inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu; }
@@ -21,9 +23,12 @@ struct Cut {
 // The cut that keeps exactly `keep` of the values. REQUIRES: 0 < keep <= values.size().
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch);
 
-// Magnitude bits that a little more than `keep` elements of a + b (b may be empty) probably reach,
-// from a sample. Only a guess: the caller counts. 0 when there is nothing to tell them apart.
-uint32_t GuessLeast(std::span<const float> a, std::span<const float> b, size_t keep,
-                    std::vector<uint32_t>* scratch);
+inline constexpr size_t kSampleRun = 16;  // neighbours sampled together: one cache line
+
+// Magnitude bits that about `keep` of so many elements reach, from a sample; with `enough`, a
+// little more than `keep` nearly always. Only a guess: the caller counts. 0 when there is nothing
+// to tell them apart. `sample` writes kSampleRun elements from an index on.
+uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float* run)> sample,
+                    size_t keep, bool enough, std::vector<uint32_t>* scratch);
 
 }  // namespace psgd

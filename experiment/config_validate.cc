@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/suggest.h"
-#include "compression/codec.h"
 #include "engine/zoo/zoo.h"
 #include "experiment/config_yaml.h"
 #include "experiment/format_value.h"
 #include "experiment/parse_value.h"
 #include "experiment/schema.h"
+#include "experiment/validate_compression.h"
 #include "experiment/validate_images.h"
 #include "experiment/validate_sequences.h"
 
@@ -168,33 +168,6 @@ void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
   }
 }
 
-void CheckCompression(const CompressionConfig& compression, Problems* problems) {
-  for (int i = 0; i < compression.rules_size(); ++i) {
-    const std::string path = absl::StrCat("compression.rules[", i, "]");
-    if (compression.rules(i).match().empty()) {
-      problems->push_back(
-          absl::StrCat(path, ".match is missing: say which parameters, as fc*.weight"));
-    }
-    if (!compression.rules(i).has_push()) {
-      problems->push_back(absl::StrCat(path, ".push is missing: say which codec, as none"));
-    }
-  }
-}
-
-// What a codec asks of its options beyond their ranges.
-void CheckCodec(const CodecConfig& codec, const std::string& path, Problems* problems) {
-  const absl::Status status = MakeCodec(codec).status();
-  if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
-}
-
-void CheckCodecs(const CompressionConfig& compression, Problems* problems) {
-  CheckCodec(compression.push(), "compression.push", problems);
-  for (int i = 0; i < compression.rules_size(); ++i) {
-    CheckCodec(compression.rules(i).push(), absl::StrCat("compression.rules[", i, "].push"),
-               problems);
-  }
-}
-
 void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
   if (cluster.lease() >= cluster.deadline()) {
     problems->push_back(
@@ -227,10 +200,10 @@ absl::Status ValidateConfig(const Config& config) {
   CheckSchedule(config.schedule(), config.train(), &problems);
   CheckConsistency(config.consistency(), &problems);
   CheckPullAhead(config.consistency(), &problems);
-  CheckCompression(config.compression(), &problems);
+  CheckCompressionKeys(config.compression(), &problems);
   CheckCluster(config.cluster(), &problems);
   CheckDurability(config.durability(), &problems);
-  if (problems.empty()) CheckCodecs(config.compression(), &problems);
+  if (problems.empty()) CheckCodecs(config, &problems);
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("config: ", absl::StrJoin(problems, "\nconfig: ")));

@@ -7,7 +7,8 @@
 //   kSlice     slice id   0          SliceRecord
 //   kWeights   slice id   0          fp32, little-endian
 //   kState     slice id   index      fp32; the array that SliceRecord names at that index
-//   kResidual  worker     slice id   fp32
+//   kResidual  worker     slice id   fp32: the residual, then what the worker's encoder remembers, in
+//                                    arrays of the same length
 //   kWorker    worker     0          WorkerMark
 //
 // value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8

@@ -42,7 +42,8 @@ struct SliceSnapshot {
 // What one shard gives to a checkpoint.
 struct ShardSnapshot {
   std::vector<SliceSnapshot> slices;
-  // What codecs left behind: worker -> (slice id, fp32 values), for the slices that have any.
+  // What codecs left behind: worker -> (slice id, fp32 values), for the slices that have any. As long
+  // as the weights, or a multiple of that where encoders remember more.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
   std::map<uint32_t, WorkerMark> workers;
 };

@@ -136,7 +136,8 @@ absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
 
 absl::Status LoadedCheckpoint::AddResidual(uint32_t worker, const SliceSnapshot& slice,
                                            const Bytes& values) {
-  if (values.size() != slice.weights.size()) {
+  const size_t bytes = slice.weights.size();
+  if (bytes == 0 || values.empty() || values.size() % bytes != 0) {
     return Wrong(absl::StrCat("the residual of worker ", worker, " for slice ", slice.id,
                               " has the wrong length"));
   }
@@ -159,15 +160,22 @@ Bytes LoadedCheckpoint::Weights(absl::string_view parameter) const {
 Bytes LoadedCheckpoint::CutResidual(const std::vector<Residual>& residuals, uint64_t offset,
                                     uint64_t count) {
   std::vector<std::byte> cut;
+  const size_t bytes = count * sizeof(float);
   for (const Residual& stored : residuals) {
     if (!Overlaps(stored.offset, stored.count, offset, count)) continue;
     if (stored.offset == offset && stored.count == count) return stored.values;
-    cut.resize(count * sizeof(float));  // zeros where nothing is stored
+    const size_t stored_bytes = stored.count * sizeof(float);
+    const size_t arrays = stored.values.size() / stored_bytes;
+    // Zeros where nothing is stored.
+    if (cut.size() < arrays * bytes) cut.resize(arrays * bytes);
     const uint64_t begin = std::max(stored.offset, offset);
     const uint64_t end = std::min(stored.offset + stored.count, offset + count);
-    std::memcpy(cut.data() + (begin - offset) * sizeof(float),
-                stored.values.data() + (begin - stored.offset) * sizeof(float),
-                (end - begin) * sizeof(float));
+    for (size_t array = 0; array < arrays; ++array) {
+      std::memcpy(cut.data() + array * bytes + (begin - offset) * sizeof(float),
+                  stored.values.data() + array * stored_bytes +
+                      (begin - stored.offset) * sizeof(float),
+                  (end - begin) * sizeof(float));
+    }
   }
   return cut.empty() ? Bytes() : Bytes::Adopt(std::move(cut));
 }

@@ -23,7 +23,9 @@ struct SliceContents {
   uint64_t steps = 0;    // likewise
   Bytes weights;
   std::vector<std::pair<std::string, Bytes>> states;  // by name
-  std::map<uint32_t, Bytes> residuals;  // by worker; those that have none are left out
+  // By worker; those that have none are left out. Where encoders remember more than the residual,
+  // the arrays of it follow.
+  std::map<uint32_t, Bytes> residuals;
 };
 
 // Immutable once loaded; thread-safe then.
@@ -56,7 +58,7 @@ class LoadedCheckpoint {
   struct Residual {
     uint64_t offset;
     uint64_t count;
-    Bytes values;
+    Bytes values;  // one array of so many, or several, one after the other
   };
   struct Tensor {
     uint64_t elements = 0;

@@ -12,12 +12,8 @@ namespace psgd {
 ShardCore::ShardCore(ShardOptions options)
     : options_(std::move(options)),
       synchronous_(options_.config.consistency().staleness() == 0),
-      unbounded_(options_.config.consistency().staleness() < 0) {
-  if (options_.config.compression().pull().has_fp16()) {
-    pull_codec_ = CODEC_FP16;
-    pull_encoder_ = codecs_.Find(pull_codec_)->NewEncoder({});
-  }
-}
+      unbounded_(options_.config.consistency().staleness() < 0),
+      weights_encoder_(options_.config) {}
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out) {
   absl::Status status = std::visit(
@@ -65,6 +61,7 @@ absl::Status ShardCore::Install(const InstallModel& command) {
   for (auto& [worker, member] : members_) {
     member.slice_clock.assign(slices_.size(), 0);
     member.pulled.assign(slices_.size(), {});
+    member.sent = std::vector<SentWeights>(slices_.size());
   }
   return absl::OkStatus();
 }
@@ -75,6 +72,7 @@ void ShardCore::Admit(const AdmitWorker& command) {
   member.live = true;
   member.slice_clock.assign(slices_.size(), 0);
   member.pulled.assign(slices_.size(), {});
+  member.sent = std::vector<SentWeights>(slices_.size());
   members_[command.key.worker()] = std::move(member);
 }
 
@@ -84,6 +82,7 @@ void ShardCore::Remove(const RemoveWorker& command, Outbox* out) {
   it->second.live = false;
   it->second.running = false;
   it->second.pulled.clear();
+  it->second.sent.clear();
   if (cut_) cut_->saved.erase(command.key.worker());
   std::erase_if(waiting_, [&](const WaitingPull& pull) {
     return pull.key.worker() == command.key.worker();

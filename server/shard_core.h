@@ -30,6 +30,7 @@
 #include "server/checkpoint_store.h"
 #include "server/shard_command.h"
 #include "server/slice_state.h"
+#include "server/weights_encoder.h"
 
 namespace psgd {
 
@@ -98,6 +99,7 @@ class ShardCore {
     std::vector<uint64_t> slice_clock;      // by local slice: the last clock that pushed it
     bool pushed = false;        // this incarnation has pushed
     std::vector<PulledWeights> pulled;      // by local slice, for delay compensation
+    std::vector<SentWeights> sent;          // by local slice, for lossy differences
     std::map<uint32_t, Bytes> saved_state;  // residuals for the checkpoint under way
   };
   struct HeldPush {
@@ -112,7 +114,7 @@ class ShardCore {
     uint64_t request;
     uint64_t clock;
     uint64_t own_clock;
-    std::vector<uint32_t> slices;  // local indices
+    std::vector<std::pair<uint32_t, uint64_t>> slices;  // local indices and the worker's marks
   };
   struct Cut {
     uint64_t id = 0;
@@ -147,7 +149,6 @@ class ShardCore {
   void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
   bool Allowed(const WaitingPull& pull) const;
   void Reply(const WaitingPull& pull, Outbox* out);
-  Bytes EncodeWeights(SliceState& slice, CodecId* codec);
 
   // Checkpoints and worker state (shard_core_cut.cc).
   void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
@@ -168,8 +169,7 @@ class ShardCore {
   const bool synchronous_;
   const bool unbounded_;
   const CodecTable codecs_;
-  std::unique_ptr<Encoder> pull_encoder_;  // null: weights travel as they are
-  CodecId pull_codec_ = CODEC_NONE;
+  WeightsEncoder weights_encoder_;
 
   // Constant after Install.
   std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools

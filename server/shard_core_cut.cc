@@ -5,6 +5,16 @@
 #include "server/shard_core.h"
 
 namespace psgd {
+namespace {
+
+// A residual, and perhaps arrays of its length that the worker's encoder remembers.
+bool IsWorkerState(size_t bytes, size_t slice_bytes) {
+  return slice_bytes == 0 ? bytes == 0
+                          : bytes > 0 && bytes % slice_bytes == 0 &&
+                                bytes / slice_bytes <= 1 + kMostStateArrays;
+}
+
+}  // namespace
 
 void ShardCore::StartCut(const TakeCheckpoint& command) {
   // A cut that is still open here failed on another shard and is given up: what it held back and the
@@ -34,7 +44,8 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
     const auto local = Local(save.slices(i));
-    sound = local && message.payloads[i].size() == slices_[*local].weights.read().size_bytes();
+    sound = local && IsWorkerState(message.payloads[i].size(),
+                                   slices_[*local].weights.read().size_bytes());
   }
   if (!sound) {
     Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices", member.next_seq,
@@ -59,7 +70,10 @@ bool ShardCore::ProgressCut() {
     if (member.running && member.clock < cut_->clock) return false;
   }
   for (const SliceState& slice : slices_) cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
-  for (const auto& [worker, member] : members_) {
+  for (auto& [worker, member] : members_) {
+    // Workers of a run that is resumed from here begin with whole weights; so do those of this one,
+    // or the two would differ.
+    for (SentWeights& sent : member.sent) sent.mark = 0;
     WorkerMark& mark = cut_->snapshot.workers[worker];
     mark.set_incarnation(member.incarnation);
     mark.set_next_seq(member.next_seq);

@@ -1,5 +1,6 @@
 // The part of ShardCore that answers pulls.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/shard_core.h"
@@ -35,13 +36,23 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
              absl::StrCat("slice ", slice, " is not on shard ", options_.shard), 0, out);
       return;
     }
-    pull.slices.push_back(*local);
+    pull.slices.emplace_back(*local, 0);
   }
   if (request.slices_size() == 0) {
-    for (uint32_t local = 0; local < slices_.size(); ++local) pull.slices.push_back(local);
+    for (uint32_t local = 0; local < slices_.size(); ++local) pull.slices.emplace_back(local, 0);
   }
   // Front layers first: slice ids ascend from the front of the network.
   std::sort(pull.slices.begin(), pull.slices.end());
+  if (request.marks_size() > 0) {
+    if (request.marks_size() != static_cast<int>(pull.slices.size())) {
+      Refuse(from, message.header, Refusal::MALFORMED,
+             absl::StrCat(request.marks_size(), " marks for ", pull.slices.size(), " slices"), 0, out);
+      return;
+    }
+    for (size_t i = 0; i < pull.slices.size(); ++i) {
+      pull.slices[i].second = request.marks(static_cast<int>(i));
+    }
+  }
   for (const WaitingPull& other : waiting_) {
     // Overtaken on its way by a newer one: nobody waits for it any more.
     if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
@@ -57,23 +68,6 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
   waiting_.push_back(std::move(pull));
 }
 
-Bytes ShardCore::EncodeWeights(SliceState& slice, CodecId* codec) {
-  if (pull_encoder_ == nullptr || slice.role != ParameterSpec::TRAINED) {
-    *codec = CODEC_NONE;
-    return slice.weights.Share();
-  }
-  *codec = pull_codec_;
-  if (slice.encoded.empty() || slice.encoded_version != slice.version) {
-    std::vector<std::byte> bytes;
-    EncodeInput input;
-    input.gradient = slice.weights.read();
-    pull_encoder_->Encode(input, &bytes);
-    slice.encoded = Bytes::Adopt(std::move(bytes));
-    slice.encoded_version = slice.version;
-  }
-  return slice.encoded;
-}
-
 void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
   ++stats_.pulls;
   const uint64_t slowest = SlowestClock();
@@ -81,9 +75,9 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
   const bool keep = options_.config.consistency().compensation() == ConsistencyConfig::DELAY;
   Member& member = members_.at(pull.key.worker());
 
-  size_t next = 0;
-  do {
-    Message message;
+  Message message;
+  size_t bytes = 0;
+  const auto send = [&](size_t answered) {
     message.header.set_worker(pull.key.worker());
     message.header.set_incarnation(pull.key.incarnation());
     message.header.set_shard(options_.shard);
@@ -91,25 +85,25 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
     reply->set_request(pull.request);
     reply->set_slowest_clock(slowest);
     reply->set_fastest_clock(FastestClock());
-    size_t bytes = 0;
-    while (next < pull.slices.size()) {
-      SliceState& slice = slices_[pull.slices[next]];
-      CodecId codec;
-      Bytes payload = EncodeWeights(slice, &codec);
-      if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) break;
-      bytes += payload.size();
-      PullPart* part = reply->add_parts();
-      part->set_slice(slice.id);
-      part->set_codec(codec);
-      part->set_version(slice.version);
-      if (keep) member.pulled[pull.slices[next]] = {slice.version, slice.weights.Share()};
-      message.payloads.push_back(std::move(payload));
-      ++next;
-    }
-    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - next));
-    reply->set_last(next == pull.slices.size());
-    out->push_back({pull.from, std::move(message)});
-  } while (next < pull.slices.size());
+    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered));
+    reply->set_last(answered == pull.slices.size());
+    out->push_back({pull.from, std::exchange(message, {})});
+    bytes = 0;
+  };
+  for (size_t i = 0; i < pull.slices.size(); ++i) {
+    const auto [local, mark] = pull.slices[i];
+    SliceState& slice = slices_[local];
+    PullPart part;
+    part.set_slice(slice.id);
+    Bytes payload =
+        weights_encoder_.Encode(slice, pull.key.worker(), mark, &member.sent[local], &part);
+    if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
+    bytes += payload.size();
+    *message.header.mutable_pull_reply()->add_parts() = std::move(part);
+    message.payloads.push_back(std::move(payload));
+    if (keep) member.pulled[local] = {slice.version, slice.weights.Share()};
+  }
+  send(pull.slices.size());
 }
 
 }  // namespace psgd

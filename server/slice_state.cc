@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "compression/slice_shape.h"
 #include "proto/initialize.h"
 #include "server/placement.h"
 
@@ -22,6 +23,8 @@ void Fill(CowArray& array, const Bytes& values) {
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
       decoupled_decay_(config.optimizer().has_adamw()),
+      logs_changes_(config.compression().pull().has_delta() &&
+                    !config.compression().pull().delta().has_codec()),
       optimizer_(MakeOptimizer(config.optimizer())),
       pool_(kPoolBytes) {}
 
@@ -37,16 +40,14 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
   slice.role = parameter.role();
   slice.decays = parameter.decay();
   slice.decays_here = parameter.decay() && parameter.sparse() && !decoupled_decay_;
-  slice.shape.elements = spec.count();
-  slice.shape.offset = spec.offset();
-  slice.shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
-  slice.shape.tensor_columns = ElementsOf(parameter) / slice.shape.tensor_rows;
+  slice.shape = ShapeOf(spec, parameter);
   slice.weights = CowArray(&pool_, spec.count());
   if (slice.role == ParameterSpec::TRAINED) {
     for (int i = 0; i < optimizer_->state_arrays(); ++i) {
       slice.states.emplace_back(&pool_, spec.count());
     }
   }
+  if (logs_changes_) slice.changes.emplace(spec.count(), slice.version);
   if (checkpoint == nullptr && parameter.initializer().has_given()) {
     const float* first = given->at(parameter.name()).data() + spec.offset();
     std::copy_n(first, spec.count(), slice.weights.Writable().begin());
@@ -71,6 +72,7 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
     Fill(slice.states[i], state->second);
   }
   slice.version = saved.version;
+  if (logs_changes_) slice.changes.emplace(spec.count(), slice.version);
   slice.steps = saved.steps;
   slice.resumed_residuals = std::move(saved.residuals);
   return slice;
@@ -110,25 +112,55 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
   return block_;
 }
 
-bool SliceUpdater::ApplySparse(SliceState& slice, const Contribution& contribution,
+void SliceUpdater::GatherEntries(std::span<const Contribution> contributions) {
+  indices_.clear();
+  values_.clear();
+  for (const Contribution& contribution : contributions) {
+    const float scale = ScaleOf(contribution);
+    std::swap(indices_, more_indices_);
+    std::swap(values_, more_values_);
+    indices_.clear();
+    values_.clear();
+    size_t next = 0;
+    const auto take_up_to = [&](uint64_t end) {
+      for (; next < more_indices_.size() && more_indices_[next] < end; ++next) {
+        indices_.push_back(more_indices_[next]);
+        values_.push_back(more_values_[next]);
+      }
+    };
+    uint32_t indices[kBlock];
+    while (const size_t count = contribution.reader->NextEntries(indices, block_)) {
+      for (size_t i = 0; i < count; ++i) {
+        take_up_to(indices[i]);
+        const bool there = next < more_indices_.size() && more_indices_[next] == indices[i];
+        indices_.push_back(indices[i]);
+        values_.push_back((there ? more_values_[next] : 0.0f) + scale * block_[i]);
+        next += there;
+      }
+    }
+    take_up_to(UINT64_MAX);
+  }
+}
+
+bool SliceUpdater::ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                                const OptimizerStep& step) {
-  if (!contribution.reader->sparse() || !optimizer_->sparse() ||
-      slice.role != ParameterSpec::TRAINED ||
+  if (!optimizer_->sparse() || slice.role != ParameterSpec::TRAINED ||
       consistency_.compensation() == ConsistencyConfig::DELAY) {
     return false;
   }
+  for (const Contribution& contribution : contributions) {
+    if (!contribution.reader->sparse()) return false;
+  }
+  GatherEntries(contributions);
   SparseUpdate update;
-  update.scale = ScaleOf(contribution);
+  update.indices = indices_;
+  update.values = values_;
   update.weights = slice.weights.Writable().data();
   for (size_t i = 0; i < slice.states.size(); ++i) {
     update.states[i] = slice.states[i].Writable().data();
   }
-  uint32_t indices[kBlock];
-  while (const size_t count = contribution.reader->NextEntries(indices, block_)) {
-    update.indices = {indices, count};
-    update.values = {block_, count};
-    optimizer_->ApplySparse(step, update);
-  }
+  optimizer_->ApplySparse(step, update);
+  if (slice.changes) slice.changes->Add(slice.version, indices_);
   return true;
 }
 
@@ -145,7 +177,8 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
     for (const Contribution& contribution : contributions) decay += ScaleOf(contribution);
     decay *= static_cast<float>(rates.weight_decay);
   }
-  if (contributions.size() == 1 && decay == 0 && ApplySparse(slice, contributions[0], step)) return;
+  if (decay == 0 && ApplySparse(slice, contributions, step)) return;
+  if (slice.changes) slice.changes->AddAll(slice.version);
 
   const size_t elements = slice.weights.size();
   CowArray::Update weights = slice.weights.BeginUpdate();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "compression/codec.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
+#include "server/change_log.h"
 #include "server/checkpoint_store.h"
 #include "server/cow_array.h"
 #include "server/given_weights.h"
@@ -33,9 +35,13 @@ struct SliceState {
   std::vector<CowArray> states;  // the optimizer's
   uint64_t version = 0;          // pushes absorbed
   uint64_t steps = 0;            // updates applied; fewer than pushes when they are summed
-  // The weights in the pull codec, made once a version.
+  // What changed lately, where workers pull that alone.
+  std::optional<ChangeLog> changes;
+  // The last payload that weights_encoder made for more than one worker: of this version, and of
+  // changes since that mark.
   Bytes encoded;
   uint64_t encoded_version = UINT64_MAX;
+  uint64_t encoded_since = 0;
   // What the checkpoint that the run resumed from holds for its workers.
   std::map<uint32_t, Bytes> resumed_residuals;
 };
@@ -73,7 +79,11 @@ class SliceUpdater {
   SliceSnapshot Snapshot(const SliceState& slice) const;
 
  private:
-  bool ApplySparse(SliceState& slice, const Contribution& contribution, const OptimizerStep& step);
+  // False, and nothing, where the update is not one of a few entries.
+  bool ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
+                   const OptimizerStep& step);
+  // The sum of sparse contributions, entry by entry, in their order: as the sum of dense ones.
+  void GatherEntries(std::span<const Contribution> contributions);
   // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
   // that is possible.
   const float* Gather(std::span<const Contribution> contributions, std::span<const float> weights,
@@ -84,9 +94,13 @@ class SliceUpdater {
 
   const ConsistencyConfig consistency_;
   const bool decoupled_decay_;
+  const bool logs_changes_;
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];
+  // Entries of an update, and of one that is being added to it.
+  std::vector<uint32_t> indices_, more_indices_;
+  std::vector<float> values_, more_values_;
 };
 
 }  // namespace psgd

@@ -14,6 +14,7 @@ SessionCore::SessionCore(const SessionOptions& options, const Placement& placeme
       shards_(placement.endpoints_size()),
       pulled_(placement.slices_size()),
       base_versions_(placement.slices_size()),
+      marks_(placement.slices_size()),
       parts_left_(placement.endpoints_size()),
       slice_seen_(placement.slices_size()),
       now_(now) {
@@ -43,14 +44,28 @@ void SessionCore::Pull(uint64_t clock, Time now) {
     message.header.mutable_pull()->set_request(request);
     message.header.mutable_pull()->set_clock(clock);
     message.header.mutable_pull()->set_own_clock(ended_clock_);
+    AddMarks(s, message.header.mutable_pull());
     shards_[s].pull = message;
     shards_[s].requests.push_back(std::move(message));
     shards_[s].owed_since = now;
   }
 }
 
+void SessionCore::AddMarks(uint32_t shard, psgd::Pull* pull) const {
+  bool any = false;
+  for (int id = 0; id < placement_.slices_size(); ++id) {
+    if (placement_.slices(id).shard() != shard) continue;
+    pull->add_marks(marks_[id]);
+    any = any || marks_[id] != 0;
+  }
+  if (!any) pull->clear_marks();
+}
+
 std::vector<PulledSlice> SessionCore::TakePulled() {
-  for (size_t id = 0; id < pulled_.size(); ++id) base_versions_[id] = pulled_[id].version;
+  for (size_t id = 0; id < pulled_.size(); ++id) {
+    base_versions_[id] = pulled_[id].version;
+    marks_[id] = pulled_[id].mark;
+  }
   return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
 }
 
@@ -230,7 +245,8 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
       continue;
     }
     slice_seen_[part.slice()] = true;
-    pulled_[part.slice()] = {part.codec(), part.version(), message.payloads[i]};
+    pulled_[part.slice()] = {part.codec(), part.version(), part.form(), part.mark(),
+                             message.payloads[i]};
     --parts_left_[from];
   }
   if (parts_left_[from] > 0) return;

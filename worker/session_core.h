@@ -36,6 +36,8 @@ struct SessionOptions {
 struct PulledSlice {
   CodecId codec = CODEC_NONE;
   uint64_t version = 0;
+  PullPart::Form form = PullPart::WHOLE;
+  uint64_t mark = 0;
   Bytes payload;
 };
 
@@ -61,8 +63,9 @@ class SessionCore {
   // REQUIRES: no pull is under way.
   void Pull(uint64_t clock, Time now);
   bool pulling() const { return pulls_left_ > 0; }
-  // The slices of the last finished pull, by slice id; pushes from now on are computed from these.
-  // REQUIRES: no pull is under way.
+  // The slices of the last finished pull, by slice id; pushes from now on are computed from these, and
+  // the next Pull asks for what changed since. REQUIRES: no pull is under way; all are installed, in
+  // the order in which they were taken.
   std::vector<PulledSlice> TakePulled();
 
   // One slice's update of the step that leads to `clock`; sent when enough small ones are together
@@ -130,6 +133,7 @@ class SessionCore {
     Time paused_until{};
   };
 
+  void AddMarks(uint32_t shard, psgd::Pull* pull) const;
   void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
   void Enqueue(uint32_t shard, Message message, uint64_t seq);
   void OnAck(Shard& shard, uint64_t next_seq);
@@ -144,6 +148,7 @@ class SessionCore {
   std::vector<Shard> shards_;
   std::vector<PulledSlice> pulled_;
   std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
+  std::vector<uint64_t> marks_;          // by slice id: of what was installed last
   uint64_t next_request_ = 1;
   uint64_t pull_clock_ = 0;
   uint64_t ended_clock_ = 0;

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "compression/slice_shape.h"
 #include "net/wire_format.h"
 #include "worker/evaluate.h"
+#include "worker/install_slice.h"
 #include "worker/step_clock.h"
 
 namespace psgd {
@@ -212,27 +214,16 @@ absl::Status Trainer::InstallWeights() {
     const SliceSpec& spec = placement_.slices(id);
     const std::span<float> target =
         network_->parameter(static_cast<int>(spec.parameter())).subspan(spec.offset(), spec.count());
-    const Codec* codec = codecs_.Find(pulled[id].codec);
-    if (codec == nullptr) {
-      return absl::DataLossError(absl::StrCat("slice ", id, " came in an unknown codec ",
-                                              pulled[id].codec));
+    const ParameterSpec& parameter =
+        network_->spec().parameters(static_cast<int>(spec.parameter()));
+    const absl::Status installed =
+        InstallSlice(codecs_, ShapeOf(spec, parameter), pulled[id], target);
+    if (absl::IsOutOfRange(installed)) {
+      return absl::OutOfRangeError(absl::StrCat("the server's ", parameter.name(),
+                                                " holds values that are not finite numbers; ",
+                                                kDiverged));
     }
-    SliceShape shape;
-    shape.elements = spec.count();
-    shape.offset = spec.offset();
-    const auto reader = codec->Open(pulled[id].payload.span(), shape);
-    if (absl::IsOutOfRange(reader.status())) {
-      return absl::OutOfRangeError(absl::StrCat(
-          "the server's ", network_->spec().parameters(static_cast<int>(spec.parameter())).name(),
-          " holds values that are not finite numbers; ", kDiverged));
-    }
-    PSGD_RETURN_IF_ERROR(reader.status());
-    if (const auto direct = (*reader)->Direct(); !direct.empty()) {
-      std::memcpy(target.data(), direct.data(), direct.size_bytes());
-    } else {
-      std::fill(target.begin(), target.end(), 0.0f);
-      (*reader)->AddBlock(1.0f, target);
-    }
+    PSGD_RETURN_IF_ERROR(Annotate(installed, absl::StrCat("slice ", id)));
   }
   network_->InvalidateParameters();
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
+#include "compression/slice_shape.h"
 
 namespace psgd {
 
@@ -17,7 +18,10 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
   std::vector<const Codec*> by_parameter;
   int64_t most = 0;
   for (const ParameterSpec& parameter : model.parameters()) {
-    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(ChooseCodec(config.compression(), parameter)));
+    CodecOptions options;
+    options.workers = static_cast<uint32_t>(config.cluster().workers());
+    PSGD_ASSIGN_OR_RETURN(auto codec,
+                          MakeCodec(ChooseCodec(config.compression(), parameter), options));
     by_parameter.push_back(codec.get());
     encoder->codecs_.push_back(std::move(codec));
     // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
@@ -28,18 +32,14 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
-    SliceShape shape;
-    shape.elements = spec.count();
-    shape.offset = spec.offset();
-    shape.tensor_rows = parameter.shape_size() > 0 ? parameter.shape(0) : 1;
-    shape.tensor_columns = 1;
-    for (int d = 1; d < parameter.shape_size(); ++d) shape.tensor_columns *= parameter.shape(d);
+    const SliceShape shape = ShapeOf(spec, parameter);
     Slice slice;
     slice.spec = spec;
     slice.id = id;
     slice.codec = by_parameter[spec.parameter()];
     ErrorFeedbackOptions feedback;
     feedback.accumulate = config.compression().error_feedback();
+    feedback.decay = static_cast<float>(config.compression().residual_decay());
     slice.only_nonzero = parameter.sparse() && slice.codec->id() == CODEC_NONE;
     slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
@@ -79,8 +79,8 @@ std::vector<std::pair<uint32_t, Bytes>> UpdateEncoder::CopyResiduals() const {
   std::vector<std::pair<uint32_t, Bytes>> residuals;
   for (const auto& slices : slices_) {
     for (const Slice& slice : slices) {
-      const auto residual = slice.encoder->residual();
-      if (!residual.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(residual)));
+      const std::vector<float> state = slice.encoder->CopyState();
+      if (!state.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(state)));
     }
   }
   return residuals;
@@ -90,16 +90,15 @@ absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& re
   for (auto& slices : slices_) {
     for (Slice& slice : slices) {
       auto saved = residuals.find(slice.id);
-      const size_t elements = slice.encoder->residual().size();
-      if (saved == residuals.end() || elements == 0) continue;
-      if (saved->second.size() != elements * sizeof(float)) {
-        return absl::DataLossError(absl::StrCat("the saved residual of slice ", slice.id, " has ",
-                                                saved->second.size(), " bytes, not ",
-                                                elements * sizeof(float)));
+      if (saved == residuals.end()) continue;
+      const size_t bytes = saved->second.size(), array = slice.spec.count() * sizeof(float);
+      if (bytes == 0 || bytes % array != 0) {
+        return absl::DataLossError(absl::StrCat("the saved state of slice ", slice.id, " has ",
+                                                bytes, " bytes, not a multiple of ", array));
       }
-      std::vector<float> values(elements);
-      std::memcpy(values.data(), saved->second.data(), saved->second.size());
-      slice.encoder->SetResidual(values);
+      std::vector<float> values(bytes / sizeof(float));
+      std::memcpy(values.data(), saved->second.data(), bytes);
+      slice.encoder->LoadState(values);
     }
   }
   return absl::OkStatus();

@@ -38,7 +38,8 @@ class UpdateEncoder {
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
-  // What codecs left behind, of the slices that have any.
+  // What codecs left behind, and what their encoders remember, of the slices that have any: see
+  // ErrorFeedback::CopyState.
   std::vector<std::pair<uint32_t, Bytes>> CopyResiduals() const;
   // Puts back what CopyResiduals gave, in this process or another.
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);

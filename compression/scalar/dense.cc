@@ -39,4 +39,8 @@ double SumSquares(std::span<const float> x) {
   return squares.Sum();
 }
 
+void Blend(float keep, std::span<const float> x, float share, std::span<float> y) {
+  for (size_t i = 0; i < y.size(); ++i) y[i] = keep * y[i] + share * x[i];
+}
+
 }  // namespace psgd::scalar

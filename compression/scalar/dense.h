@@ -11,5 +11,6 @@ void Add(std::span<const float> x, std::span<float> y);
 void AddScaled(float scale, const std::byte* x, std::span<float> y);
 bool AllFinite(const std::byte* x, size_t count);
 double SumSquares(std::span<const float> x);
+void Blend(float keep, std::span<const float> x, float share, std::span<float> y);
 
 }  // namespace psgd::scalar

@@ -53,10 +53,21 @@ double SumSquares(std::span<const float> x) {
   return lanes.Sum();
 }
 
+void Blend(float keep, std::span<const float> x, float share, std::span<float> y) {
+  const FloatVector kept = hn::Set(Float(), keep), added = hn::Set(Float(), share);
+  size_t i = 0;
+  for (; i + kWidth <= y.size(); i += kWidth) {
+    const FloatVector old = hn::Mul(kept, LoadFloats(&y[i]));
+    hn::StoreU(hn::Add(old, hn::Mul(added, LoadFloats(&x[i]))), Float(), &y[i]);
+  }
+  scalar::Blend(keep, x.subspan(i), share, y.subspan(i));
+}
+
 #else
 using scalar::Add;
 using scalar::AddScaled;
 using scalar::AllFinite;
+using scalar::Blend;
 using scalar::SumSquares;
 #endif
 }  // namespace psgd::simd::HWY_NAMESPACE
@@ -69,6 +80,7 @@ HWY_EXPORT(Add);
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(AllFinite);
 HWY_EXPORT(SumSquares);
+HWY_EXPORT(Blend);
 
 void Add(std::span<const float> x, std::span<float> y) { HWY_DYNAMIC_DISPATCH(Add)(x, y); }
 
@@ -81,6 +93,10 @@ bool AllFinite(const std::byte* x, size_t count) {
 }
 
 double SumSquares(std::span<const float> x) { return HWY_DYNAMIC_DISPATCH(SumSquares)(x); }
+
+void Blend(float keep, std::span<const float> x, float share, std::span<float> y) {
+  HWY_DYNAMIC_DISPATCH(Blend)(keep, x, share, y);
+}
 
 }  // namespace psgd::simd
 #endif  // HWY_ONCE

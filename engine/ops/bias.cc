@@ -20,12 +20,14 @@ absl::Status AddGradient(const Bias&, const Node& node, GradientTape* tape) {
   const TensorId dy = tape->Gradient(node.outputs[0]);
   if (dy == kNoTensor) return absl::OkStatus();
   tape->Contribute(node.inputs[0], dy);
-  const TensorId bias = node.inputs[1];
-  if (!tape->Wanted(bias)) return absl::OkStatus();
-  const TensorId db = tape->NewGradient(bias);
-  tape->graph().AddNode(node.name + ".backward", BiasBackward{}, {dy}, {db});
-  tape->Contribute(bias, db);
+  if (tape->Wanted(node.inputs[1])) AddBiasGradient(node, dy, node.inputs[1], tape);
   return absl::OkStatus();
+}
+
+void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape) {
+  const TensorId db = tape->NewGradient(bias);
+  tape->graph().AddNode(node.name + ".backward_bias", BiasBackward{}, {dy}, {db});
+  tape->Contribute(bias, db);
 }
 
 }  // namespace psgd

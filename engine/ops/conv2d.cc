@@ -94,6 +94,8 @@ absl::Status AddGradient(const Conv2d& op, const Node& node, GradientTape* tape)
     }
     graph.AddNode(node.name + ".backward_weights", Conv2dBackwardWeights{op}, {x, dy},
                   std::move(outputs));
+  } else if (node.inputs.size() > 2 && tape->Wanted(node.inputs[2])) {
+    AddBiasGradient(node, dy, node.inputs[2], tape);
   }
   if (tape->Wanted(x)) {
     const TensorId dx = tape->NewGradient(x);

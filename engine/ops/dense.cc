@@ -39,6 +39,8 @@ absl::Status AddGradient(const Dense&, const Node& node, GradientTape* tape) {
     }
     graph.AddNode(node.name + ".backward_weights", DenseBackwardWeights{}, {x, dy},
                   std::move(outputs));
+  } else if (node.inputs.size() > 2 && tape->Wanted(node.inputs[2])) {
+    AddRowBiasGradient(node, dy, node.inputs[2], tape);
   }
   if (tape->Wanted(x)) {
     const TensorId dx = tape->NewGradient(x);

@@ -95,6 +95,11 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
 absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
                                         const ElementLoss& op, TensorId x, TensorId target);
 
+// Of a bias that another op has within, for where its weights' gradient is not wanted: summed over all
+// but the channels, or but the last axes.
+void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
+void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
+
 absl::Status AddGradient(const Activation& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const AdaptiveAveragePool& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Bias& op, const Node& node, GradientTape* tape);

@@ -134,6 +134,9 @@ void Cluster::Flush(uint32_t shard, Outbox* out) {
   for (Outgoing& outgoing : *out) {
     saboteur_.OnAnswer(&outgoing.message);
     oracle_.Answered(outgoing.message);
+    if (outgoing.message.header.has_pull_reply()) {
+      oracle_.Showed(outgoing.message.header.pull_reply(), shards_[shard]->ShareWeights());
+    }
     if (tracing_) Note(absl::StrCat("<- ", outgoing.message.header.ShortDebugString()));
     const auto process = static_cast<uint32_t>(outgoing.to);
     network_.Send(ToShard(process, shard), false,

@@ -135,6 +135,29 @@ Oracle::Applied Oracle::ReadRegister(std::span<const float> weights) const {
   return applied;
 }
 
+void Oracle::Showed(const PullReply& reply,
+                    const std::vector<std::pair<uint32_t, Bytes>>& weights) {
+  if (!pulls_changes()) return;
+  for (const auto& [slice, bytes] : weights) {
+    for (const PullPart& part : reply.parts()) {
+      if (part.slice() == slice) shown_.try_emplace({slice, part.version()}, bytes);
+    }
+  }
+}
+
+void Oracle::Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
+                       std::span<const float> weights) {
+  if (!pulls_changes()) return;
+  counts_.changes_checked += pulled.form == PullPart::CHANGED;
+  auto shown = shown_.find({slice, pulled.version});
+  if (shown == shown_.end()) return Breach("a pull brought weights that no shard had");
+  const std::span<const float> expected = AsFloats(shown->second);
+  if (!std::equal(weights.begin(), weights.end(), expected.begin(), expected.end())) {
+    Breach(absl::StrCat("worker ", key.worker(), " has other weights than version ", pulled.version,
+                        " of slice ", slice));
+  }
+}
+
 void Oracle::CheckPull(uint32_t shard, const Message& message) {
   WorkerKey key;
   key.set_worker(message.header.worker());

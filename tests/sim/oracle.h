@@ -17,6 +17,7 @@
 #include "server/shard_core.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/scenario.h"
+#include "worker/session_core.h"
 
 namespace psgd::sim {
 
@@ -39,6 +40,12 @@ class Oracle {
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
 
+  // The weights that a shard has as it answers a pull, and those that a worker has once it installed
+  // the answer: where only what changed travels, they are the same all the same.
+  void Showed(const PullReply& reply, const std::vector<std::pair<uint32_t, Bytes>>& weights);
+  void Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
+                 std::span<const float> weights);
+
   // After the end of the run: every slice's weights.
   void Ended(const std::map<uint32_t, std::vector<float>>& weights);
   // A lossy codec's books: what a member's gradients amount to and what it still keeps.
@@ -54,6 +61,7 @@ class Oracle {
     uint64_t pushes_made = 0;
     uint64_t pushes_in_doubt = 0;  // made, never acknowledged
     uint64_t waited = 0;           // pulls whose worker was ahead of the slowest
+    uint64_t changes_checked = 0;  // slices of which only what changed had come
   };
   const Counts& counts() const { return counts_; }
 
@@ -102,6 +110,7 @@ class Oracle {
   void CheckBooks(const std::string& where, uint64_t clock, uint32_t slice,
                   std::span<const float> weights, const std::vector<std::span<const float>>& kept);
 
+  bool pulls_changes() const { return scenario_.config.compression().pull().has_delta(); }
   bool lossy() const { return !scenario_.config.compression().push().has_none(); }
 
   const Scenario& scenario_;
@@ -116,6 +125,7 @@ class Oracle {
   // Lossy codecs: sums of gradients by slice and clock; residuals by slice and member.
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;
+  std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;  // by slice and version
   std::vector<std::string> breaches_;
   Counts counts_;
 };

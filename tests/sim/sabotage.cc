@@ -16,6 +16,9 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
   if (kind_ == Sabotage::kForgetOwn && message.header.has_pull()) {
     message.header.mutable_pull()->clear_own_clock();
   }
+  if (kind_ == Sabotage::kClaimNewer && message.header.has_pull()) {
+    for (uint64_t& mark : *message.header.mutable_pull()->mutable_marks()) mark += mark > 0;
+  }
   if (!message.header.has_push()) {
     if (auto shifted = shifted_from_.find(SenderOf(message));
         shifted != shifted_from_.end() && message.header.has_save_state()) {

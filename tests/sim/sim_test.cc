@@ -131,6 +131,33 @@ TEST(Simulation, ALossyCodecLosesNothing) {
   }
 }
 
+void PullChanges(Scenario* scenario) {
+  scenario->config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.01);
+  scenario->config.mutable_compression()->mutable_pull()->mutable_delta();
+}
+
+// Sparse pushes, pulls of what they changed, and a network that loses and repeats replies.
+TEST(Simulation, WorkersThatPullWhatChangedHaveTheShardsWeights) {
+  uint64_t changes = 0, faults = 0;
+  for (uint64_t seed = 1; seed <= 36; ++seed) {
+    Scenario scenario = CalmScenario(seed, 1 + static_cast<int>(seed % 3),
+                                     std::initializer_list<int64_t>{0, 2, -1}.begin()[seed % 3]);
+    PullChanges(&scenario);
+    scenario.config.mutable_consistency()->set_pull_ahead(seed % 3 != 0 && seed % 2 == 0);
+    scenario.network.drop = 0.1;
+    scenario.network.repeat = 0.2;
+    scenario.network.slow = 0.1;
+    scenario.reply_bytes = seed % 4 == 0 ? 1 : 4u << 20;
+    scenario.config.mutable_cluster()->set_lease(20000);
+    EXPECT_EQ(Failure(scenario), "");
+    const Outcome outcome = Cluster(scenario, false).Run();
+    changes += outcome.counts.changes_checked;
+    faults += outcome.resent;
+  }
+  EXPECT_GT(changes, 1000u);
+  EXPECT_GT(faults, 100u);
+}
+
 struct Breakage {
   Sabotage sabotage;
   const char* found;
@@ -152,6 +179,7 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     }
     if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
     if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
+    if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
     scenario.patience = std::chrono::seconds(30);
     const Outcome broken = Cluster(scenario, false).Run();
     breaches.insert(breaches.end(), broken.breaches.begin(), broken.breaches.end());
@@ -172,7 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kEarlyCut, "lacks clock"},
                     Breakage{Sabotage::kKeepDead, "the run did not end"},
                     Breakage{Sabotage::kRefuseSound, "refused a sound push"},
-                    Breakage{Sabotage::kClaimSteps, "dealt and not done"}));
+                    Breakage{Sabotage::kClaimSteps, "dealt and not done"},
+                    Breakage{Sabotage::kClaimNewer, "has other weights than version"}));
 
 TEST(Simulation, TheBooksOfALossyCodecCanFail) {
   Scenario scenario = CalmScenario(1, 2, 1);

@@ -49,6 +49,7 @@ class Worker {
   bool HasBatch(const Segment& segment, uint32_t step) const;
   void Run(const Segment& segment, uint32_t step);
   void Step(const Segment& segment, uint32_t step, uint64_t clock);
+  void Install();
   void PushAll(uint64_t clock);
   void Save(uint64_t checkpoint, Then then);
   void Evaluate(double epoch, Then then);
@@ -83,7 +84,7 @@ class Worker {
   uint64_t clock_ = 0;
   uint64_t saved_checkpoint_ = 0;
   WorkerReport report_;
-  std::vector<PulledSlice> weights_;                         // that the step computes from
+  std::vector<std::vector<float>> weights_;                  // that the step computes from
   bool pulled_ahead_ = false;
   std::map<uint32_t, std::vector<float>> residuals_;         // by slice; lossy codecs
   std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;    // likewise

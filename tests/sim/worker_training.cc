@@ -5,6 +5,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/worker.h"
+#include "worker/install_slice.h"
 
 namespace psgd::sim {
 namespace {
@@ -112,7 +113,7 @@ void Worker::Run(const Segment& segment, uint32_t step) {
 void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
   if (!pulled_ahead_) core_->Pull(clock - 1, cluster_->queue().now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
-    weights_ = core_->TakePulled();
+    Install();
     pulled_ahead_ = cluster_->scenario().config.consistency().pull_ahead() &&
                     HasBatch(segment, step + 1);
     if (pulled_ahead_) core_->Pull(clock, cluster_->queue().now());
@@ -124,6 +125,20 @@ void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
       Run(segment, step + 1);
     });
   });
+}
+
+void Worker::Install() {
+  const std::vector<PulledSlice> pulled = core_->TakePulled();
+  weights_.resize(pulled.size());
+  const CodecTable codecs;
+  for (uint32_t id = 0; id < pulled.size(); ++id) {
+    const uint32_t elements = placement_.slices(static_cast<int>(id)).count();
+    weights_[id].resize(elements);
+    const absl::Status installed =
+        InstallSlice(codecs, {elements, elements, 1, 0}, pulled[id], weights_[id]);
+    if (!installed.ok()) cluster_->oracle().Breach(installed.ToString());
+    cluster_->oracle().Installed(key_, id, pulled[id], weights_[id]);
+  }
 }
 
 void Worker::PushAll(uint64_t clock) {
@@ -147,7 +162,7 @@ void Worker::PushAll(uint64_t clock) {
     } else {
       gradient = scenario.smooth
                      ? SmoothGradient(scenario.seed, key_.worker(), clock, id,
-                                      AsFloats(weights_[id].payload))
+                                      weights_[id])
                      : WholeGradient(scenario.seed, member, clock, id, elements);
       if (poison && id == 0) {
         gradient.back() = std::numeric_limits<float>::quiet_NaN();

@@ -16,6 +16,30 @@ class Repeat : public RunTest {
     return Sets({"consistency.staleness=0", "compression.push={topk: {density: 0.05}}",
                  "model.dropout=0.1", "train.epochs=" + epochs});
   }
+
+  // A run with these arguments that is stopped and resumed ends as one that is not.
+  void ExpectResumesAlike(const std::vector<std::string>& more) {
+    Process run(PsRun("stopped", Lossy("60") + more));
+    ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+    run.Signal(SIGINT);
+    const Ended stopped = run.Wait();
+    ASSERT_EQ(stopped.code, 3) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("ps-run --resume " + Path("stopped")));
+    EXPECT_EQ(Summary("stopped")["status"], "interrupted");
+    const double epochs = Summary("stopped")["epochs"];
+    EXPECT_LT(epochs, 60) << "it was not stopped";
+
+    // Up to some epochs after the stop is enough; the schedule is constant.
+    const std::string last = std::to_string(static_cast<int>(epochs) + 2);
+    const Ended resumed = RunProgram({"ps-run", "--resume", Path("stopped"), "--set",
+                                      "train.epochs=" + last});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(Summary("stopped")["status"], "finished");
+    ASSERT_EQ(RunSmall("whole", Lossy(last) + more).code, 0);
+    EXPECT_TRUE(Weights("stopped") == Weights("whole"));
+    EXPECT_EQ(Summary("stopped")["steps"], Summary("whole")["steps"]);
+    EXPECT_EQ(Summary("stopped")["test_accuracy"], Summary("whole")["test_accuracy"]);
+  }
 };
 
 TEST_F(Repeat, SameSeedSameWeights) {
@@ -27,27 +51,32 @@ TEST_F(Repeat, SameSeedSameWeights) {
   EXPECT_FALSE(Weights("a") == Weights("c")) << "the seed has no effect";
 }
 
-TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) {
-  Process run(PsRun("stopped", Lossy("60")));
-  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
-  run.Signal(SIGINT);
-  const Ended stopped = run.Wait();
-  ASSERT_EQ(stopped.code, 3) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("ps-run --resume " + Path("stopped")));
-  EXPECT_EQ(Summary("stopped")["status"], "interrupted");
-  const double epochs = Summary("stopped")["epochs"];
-  EXPECT_LT(epochs, 60) << "it was not stopped";
+TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) { ExpectResumesAlike({}); }
 
-  // Up to some epochs after the stop is enough; the schedule is constant.
-  const std::string last = std::to_string(static_cast<int>(epochs) + 2);
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("stopped"), "--set",
-                                    "train.epochs=" + last});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(Summary("stopped")["status"], "finished");
-  ASSERT_EQ(RunSmall("whole", Lossy(last)).code, 0);
-  EXPECT_TRUE(Weights("stopped") == Weights("whole"));
-  EXPECT_EQ(Summary("stopped")["steps"], Summary("whole")["steps"]);
-  EXPECT_EQ(Summary("stopped")["test_accuracy"], Summary("whole")["test_accuracy"]);
+// Their encoders remember more than a residual.
+TEST_F(Repeat, MomentumOfTheWorkerIsResumed) {
+  ExpectResumesAlike(Sets({"compression.push={dgc: {density: 0.02, warmup: 200}}",
+                           "optimizer.sgd.momentum=0"}));
+}
+
+TEST_F(Repeat, WarmStartsAreResumed) {
+  ExpectResumesAlike(Sets({"compression.push={powersgd: {rank: 2}}"}));
+}
+
+// What the server takes for a worker's weights is not kept; workers begin with whole ones.
+TEST_F(Repeat, AlsoWhereWeightsComeAsLossyDifferences) {
+  ExpectResumesAlike(Sets({"compression.pull={delta: {codec: {topk: {density: 0.05}}}}"}));
+}
+
+TEST_F(Repeat, PullingWhatChangedGivesTheSameWeightsForFewerBytes) {
+  const std::vector<std::string> sparse =
+      Lossy("3") + Sets({"optimizer={sgd: {learning_rate: 0.05, momentum: 0}}",
+                         "compression.push={topk: {density: 0.01}}", "compression.dense_below=0"});
+  ASSERT_EQ(RunSmall("whole", sparse).code, 0);
+  ASSERT_EQ(RunSmall("changes", sparse + Sets({"compression.pull=delta"})).code, 0);
+  EXPECT_TRUE(Weights("whole") == Weights("changes"));
+  EXPECT_LT(Summary("changes")["bytes_pulled"].get<double>(),
+            0.2 * Summary("whole")["bytes_pulled"].get<double>());
 }
 
 TEST_F(Repeat, ResumesOntoAnotherNumberOfShards) {

@@ -75,13 +75,24 @@ TEST_F(RunToEnd, ShardsAndWorkers) {
 }
 
 TEST_F(RunToEnd, Codecs) {
-  for (const char* codec : {"fp16", "topk", "onebit", "ternary"}) {
+  for (const char* codec : {"fp16", "topk", "onebit", "ternary", "int8", "qsgd", "natural", "sign",
+                            "powersgd"}) {
     SCOPED_TRACE(codec);
     const Json summary =
         Train(codec, Sets({std::string("compression.push=") + codec, "train.epochs=5"}));
     EXPECT_EQ(summary["codec"], codec);
     EXPECT_LT(summary["bytes_pushed"], summary["bytes_pushed_dense"]);
   }
+}
+
+// Momentum at the worker, and signs that need a rate of their own.
+TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
+  const Json dgc = Train("dgc", Sets({"compression.push={dgc: {density: 0.02, warmup: 100}}",
+                                      "optimizer.sgd.momentum=0", "train.epochs=5"}));
+  EXPECT_EQ(dgc["codec"], "dgc");
+  EXPECT_LT(dgc["bytes_pushed"], dgc["bytes_pushed_dense"]);
+  Train("signum", Sets({"compression.push=signum",
+                        "optimizer={sgd: {learning_rate: 0.002}}", "train.epochs=5"}));
 }
 
 TEST_F(RunToEnd, LeNetUnderStaleness) {

@@ -33,8 +33,16 @@ float Subnormal(RandomStream* stream) {
 std::vector<CodecCase> AllCases() {
   std::vector<CodecCase> cases;
   const auto add = [&](const char* name) -> CodecConfig& {
-    cases.push_back({name, {}});
+    cases.push_back({name, {}, true});
     return cases.back().config;
+  };
+  const auto add_qsgd = [&](const char* name, int bits, QsgdCodec::Norm norm,
+                            Rounding::Kind rounding) -> QsgdCodec& {
+    QsgdCodec& qsgd = *add(name).mutable_qsgd();
+    qsgd.set_bits(bits);
+    qsgd.set_norm(norm);
+    qsgd.set_rounding(rounding);
+    return qsgd;
   };
   add("none").mutable_none();
   add("fp16").mutable_fp16();
@@ -46,6 +54,43 @@ std::vector<CodecCase> AllCases() {
   add("onebit_small_blocks").mutable_onebit()->set_block(64);
   add("ternary").mutable_ternary();
   add("ternary_unclipped").mutable_ternary()->set_clip(0);
+  add("bf16").mutable_bf16();
+  add("int8").mutable_int8();
+  add("int8_nearest").mutable_int8()->set_rounding(Rounding::NEAREST);
+  add("int8_small_blocks").mutable_int8()->set_block(64);
+  add("qsgd").mutable_qsgd();
+  add_qsgd("qsgd_2_nearest", 2, QsgdCodec::MAX, Rounding::NEAREST);
+  add_qsgd("qsgd_3_small_blocks", 3, QsgdCodec::MAX, Rounding::STOCHASTIC).set_block(64);
+  add_qsgd("qsgd_5", 5, QsgdCodec::MAX, Rounding::STOCHASTIC).set_block(4160);
+  add_qsgd("qsgd_8_l2", 8, QsgdCodec::L2, Rounding::STOCHASTIC).set_block(64);
+  add("natural").mutable_natural();
+  add("sign").mutable_sign();
+  add("signum").mutable_signum();
+  cases.back().conserves = false;
+  add("topk_sampled").mutable_topk()->set_select(TopkCodec::SAMPLED);
+  add("topk_half").mutable_topk()->set_values(TopkCodec::FP16);
+  add("topk_half_most").mutable_topk()->set_values(TopkCodec::FP16);
+  cases.back().config.mutable_topk()->set_density(0.95);
+  add("topk_ternary").mutable_topk()->set_values(TopkCodec::TERNARY);
+  add("topk_ternary_all").mutable_topk()->set_values(TopkCodec::TERNARY);
+  cases.back().config.mutable_topk()->set_density(1);
+  add("randomk").mutable_randomk();
+  add("randomk_third").mutable_randomk()->set_density(1 / 3.0);
+  add("randomk_all").mutable_randomk()->set_density(1);
+  add("threshold").mutable_threshold();
+  cases.back().conserves = false;  // steps of 2^-17 beside integers of hundreds need 25 bits
+  add("threshold_quarter").mutable_threshold()->set_tau(0.25);
+  add("blocks").mutable_blocks();
+  add("blocks_of_7").mutable_blocks()->set_block(7);
+  cases.back().config.mutable_blocks()->set_density(0.3);
+  add("blocks_all").mutable_blocks()->set_density(1);
+  add("dgc_without_momentum").mutable_dgc()->set_momentum(0);
+  add("dgc").mutable_dgc()->set_density(0.02);
+  cases.back().conserves = false;  // momentum adds to what it was given
+  add("powersgd").mutable_powersgd();
+  cases.back().conserves = false;  // products of floats are not on a grid
+  add("powersgd_1").mutable_powersgd()->set_rank(1);
+  cases.back().conserves = false;
   return cases;
 }
 
@@ -74,8 +119,12 @@ std::unique_ptr<Codec> Make(const CodecCase& codec, CodecBackend backend) {
 }
 
 SliceShape ShapeOf(size_t elements) {
+  constexpr uint64_t kColumns = 61, kOffset = 17;
   SliceShape shape;
   shape.elements = static_cast<uint32_t>(elements);
+  shape.offset = kOffset;
+  shape.tensor_columns = kColumns;
+  shape.tensor_rows = (kOffset + elements) / kColumns + 2;
   return shape;
 }
 

@@ -15,6 +15,8 @@ namespace psgd::codec_test {
 struct CodecCase {
   std::string name;
   CodecConfig config;
+  // What it sent and what it keeps add up, to the bit, to what it was given, for integers.
+  bool conserves = true;
 };
 std::vector<CodecCase> AllCases();
 // For messages of gtest.
@@ -39,6 +41,7 @@ class UseTwin {
 };
 
 std::unique_ptr<Codec> Make(const CodecCase& codec, CodecBackend backend);
+// A slice that begins and ends within rows of its tensor.
 SliceShape ShapeOf(size_t elements);
 
 // What one encoder made of a few steps.

@@ -33,7 +33,12 @@ class BackendTest : public ::testing::TestWithParam<Param> {
  protected:
   const Twin& twin() const { return std::get<0>(GetParam()); }
   const OpCase& op_case() const { return std::get<1>(GetParam()); }
-  bool bf16() const { return twin().precision == Precision::kBf16; }
+  bool coarse() const { return twin().precision != Precision::kFp32; }
+  double bound() const {
+    if (!coarse()) return op_case().bound;
+    // tf32 and fp16 have two bits more than bf16.
+    return twin().precision == Precision::kBf16 ? op_case().bf16_bound : op_case().bf16_bound / 4;
+  }
 
   template <typename T>
   std::vector<std::vector<double>> Compute(std::unique_ptr<Backend> backend, int runs = 1) {
@@ -41,10 +46,10 @@ class BackendTest : public ::testing::TestWithParam<Param> {
     GraphRunner<T> runner(test.graph, std::move(backend));
     uint32_t stream = 0;
     for (const OpCase::Input& input : test.inputs) {
-      runner.Set(input.tensor, testing::RandomValues(test.graph, input.tensor, stream++, bf16()));
+      runner.Set(input.tensor, testing::RandomValues(test.graph, input.tensor, stream++, coarse()));
     }
     if (test.seed != kNoTensor) {
-      runner.Set(test.seed, testing::RandomValues(test.graph, test.seed, stream, bf16()));
+      runner.Set(test.seed, testing::RandomValues(test.graph, test.seed, stream, coarse()));
     }
     if (test.labels != kNoTensor) {
       std::vector<double> labels(ElementCount(test.graph.shape(test.labels)));
@@ -74,13 +79,12 @@ TEST_P(BackendTest, AgreesWithTheOracle) {
   const auto expected = Compute<double>(MakeReferenceBackend<double>(kOptions));
   const auto actual = Compute<float>(*std::move(backend));
   ASSERT_EQ(actual.size(), expected.size());
-  const double bound = bf16() ? op_case().bf16_bound : op_case().bound;
   for (size_t r = 0; r < expected.size(); ++r) {
     double largest = 1e-3;
     for (double value : expected[r]) largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < expected[r].size(); ++i) {
       // Written so that NaN fails.
-      ASSERT_LE(std::abs(actual[r][i] - expected[r][i]), bound * largest)
+      ASSERT_LE(std::abs(actual[r][i] - expected[r][i]), bound() * largest)
           << (r == 0 ? "output" : "gradient of an input") << " " << r << ", element " << i << ": "
           << actual[r][i] << " against " << expected[r][i];
     }
@@ -100,7 +104,13 @@ INSTANTIATE_TEST_SUITE_P(Ops, BackendTest,
                                                               Twin{"onednn", "onednn"},
                                                               Twin{"onednn_bf16", "onednn",
                                                                    Precision::kBf16},
-                                                              Twin{"cudnn", "cudnn"}),
+                                                              Twin{"cudnn", "cudnn"},
+                                                              Twin{"cudnn_tf32", "cudnn",
+                                                                   Precision::kTf32},
+                                                              Twin{"cudnn_bf16", "cudnn",
+                                                                   Precision::kBf16},
+                                                              Twin{"cudnn_fp16", "cudnn",
+                                                                   Precision::kFp16}),
                                             ::testing::ValuesIn(testing::AllOpCases())),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param).name) + "_" +

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/onnx/import.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
@@ -56,6 +58,21 @@ struct TorchCase {
 };
 void PrintTo(const TorchCase& test, std::ostream* out) { *out << test.name; }
 
+// A network whose parameters start with the values of the file.
+absl::StatusOr<std::unique_ptr<Network>> FromFile(const ModelConfig& config, const Problem& problem,
+                                                  const std::string& backend) {
+  PSGD_ASSIGN_OR_RETURN(auto network,
+                        Network::Create(config, problem.shape, problem.batch,
+                                        {.backend = backend, .plugin_dir = testing::PluginDir()}));
+  PSGD_ASSIGN_OR_RETURN(const auto weights, ReadOnnxWeights(config.onnx()));
+  for (int i = 0; i < network->spec().parameters_size(); ++i) {
+    const std::vector<float>& values = weights.at(network->spec().parameters(i).name());
+    std::copy(values.begin(), values.end(), network->parameter(i).begin());
+  }
+  network->InvalidateParameters();
+  return network;
+}
+
 class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
  protected:
   void Compare(const std::string& backend) {
@@ -64,18 +81,10 @@ class OnnxTorchTest : public ::testing::TestWithParam<TorchCase> {
     const Problem problem = test.tokens ? Tokens(3, 12, 40) : Images(4, test.size, 10);
     ModelConfig config;
     config.set_onnx(path);
-    const auto network = Network::Create(config, problem.shape, problem.batch,
-                                         {.backend = backend, .plugin_dir = testing::PluginDir()});
+    const auto network = FromFile(config, problem, backend);
     if (absl::IsNotFound(network.status()) && backend != "reference")
       GTEST_SKIP() << network.status();
     ASSERT_TRUE(network.ok()) << network.status();
-    const auto weights = ReadOnnxWeights(path);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
-      const std::vector<float>& values = weights->at((*network)->spec().parameters(i).name());
-      std::copy(values.begin(), values.end(), (*network)->parameter(i).begin());
-    }
-    (*network)->InvalidateParameters();
     const auto wanted = nlohmann::json::parse(std::ifstream(std::string(kFolder) + "losses.json"));
     uint64_t step = 0;
     for (double loss : wanted.at(test.name)) {
@@ -97,6 +106,41 @@ INSTANTIATE_TEST_SUITE_P(Golden, OnnxTorchTest,
                                            TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
                                            TorchCase{"resnet18_thin", false, 64}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+class OnnxFrozen : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Backends, OnnxFrozen, ::testing::Values("reference", "onednn"));
+
+TEST_P(OnnxFrozen, BiasesHaveTheirGradientsWhereTheirWeightsAreFrozen) {
+  for (const char* name : {"unet", "resnet"}) {
+    const Problem problem = Images(4, 16, 10);
+    ModelConfig config;
+    config.set_onnx(absl::StrCat(kFolder, name, ".onnx"));
+    const auto whole = FromFile(config, problem, GetParam());
+    if (absl::IsNotFound(whole.status())) GTEST_SKIP() << whole.status();
+    config.add_frozen("*.weight");
+    const auto frozen = FromFile(config, problem, GetParam());
+    ASSERT_TRUE(whole.ok() && frozen.ok()) << whole.status() << frozen.status();
+    const auto expected = (*whole)->TrainStep(problem.input(), problem.labels, 1, nullptr);
+    const auto result = (*frozen)->TrainStep(problem.input(), problem.labels, 1, nullptr);
+    ASSERT_TRUE(expected.ok() && result.ok());
+    EXPECT_NEAR(result->loss_sum, expected->loss_sum, 1e-5 * expected->loss_sum);
+    int compared = 0;
+    for (int i = 0; i < (*frozen)->spec().parameters_size(); ++i) {
+      const ParameterSpec& parameter = (*frozen)->spec().parameters(i);
+      EXPECT_FALSE(absl::EndsWith(parameter.name(), ".weight"));
+      for (int k = 0; k < (*whole)->spec().parameters_size(); ++k) {
+        if ((*whole)->spec().parameters(k).name() != parameter.name()) continue;
+        ++compared;
+        for (size_t e = 0; e < (*frozen)->gradient(i).size(); ++e) {
+          EXPECT_NEAR((*frozen)->gradient(i)[e], (*whole)->gradient(k)[e], 1e-4)
+              << name << " " << parameter.name() << " " << e;
+        }
+      }
+    }
+    EXPECT_GT(compared, 3) << name;
+  }
+}
 
 }  // namespace
 }  // namespace psgd

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace psgd {
 namespace {
 
@@ -65,6 +67,46 @@ TEST(ErrorFeedback, ARestoredResidualContinuesAlike) {
   Step(&first, Ramp(), &a);
   Step(&second, Ramp(), &b);
   EXPECT_EQ(a, b);
+}
+
+// Momentum and warm starts are part of what a checkpoint has.
+TEST(ErrorFeedback, RestoredStateContinuesAlike) {
+  for (const CodecConfig& config : DefaultCodecs()) {
+    const auto codec = MakeCodec(config).value();
+    SliceShape shape = Shape();
+    shape.tensor_rows = 20;
+    shape.tensor_columns = 50;
+    ErrorFeedback first(*codec, shape), second(*codec, shape), fresh(*codec, shape);
+    std::vector<float> gradient = Ramp();
+    std::vector<std::byte> a, b, c;
+    for (int step = 0; step < 3; ++step) Step(&first, gradient, &a);
+    std::reverse(gradient.begin(), gradient.end());
+    const std::vector<float> state = first.CopyState();
+    EXPECT_EQ(state.size(), codec->lossless() ? 0 : kElements * (1 + codec->state_arrays()));
+    EXPECT_LE(codec->state_arrays(), kMostStateArrays);
+    second.LoadState(state);
+    Step(&first, gradient, &a);
+    Step(&second, gradient, &b);
+    Step(&fresh, gradient, &c);
+    EXPECT_EQ(a, b) << codec->name();
+    if (codec->state_arrays() > 0) {
+      EXPECT_NE(a, c) << codec->name();
+    }
+    EXPECT_EQ(first.CopyState(), second.CopyState()) << codec->name();
+  }
+}
+
+TEST(ErrorFeedback, TakesTheResidualOfAnotherCodec) {
+  CodecConfig config;
+  config.mutable_dgc();
+  const auto dgc = MakeCodec(config).value();
+  const auto onebit = Onebit();
+  ErrorFeedback with_state(*dgc, Shape()), without(*onebit, Shape());
+  const std::vector<float> residual(kElements, 2);
+  with_state.LoadState(residual);
+  EXPECT_EQ(with_state.SquaredNorm(), 4.0 * kElements);
+  without.LoadState(with_state.CopyState());
+  EXPECT_EQ(without.SquaredNorm(), 4.0 * kElements);
 }
 
 TEST(ErrorFeedback, DecayFadesTheResidual) {

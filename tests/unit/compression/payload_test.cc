@@ -3,16 +3,10 @@
 
 #include <bit>
 
-#include "compression/codec.h"
+#include "tests/unit/compression/expected_bytes.h"
 
 namespace psgd {
 namespace {
-
-SliceShape ShapeOf(size_t elements) {
-  SliceShape shape;
-  shape.elements = static_cast<uint32_t>(elements);
-  return shape;
-}
 
 CodecConfig Config(CodecId id) {
   CodecConfig config;
@@ -23,40 +17,6 @@ CodecConfig Config(CodecId id) {
   if (id == CODEC_TERNARY) config.mutable_ternary();
   return config;
 }
-
-std::vector<uint8_t> Encode(const CodecConfig& config, const std::vector<float>& gradient,
-                            std::vector<float>* residual = nullptr) {
-  std::vector<std::byte> payload;
-  const auto codec = MakeCodec(config).value();
-  codec->NewEncoder(ShapeOf(gradient.size()))
-      ->Encode({gradient, residual == nullptr ? std::span<float>() : *residual, {}, 0}, &payload);
-  std::vector<uint8_t> bytes;
-  for (std::byte b : payload) bytes.push_back(std::to_integer<uint8_t>(b));
-  return bytes;
-}
-
-class Expected {
- public:
-  Expected& Word(uint32_t word) {
-    for (int i = 0; i < 4; ++i) bytes_.push_back(static_cast<uint8_t>(word >> (8 * i)));
-    return *this;
-  }
-  Expected& Pair(float high, float low) {
-    for (uint32_t bits : {std::bit_cast<uint32_t>(high), std::bit_cast<uint32_t>(low)}) {
-      Byte(static_cast<uint8_t>(bits >> 16)).Byte(static_cast<uint8_t>(bits >> 24));
-    }
-    return *this;
-  }
-  Expected& Float(float value) { return Word(std::bit_cast<uint32_t>(value)); }
-  Expected& Byte(uint8_t byte) {
-    bytes_.push_back(byte);
-    return *this;
-  }
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
-
- private:
-  std::vector<uint8_t> bytes_;
-};
 
 TEST(Payload, None) {
   EXPECT_EQ(Encode(Config(CODEC_NONE), {1, -2.5f}), Expected().Float(1).Float(-2.5f).bytes());
@@ -121,19 +81,11 @@ TEST(Payload, Fp16SaturatesAndKeepsTheRest) {
   EXPECT_EQ(residual, (std::vector<float>{70000 - 65504, -1e9f + 65504}));
 }
 
-struct Bad {
-  const char* what;
-  CodecId id;
-  size_t elements;
-  std::vector<uint8_t> bytes;
-  absl::StatusCode code = absl::StatusCode::kInvalidArgument;
-};
-
 TEST(Payload, NonCanonicalBytesAreRefused) {
   constexpr auto kNotFinite = absl::StatusCode::kOutOfRange;
   const float nan = std::bit_cast<float>(0x7FC00000u);
   const float inf = std::bit_cast<float>(0x7F800000u);
-  const std::vector<Bad> cases = {
+  const std::vector<BadPayload> cases = {
       {"none nan", CODEC_NONE, 1, Expected().Float(nan).bytes(), kNotFinite},
       {"half inf", CODEC_FP16, 1, Expected().Byte(0).Byte(0x7C).bytes(), kNotFinite},
       {"count above elements", CODEC_TOPK, 1,
@@ -153,23 +105,16 @@ TEST(Payload, NonCanonicalBytesAreRefused) {
        kNotFinite},
       {"block 0", CODEC_ONEBIT, 1, Expected().Word(0).Pair(1, -1).Byte(1).bytes()},
       {"block 65", CODEC_ONEBIT, 1, Expected().Word(65).Pair(1, -1).Byte(1).bytes()},
-      {"bit after the last", CODEC_ONEBIT, 1,
-       Expected().Word(64).Pair(1, -1).Byte(3).bytes()},
+      {"bit after the last", CODEC_ONEBIT, 1, Expected().Word(64).Pair(1, -1).Byte(3).bytes()},
       {"high below 0", CODEC_ONEBIT, 1, Expected().Word(64).Pair(-1, -1).Byte(1).bytes()},
       {"low above 0", CODEC_ONEBIT, 1, Expected().Word(64).Pair(1, 1).Byte(1).bytes()},
-      {"low nan", CODEC_ONEBIT, 1, Expected().Word(64).Pair(1, nan).Byte(1).bytes(),
-       kNotFinite},
+      {"low nan", CODEC_ONEBIT, 1, Expected().Word(64).Pair(1, nan).Byte(1).bytes(), kNotFinite},
       {"scale inf", CODEC_TERNARY, 1, Expected().Float(inf).Byte(121).bytes(), kNotFinite},
       {"scale negative", CODEC_TERNARY, 1, Expected().Float(-1).Byte(121).bytes()},
       {"byte 243", CODEC_TERNARY, 5, Expected().Float(1).Byte(243).bytes()},
       {"padding not 0", CODEC_TERNARY, 4, Expected().Float(1).Byte(40).bytes()},
   };
-  const CodecTable table;
-  for (const Bad& bad : cases) {
-    const auto bytes = std::as_bytes(std::span(bad.bytes));
-    const auto reader = table.Find(bad.id)->Open(bytes, ShapeOf(bad.elements));
-    EXPECT_EQ(reader.status().code(), bad.code) << bad.what << ": " << reader.status();
-  }
+  ExpectRefused(cases);
 }
 
 TEST(MakeCodec, RefusesOptionsThatMakeNoSense) {

@@ -45,6 +45,23 @@ TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
   EXPECT_TRUE(ChooseCodec(config, mean).has_none());
 }
 
+// The server's optimizer has no momentum then, and small tensors need theirs, too.
+TEST(ChooseCodec, SmallTensorsKeepTheMomentumOfTheirCodec) {
+  CompressionConfig config;
+  config.mutable_push()->mutable_dgc()->set_momentum(0.8);
+  config.mutable_push()->mutable_dgc()->set_warmup(100);
+  const DgcCodec small = ChooseCodec(config, Parameter("b", {10})).dgc();
+  EXPECT_EQ(small.density(), 1);
+  EXPECT_EQ(small.momentum(), 0.8);
+  EXPECT_EQ(small.warmup(), 0);
+  EXPECT_EQ(ChooseCodec(config, Parameter("w", {5000})).dgc().warmup(), 100);
+  ParameterSpec mean = Parameter("bn.mean", {10});
+  mean.set_role(ParameterSpec::STATISTIC);
+  EXPECT_TRUE(ChooseCodec(config, mean).has_none());
+  config.mutable_push()->mutable_signum()->set_momentum(0.5);
+  EXPECT_EQ(ChooseCodec(config, Parameter("b", {10})).signum().momentum(), 0.5);
+}
+
 TEST(ChooseCodec, TheFirstRuleThatMatchesDecides) {
   CompressionConfig config;
   config.mutable_push()->mutable_onebit();

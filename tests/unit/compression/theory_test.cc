@@ -5,38 +5,14 @@
 #include <cstring>
 
 #include "compression/error_feedback.h"
+#include "tests/unit/compression/tensors.h"
 
 namespace psgd {
 namespace {
 
-SliceShape ShapeOf(size_t elements) {
-  SliceShape shape;
-  shape.elements = static_cast<uint32_t>(elements);
-  return shape;
-}
-
-// Roughly Gaussian.
-std::vector<float> Gaussian(size_t count, uint64_t stream) {
-  RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), stream);
-  std::vector<float> values(count);
-  for (float& v : values) {
-    v = -6;
-    for (int i = 0; i < 12; ++i) v += random.NextUnit();
-  }
-  return values;
-}
-
-double SquaredNorm(std::span<const float> values) {
-  double sum = 0;
-  for (float v : values) sum += static_cast<double>(v) * v;
-  return sum;
-}
-
 CodecConfig Config(CodecId id) {
   CodecConfig config;
-  if (id == CODEC_NONE) config.mutable_none();
   if (id == CODEC_TOPK) config.mutable_topk()->set_density(0.05);
-  if (id == CODEC_ONEBIT) config.mutable_onebit();
   if (id == CODEC_TERNARY) config.mutable_ternary();
   return config;
 }
@@ -83,69 +59,6 @@ TEST(Topk, LeavesAtMostTheShareThatItDidNotSend) {
     codec->NewEncoder(ShapeOf(elements))->Encode({gradient, residual, {}, 0}, &payload);
     EXPECT_LE(SquaredNorm(residual), (1 - 0.05) * SquaredNorm(gradient));
   }
-}
-
-// With values fitted to what was sent, a residual is shorter than what it came from: by the energy
-// of the means for onebit (1 - 2 / pi of a Gaussian is left), by half for ternary at clip 2.5.
-TEST(Contraction, OnebitAndTernaryWithAResidual) {
-  constexpr size_t kElements = 50000;
-  const std::vector<float> gradient = Gaussian(kElements, 3);
-  for (CodecId id : {CODEC_ONEBIT, CODEC_TERNARY}) {
-    const auto codec = MakeCodec(Config(id)).value();
-    std::vector<float> residual(kElements);
-    std::vector<std::byte> payload;
-    codec->NewEncoder(ShapeOf(kElements))
-        ->Encode({gradient, residual, MakeKey(1, RandomPurpose::kCodec), 0}, &payload);
-    const double left = SquaredNorm(residual) / SquaredNorm(gradient);
-    EXPECT_NEAR(left, id == CODEC_ONEBIT ? 1 - 2 / M_PI : 0.5, 0.02) << codec->name();
-  }
-}
-
-TEST(Contraction, HoldsForAnySpreadOfMagnitudes) {
-  for (CodecId id : {CODEC_ONEBIT, CODEC_TERNARY, CODEC_TOPK}) {
-    const auto codec = MakeCodec(Config(id)).value();
-    std::vector<float> gradient = Gaussian(5000, 4);
-    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = std::pow(gradient[i], 9.0f);
-    std::vector<float> residual(gradient.size());
-    std::vector<std::byte> payload;
-    codec->NewEncoder(ShapeOf(gradient.size()))->Encode({gradient, residual, {}, 0}, &payload);
-    EXPECT_LT(SquaredNorm(residual), SquaredNorm(gradient)) << codec->name();
-  }
-}
-
-// Gradient descent on sum of h[i] / 2 * (x[i] - x*[i])^2, each step's gradient coded. Returns the
-// distance to the optimum, relative to that of the start.
-double DistanceAfter(const CodecConfig& config, bool accumulate, int steps) {
-  constexpr size_t kElements = 256;
-  const auto codec = MakeCodec(config).value();
-  ErrorFeedbackOptions options;
-  options.accumulate = accumulate;
-  ErrorFeedback feedback(*codec, ShapeOf(kElements), options);
-  const std::vector<float> optimum = Gaussian(kElements, 5);
-  std::vector<float> x(kElements), gradient(kElements);
-  for (int step = 0; step < steps; ++step) {
-    for (size_t i = 0; i < kElements; ++i) {
-      const float curvature = i % 16 == 0 ? 1.0f : 0.1f;
-      gradient[i] = curvature * (x[i] - optimum[i]);
-    }
-    std::vector<std::byte> payload;
-    feedback.Encode(gradient, MakeKey(1, RandomPurpose::kCodec), static_cast<uint64_t>(step),
-                    &payload);
-    codec->Open(payload, ShapeOf(kElements)).value()->AddBlock(-0.05f, x);
-  }
-  double distance = 0;
-  for (size_t i = 0; i < kElements; ++i) distance += std::pow(x[i] - optimum[i], 2);
-  return std::sqrt(distance / SquaredNorm(optimum));
-}
-
-TEST(Convergence, WithErrorFeedbackEveryCodecReachesTheOptimum) {
-  for (CodecId id : {CODEC_NONE, CODEC_TOPK, CODEC_ONEBIT, CODEC_TERNARY}) {
-    EXPECT_LT(DistanceAfter(Config(id), true, 4000), 1e-3) << CodecId_Name(id);
-  }
-}
-
-TEST(Convergence, WithoutErrorFeedbackOnebitDoesNot) {
-  EXPECT_GT(DistanceAfter(Config(CODEC_ONEBIT), false, 4000), 1e-2);
 }
 
 }  // namespace

@@ -161,6 +161,10 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
   cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));
+  cases->push_back(ElementLossCase("SigmoidCrossEntropy", {2, 3, 5},
+                                   {ElementLoss::Kind::kSigmoidCrossEntropy}));
+  cases->push_back(
+      ElementLossCase("SigmoidCrossEntropyOfOne", {1}, {ElementLoss::Kind::kSigmoidCrossEntropy}));
 }
 
 }  // namespace psgd::testing

@@ -66,6 +66,8 @@ TEST(ConfigFormat, IsReadable) {
                               "  push:\n"
                               "    topk:\n"
                               "      density: 0.01\n"
+                              "      select: exact\n"
+                              "      values: fp32\n"
                               "  pull:\n"
                               "    none: {}\n"
                               "  dense_below: 4KiB\n"
@@ -73,7 +75,8 @@ TEST(ConfigFormat, IsReadable) {
                               "    - match: \"fc*.weight\"\n"
                               "      push:\n"
                               "        none: {}\n"
-                              "  error_feedback: true\n"));
+                              "  error_feedback: true\n"
+                              "  residual_decay: 1\n"));
   EXPECT_THAT(text, HasSubstr("  staleness: unbounded\n"));
   EXPECT_THAT(text, HasSubstr("  warmup: 1 epoch\n"));
   EXPECT_THAT(text, HasSubstr("  checkpoint: null\n"));

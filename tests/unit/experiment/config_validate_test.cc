@@ -116,6 +116,45 @@ TEST(ConfigValidate, CrossChecks) {
       {{"consistency.pull_ahead=true", "consistency.staleness=2", "consistency.compensation=delay"},
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
+      {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at every "
+       "step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta a lossy "
+       "codec, as {codec: {topk: {density: 0.01}}}"},
+      {{"compression.pull={delta: {codec: none}}"},
+       "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec away to "
+       "send what changed"},
+      {{"compression.pull={delta: {codec: dgc}}"},
+       "compression.pull.delta.codec is of differences between weights, and dgc and signum are made for "
+       "gradients: use topk, or sign"},
+      {{"compression.pull={delta: {codec: {onebit: {block: 65}}}}"},
+       "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 and "
+       "1048576, such as 1024"},
+      {{"compression.push=dgc", "optimizer.sgd.momentum=0.9"},
+       "compression.push: dgc applies momentum on the worker, so the server's optimizer must be sgd "
+       "without: set optimizer.sgd.momentum to 0 and compression.push.dgc.momentum to what it was"},
+      {{"compression.rules=[{match: a, push: signum}]", "optimizer=adam"},
+       "compression.rules[0].push: signum applies momentum on the worker, so the server's optimizer "
+       "must be sgd without: set optimizer.sgd.momentum to 0 and "
+       "compression.rules[0].push.signum.momentum to what it was"},
+      {{"compression.push=dgc", "compression.error_feedback=false"},
+       "compression.push: dgc adds up what it does not send: set compression.error_feedback to true"},
+      {{"compression.push.qsgd.norm=l2"},
+       "compression.push: qsgd with norm l2 may err by more than what it sends, and residuals would "
+       "pile up: set compression.error_feedback to false, or norm to max"},
+      {{"compression.push.qsgd.bits=3"},
+       "compression.push: qsgd with 3 bits, stochastic rounding and blocks of 128 may err by more "
+       "than what it sends, and residuals would pile up: set rounding to nearest, "
+       "compression.error_feedback to false, or blocks of at most 70"},
+      {{"compression.push.int8.block=131072"},
+       "compression.push: int8 with 8 bits, stochastic rounding and blocks of 131072 may err by more "
+       "than what it sends, and residuals would pile up: set rounding to nearest, "
+       "compression.error_feedback to false, or blocks of at most 127015"},
+      {{"compression.push.int8.block=100"},
+       "compression.push: int8.block is 100; it must be a multiple of 64 between 64 and 1048576, "
+       "such as 1024"},
+      {{"compression.residual_decay=0.5", "compression.error_feedback=false"},
+       "compression.residual_decay does nothing without compression.error_feedback: set that to "
+       "true, or leave it out"},
       {{"compression.rules=[{push: topk}]"},
        "compression.rules[0].match is missing: say which parameters, as fc*.weight"},
       {{"compression.rules=[{match: a}]"},
@@ -142,6 +181,12 @@ TEST(ConfigValidate, NearMissesAreFine) {
       AfterSets({"consistency.compensation=delay", "consistency.staleness=unbounded"}).ok());
   EXPECT_TRUE(AfterSets({"schedule={multistep: {at: [5 steps, 6 steps]}}"}).ok());
   EXPECT_TRUE(AfterSets({"compression.rules=[{match: a, push: }]"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.pull=delta", "optimizer=adagrad"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.pull={delta: {codec: topk}}", "optimizer=adam"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.push=dgc", "optimizer=sgd"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.push={qsgd: {bits: 2, rounding: nearest}}"}).ok());
+  EXPECT_TRUE(
+      AfterSets({"compression.push.qsgd.norm=l2", "compression.error_feedback=false"}).ok());
   EXPECT_TRUE(AfterSets({"data.format=idx", "data.path=/x", "data.batch=5000"}).ok());
 }
 

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <span>
+
 #include "server/checkpoint_store.h"
 #include "tests/unit/server/checkpoint_fixture.h"
 
@@ -38,6 +40,41 @@ TEST_F(CheckpointTest, CutsAtArbitraryPlaces) {
       check(cut->states.at(0).second, 1);
       check(cut->residuals.at(0), 10);
       check(cut->residuals.at(2), 12);
+    }
+  }
+}
+
+// What encoders remember beside residuals is cut along with them, array by array.
+TEST_F(CheckpointTest, CutsEveryArrayOfAWorkersState) {
+  constexpr uint32_t kWorker = 5;
+  const Placement placement = TestPlacement(3);
+  CheckpointManifest manifest = TestManifest(1, placement);
+  for (uint32_t shard = 0; shard < 3; ++shard) manifest.add_shards()->set_shard(shard);
+  auto shards = TestSnapshots(1, placement, 3);
+  for (ShardSnapshot& shard : shards) {
+    for (const SliceSnapshot& slice : shard.slices) {
+      if (slice.parameter != "fc1.weight") continue;
+      std::vector<std::byte> arrays;
+      for (int array : {30, 31}) {
+        for (uint64_t i = 0; i < slice.spec.count(); ++i) {
+          const float value = TestValue(1, array, 0, slice.spec.offset() + i);
+          const auto bytes = std::as_bytes(std::span(&value, 1));
+          arrays.insert(arrays.end(), bytes.begin(), bytes.end());
+        }
+      }
+      shard.residuals[kWorker].emplace_back(slice.id, Bytes::Adopt(std::move(arrays)));
+    }
+  }
+  auto loaded = LoadedCheckpoint::Assemble(manifest, shards);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (uint64_t offset : {0, 500, 1023}) {
+    constexpr uint64_t kCount = 1100;
+    const Bytes cut = loaded->Extract("fc1.weight", offset, kCount)->residuals.at(kWorker);
+    ASSERT_EQ(cut.size(), 2 * kCount * sizeof(float));
+    const auto* values = reinterpret_cast<const float*>(cut.data());
+    for (uint64_t i = 0; i < 2 * kCount; ++i) {
+      const int array = i < kCount ? 30 : 31;
+      ASSERT_EQ(values[i], TestValue(1, array, 0, offset + i % kCount)) << offset << " " << i;
     }
   }
 }

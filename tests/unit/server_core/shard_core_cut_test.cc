@@ -153,13 +153,17 @@ TEST_P(ShardCutTest, RefusesStateThatDoesNotFit) {
   Message uneven = ShardFixture::SaveOf(0, 3, 1, {{0, {1, 2, 3, 4}}}, false);
   uneven.payloads.clear();
   EXPECT_EQ(shard.Refused(uneven).reason(), Refusal::MALFORMED);
-  const Message last = ShardFixture::SaveOf(0, 4, 1, {{1, {1, 2, 3, 4}}});
-  EXPECT_EQ(shard.Acknowledged(last), 5u);
-  EXPECT_EQ(shard.Acknowledged(last), 5u);
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 4, 1, {{0, Values(12, 1)}}, false)).reason(),
+            Refusal::MALFORMED);
+  // A residual, and an array that the worker's encoder remembers.
+  const Message last = ShardFixture::SaveOf(0, 5, 1, {{1, {1, 2, 3, 4, 5, 6, 7, 8}}});
+  EXPECT_EQ(shard.Acknowledged(last), 6u);
+  EXPECT_EQ(shard.Acknowledged(last), 6u);
   const auto cut = shard.core().TakeFinishedCut();
   ASSERT_TRUE(cut.has_value());
   ASSERT_EQ(cut->snapshot.residuals.at(0).size(), 1u);
   EXPECT_EQ(cut->snapshot.residuals.at(0)[0].first, 1u);
+  EXPECT_EQ(Floats(cut->snapshot.residuals.at(0)[0].second)[7], 8);
 }
 
 TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {

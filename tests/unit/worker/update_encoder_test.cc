@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace psgd {
@@ -74,6 +75,47 @@ TEST(UpdateEncoder, SendsOnlyWhatASparseParameterHas) {
   (*encoder)->Encode(0, gradient, weights, 0.5, 2, &slices);
   EXPECT_EQ(slices[0].codec, CODEC_NONE);
   EXPECT_EQ(slices[0].payload.size(), 16000u);
+}
+
+// Momentum that dgc keeps, and what it has not yet sent, go through a checkpoint.
+TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
+  Config config;
+  config.mutable_compression()->set_dense_below(0);
+  config.mutable_compression()->mutable_push()->mutable_dgc()->set_density(0.1);
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(50);
+  parameter->add_shape(4);
+  Placement placement;
+  placement.add_slices()->set_count(120);
+  placement.add_slices()->set_offset(120);
+  placement.mutable_slices(1)->set_count(80);
+  std::vector<float> gradient(200);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 23) - 11;
+  const auto make = [&] { return UpdateEncoder::Create(config, model, placement, 0).value(); };
+  const auto step = [&](UpdateEncoder& encoder, uint64_t clock) {
+    std::vector<EncodedSlice> slices;
+    encoder.Encode(0, gradient, gradient, 0, clock, &slices);
+    return slices;
+  };
+  const auto first = make(), second = make();
+  for (uint64_t clock = 1; clock < 4; ++clock) step(*first, clock);
+  std::map<uint32_t, Bytes> saved;
+  for (auto& [slice, state] : first->CopyResiduals()) saved.emplace(slice, state);
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved.at(1).size(), 2 * 80 * sizeof(float));
+  ASSERT_TRUE(second->RestoreResiduals(saved).ok());
+  EXPECT_EQ(second->ResidualNorm(), first->ResidualNorm());
+  EXPECT_GT(first->ResidualNorm(), 0);
+  const auto a = step(*first, 4), b = step(*second, 4), fresh = step(*make(), 4);
+  for (size_t s = 0; s < 2; ++s) {
+    EXPECT_EQ(a[s].codec, CODEC_DGC);
+    EXPECT_TRUE(std::ranges::equal(a[s].payload.span(), b[s].payload.span()));
+    EXPECT_FALSE(std::ranges::equal(a[s].payload.span(), fresh[s].payload.span()));
+  }
+  saved[0] = Bytes::CopyOf(AsBytes(gradient));  // 200 values are no whole arrays of 120
+  EXPECT_EQ(second->RestoreResiduals(saved).code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+"""Training over slow links: psgd with several codecs, and PyTorch DDP over gloo, on the same network.
+
+    sudo bench/slow_link.py                                  # both networks, every link, every way
+    sudo bench/slow_link.py --nets mlp --links 100mbit --only 'psgd dgc'
+    sudo bench/slow_link.py --nets vgg11 --links 100mbit,1gbit,unlimited --json > rows.json
+
+Three hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other
+two; DDP has a process on each of those two. All train the same network, exported to ONNX, on generated
+images in batches of 32 a worker. Printed are milliseconds a step, images a second of both together, and
+megabytes a step that each worker sends and receives, headers included, from when training has settled.
+Needs root (network namespaces), Debian's python3-torch and python3-onnx.
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NETNS = str(ROOT / "scripts" / "netns.sh")
+BATCH = 32
+
+SPARSE = ["compression.dense_below=0"]
+PSGD = {  # what is compared: keys of the config
+    "none": [],
+    "fp16": ["compression.push=fp16", "compression.pull=fp16"],
+    "onebit, fp16 down": ["compression.push=onebit", "compression.pull=fp16"],
+    "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
+    "topk 0.1 %, delta down": ["compression.push={topk: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+}
+DDP = ["none", "fp16", "powersgd 2"]
+
+
+def network(name):
+    """A PyTorch module and the shape of its images."""
+    from torch import nn
+
+    if name == "mlp":  # 20 M weights, nearly all in two wide layers
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096),
+                             nn.ReLU(), nn.Linear(4096, 10)), (1, 28, 28)
+    layers, channels = [], 3  # VGG-11 for images of 32x32: 28 M weights
+    for width in [64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0]:
+        if width == 0:
+            layers.append(nn.MaxPool2d(2))
+            continue
+        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
+        channels = width
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 4096),
+                         nn.ReLU(), nn.Linear(4096, 10)), (3, 32, 32)
+
+
+def run_ddp_rank(name, how, rank, steps):
+    """One process of DDP: the first prints the seconds of each step, and what it sent and received by
+    the end of the step."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    model, shape = network(name)
+    # With several buckets gloo mixes up the messages of PowerSGD's hook (PyTorch 1.13).
+    one_bucket = {"bucket_cap_mb": 1024} if how.startswith("powersgd") else {}
+    if one_bucket:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
+    model = torch.nn.parallel.DistributedDataParallel(model, **one_bucket)
+    if how == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif how.startswith("powersgd"):
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=int(how.split()[1]),
+                                            start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    images, labels = torch.rand(BATCH, *shape), torch.randint(10, (BATCH,))
+    for step in range(steps):
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+        if rank == 0:
+            print(time.perf_counter() - start, *traffic(pathlib.Path("/proc/net/dev").read_text()),
+                  flush=True)
+    dist.barrier()
+
+
+def traffic(devices):
+    """Bytes that a host has sent and received, from its /proc/net/dev."""
+    fields = next(line for line in devices.splitlines() if "eth0" in line).split(":")[1].split()
+    return int(fields[8]), int(fields[0])
+
+
+def transferred(host):
+    return traffic(subprocess.run([NETNS, "run", str(host), "cat", "/proc/net/dev"], check=True,
+                                  capture_output=True, text=True).stdout)
+
+
+def ddp(name, how, seconds):
+    """Median seconds a step, and the bytes a step that one process sends and receives."""
+    warmup = 3  # PowerSGD begins after the second step
+    steps = warmup + 2
+    environment = dict(os.environ, MASTER_ADDR="10.77.0.2", MASTER_PORT="29500",
+                       GLOO_SOCKET_IFNAME="eth0")
+    while True:
+        command = [sys.executable, __file__, "--ddp", name, how, str(steps)]
+        ranks = [subprocess.Popen([NETNS, "run", str(2 + rank)] + command + [str(rank)], env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                 for rank in range(2)]
+        output = [process.communicate()[0] for process in ranks][0]
+        rows = [line.split() for line in output.splitlines()]
+        if len(rows) < steps:
+            raise RuntimeError(f"DDP with {how} ended after {len(rows)} of {steps} steps")
+        times = [float(row[0]) for row in rows[warmup:]]
+        if sum(times) >= seconds or steps >= 400:
+            sent, received = ((int(rows[-1][i]) - int(rows[warmup - 1][i])) / len(times) for i in (1, 2))
+            return statistics.median(times), sent, received
+        steps = min(400, warmup + 1 + int(1.3 * seconds / min(times)))
+
+
+def last_progress(run):
+    try:
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+    except OSError:
+        return []
+    records = [json.loads(line) for line in lines if line.endswith("}")]
+    return [r for r in records if r["kind"] == "progress" and r["steps"] > 0]
+
+
+def psgd(name, sets, seconds, options, folder):
+    """As ddp."""
+    run = folder / "run"
+    subprocess.run(["rm", "-rf", str(run)], check=True)
+    model, shape = network(name)
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        import torch
+        torch.onnx.export(model, torch.rand(1, *shape), str(path), input_names=["input"],
+                          dynamic_axes={"input": {0: "batch"}})
+    config = folder / "config.yaml"
+    config.write_text(f"""name: slow-link
+model: {{onnx: {path}}}
+data: {{format: synthetic, batch: {BATCH}, eval_batch: 32,
+       synthetic: {{shape: [{shape[0]}, {shape[1]}, {shape[2]}], classes: 10, train_samples: 65536, test_samples: 64}}}}
+train: {{epochs: 100}}
+optimizer: {{sgd: {{learning_rate: 0.01}}}}
+consistency: {{staleness: {options.staleness}}}
+cluster: {{shards: 2, workers: 2, deadline: 300s, resend: 120s}}
+""")
+    server = subprocess.Popen(
+        [NETNS, "run", "1", f"{options.bin}/ps-server", "--config", str(config), "--run-dir", str(run),
+         "--bind", "10.77.0.1", "--insecure", "--quiet", "--port", "7070"]
+        + [word for each in sets for word in ("--set", each)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    workers = [subprocess.Popen(
+        [NETNS, "run", str(host), f"{options.bin}/ps-worker", "--cpu", "--threads", "1", "--server",
+         "10.77.0.1:7070", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for host in (2, 3)]
+    try:
+        first = None
+        while True:
+            time.sleep(0.2)
+            if server.poll() is not None or any(worker.poll() is not None for worker in workers):
+                raise RuntimeError("psgd ended early:\n" + "".join(
+                    process.communicate()[1] for process in [server] + workers))
+            records = last_progress(run)
+            if not records:
+                continue
+            last = records[-1]
+            if first is None:
+                # Two steps of each worker bring all weights and fill every residual.
+                if last["clock"] >= 3:
+                    first, before = last, transferred(2)
+                continue
+            clocks, took = last["clock"] - first["clock"], last["seconds"] - first["seconds"]
+            if clocks >= 2 and took >= seconds:
+                sent, received = (now - then for now, then in zip(transferred(2), before))
+                return took / clocks, sent / clocks, received / clocks
+    finally:
+        for process in workers + [server]:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+        for process in workers + [server]:
+            process.communicate()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--nets", default="mlp,vgg11")
+    parser.add_argument("--links", default="100mbit,1gbit,unlimited")
+    parser.add_argument("--only", default="", help="ways whose name has this in it, as 'psgd' or 'fp16'")
+    parser.add_argument("--seconds", type=float, default=15, help="to measure each for, at least")
+    parser.add_argument("--staleness", default="0", help="of psgd; DDP has none")
+    parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
+    parser.add_argument("--json", action="store_true", help="a JSON object a row")
+    options = parser.parse_args()
+    ways = [("psgd", way) for way in PSGD] + [("DDP", way) for way in DDP]
+    ways = [(system, way) for system, way in ways if options.only in f"{system} {way}"]
+    unlimited = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.nets.split(","):
+            # The unlimited link first: the others are told as multiples of it.
+            for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
+                subprocess.run([NETNS, "up", "3"] + ([] if link == "unlimited" else [link]), check=True)
+                for system, way in ways:
+                    if system == "DDP":
+                        step, sent, received = ddp(name, way, options.seconds)
+                    else:
+                        step, sent, received = psgd(name, PSGD[way], options.seconds, options,
+                                                    pathlib.Path(folder))
+                    if link == "unlimited":
+                        unlimited[name, system, way] = step
+                    alone = unlimited.get((name, system, way))
+                    row = {"net": name, "link": link, "system": system, "way": way,
+                           "ms_per_step": step * 1000, "images_per_second": 2 * BATCH / step,
+                           "mb_sent_per_step": sent / 1e6, "mb_received_per_step": received / 1e6,
+                           "times_unlimited": step / alone if alone else None}
+                    if options.json:
+                        print(json.dumps(row), flush=True)
+                        continue
+                    times = f"{row['times_unlimited']:7.2f}x" if alone else "       -"
+                    print(f"{name:6} {link:10} {system:5} {way:24} {row['ms_per_step']:9.1f} ms "
+                          f"{row['images_per_second']:8.1f} img/s  up {row['mb_sent_per_step']:8.3f} MB  "
+                          f"down {row['mb_received_per_step']:8.3f} MB {times}", flush=True)
+    subprocess.run([NETNS, "down"], check=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "--ddp":
+        run_ddp_rank(sys.argv[2], sys.argv[3], int(sys.argv[5]), int(sys.argv[4]))
+    else:
+        main()

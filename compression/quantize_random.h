@@ -1,0 +1,26 @@
+// Which random bits round which element: 16 bits each, so that a Philox word serves two elements.
+// Elements go in groups of 32; the first 16 take the low halves of the group's 16 words, the others
+// the high halves. Word w is word w % 4 of Philox(key, w / 4, step).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/philox.h"
+
+namespace psgd {
+
+inline constexpr size_t kRandomGroup = 32;
+inline constexpr float kRandomUnit = 1.0f / 65536.0f;
+
+// Uniform in [0, 1), on a grid of 2^-16: added to a number of at most 127, the sum reaches no whole
+// number that it should not.
+inline float RandomPart(PhiloxKey key, uint64_t step, uint32_t element) {
+  constexpr uint32_t kHalf = kRandomGroup / 2;
+  const uint32_t word = element / kRandomGroup * kHalf + element % kHalf;
+  const uint32_t bits = Philox(key, word / 4, step).word[word % 4];
+  const uint32_t part = element % kRandomGroup < kHalf ? bits & 0xFFFFu : bits >> 16;
+  return static_cast<float>(part) * kRandomUnit;
+}
+
+}  // namespace psgd

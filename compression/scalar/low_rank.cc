@@ -1,0 +1,26 @@
+#include "compression/scalar/low_rank.h"
+
+#include "compression/lanes.h"
+#include "compression/payload_bytes.h"
+
+namespace psgd::scalar {
+
+double Dot(std::span<const float> x, const float* y) {
+  Lanes<float> sums;
+  for (size_t i = 0; i < x.size(); ++i) sums.value[i % kLanes] += x[i] * y[i];
+  return sums.Sum();
+}
+
+void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
+            float scale, std::span<float> y) {
+  for (size_t i = 0; i < y.size(); ++i) {
+    float sum = 0;
+    for (uint32_t k = 0; k < rank; ++k) {
+      sum += LoadField<float>(left + k * sizeof(float)) *
+             LoadField<float>(right + (k * stride + i) * sizeof(float));
+    }
+    y[i] += scale * sum;
+  }
+}
+
+}  // namespace psgd::scalar

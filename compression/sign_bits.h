@@ -1,0 +1,39 @@
+// A bit of sign for each element: what sign and signum share. Element i is bit i % 8 of byte i / 8;
+// bits beyond the last element are 0.
+#pragma once
+
+#include "compression/kernels.h"
+
+namespace psgd {
+
+constexpr size_t SignBytes(size_t elements) { return (elements + 7) / 8; }
+
+// REQUIRES: SignBytes(elements) bytes.
+inline bool NoSignsBeyond(ByteSpan bits, size_t elements) {
+  return elements % 8 == 0 || std::to_integer<unsigned>(bits.back()) >> (elements % 8) == 0;
+}
+
+// Reads `value` for each set bit, -value for the others. The bits must outlive it.
+class SignReader final : public PayloadReader {
+ public:
+  SignReader(uint32_t elements, float value, const std::byte* bits, const CodecKernels& kernels)
+      : PayloadReader(elements), value_(value), bits_(bits), kernels_(kernels) {}
+
+  void AddBlock(float scale, std::span<float> block) override {
+    kernels_.onebit.add(bits_, position_, scale * value_, -(scale * value_), block);
+    position_ += block.size();
+  }
+
+ private:
+  const float value_;
+  const std::byte* const bits_;
+  const CodecKernels& kernels_;
+  size_t position_ = 0;
+};
+
+// Bits of c = gradient (+ residual, which becomes c), 1 for c >= 0; returns the sum of |c|, in
+// double precision but for short stretches. Not finite only where c is not.
+double SplitAllSigns(std::span<const float> gradient, std::span<float> residual, std::byte* bits,
+                     const CodecKernels& kernels);
+
+}  // namespace psgd

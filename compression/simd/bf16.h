@@ -1,0 +1,13 @@
+// bfloat16. Highway loops, chosen by CPU at run time. See kernels.h.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace psgd::simd {
+
+void EncodeBrains(std::span<const float> gradient, float* residual, std::byte* out);
+void AddBrains(float scale, const std::byte* brains, std::span<float> y);
+bool AllFiniteBrains(const std::byte* brains, size_t count);
+
+}  // namespace psgd::simd

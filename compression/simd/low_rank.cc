@@ -1,0 +1,68 @@
+#include "compression/simd/low_rank.h"
+
+#include "compression/payload_bytes.h"
+#include "compression/scalar/low_rank.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/simd/low_rank.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "compression/simd/vectors.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace psgd::simd::HWY_NAMESPACE {
+#if PSGD_HAS_VECTORS
+
+double Dot(std::span<const float> x, const float* y) {
+  FloatVector sums[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(Float());
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      const size_t at = i + v * kWidth;
+      sums[v] = hn::Add(sums[v], hn::Mul(LoadFloats(&x[at]), LoadFloats(y + at)));
+    }
+  }
+  Lanes<float> lanes;
+  for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], Float(), lanes.value + v * kWidth);
+  for (; i < x.size(); ++i) lanes.value[i % kLanes] += x[i] * y[i];
+  return lanes.Sum();
+}
+
+void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
+            float scale, std::span<float> y) {
+  const FloatVector factor = hn::Set(Float(), scale);
+  size_t i = 0;
+  for (; i + kWidth <= y.size(); i += kWidth) {
+    FloatVector sum = hn::Zero(Float());
+    for (uint32_t k = 0; k < rank; ++k) {
+      const FloatVector l = hn::Set(Float(), LoadField<float>(left + k * sizeof(float)));
+      sum = hn::Add(sum, hn::Mul(l, LoadFloats(right + (k * stride + i) * sizeof(float))));
+    }
+    hn::StoreU(hn::Add(LoadFloats(&y[i]), hn::Mul(factor, sum)), Float(), &y[i]);
+  }
+  scalar::Expand(left, right + i * sizeof(float), stride, rank, scale, y.subspan(i));
+}
+
+#else
+using scalar::Dot;
+using scalar::Expand;
+#endif
+}  // namespace psgd::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace psgd::simd {
+
+HWY_EXPORT(Dot);
+HWY_EXPORT(Expand);
+
+double Dot(std::span<const float> x, const float* y) { return HWY_DYNAMIC_DISPATCH(Dot)(x, y); }
+
+void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
+            float scale, std::span<float> y) {
+  HWY_DYNAMIC_DISPATCH(Expand)(left, right, stride, rank, scale, y);
+}
+
+}  // namespace psgd::simd
+#endif  // HWY_ONCE

@@ -1,0 +1,55 @@
+// What codecs send that pick single elements: which ones, and their values.
+//
+// Wire, for k entries of n elements:
+//   0        u32   k, at most n
+//   4        u8    low_bits of the Rice codes, at most 31; 0 without them
+//   5        u8    indices: 0 Rice codes; 1 none, all n elements are sent in their order
+//   6        u8    values: 0 fp32; 1 binary16; 2 signs
+//   7        u8    0
+//   8        the values, in the order of their indices: k fp32, or k binary16, or an fp32
+//   magnitude,
+//            at least 0, and ceil(k / 8) bytes, bit i % 8 of byte i / 8 set where entry i is
+//            +magnitude
+//   ...      the indices, strictly ascending, as rice.h says; bits beyond the last are 0
+//
+// The encoder takes the low_bits that need the least room. With low_bits 0 the codes are a bitmap
+// that ends with its last set bit, so a dense choice needs no form of its own; where even that
+// makes the payload longer than all values, all are sent (SparCML: Renggli et al., SC 2019).
+#pragma once
+
+#include "compression/kernels.h"
+
+namespace psgd {
+
+enum class IndexCoding : uint8_t { kRice = 0, kAll = 1 };
+enum class ValueCoding : uint8_t { kFloat = 0, kHalf = 1, kSign = 2 };
+
+inline constexpr size_t kSparseHeaderBytes = 8;
+
+size_t SparseValueBytes(ValueCoding coding, size_t count);
+
+// As many of `keep` of the elements, or all where those take no more room. (Not for signs: which
+// elements are zero is then what the indices say.)
+size_t WorthSending(size_t keep, size_t elements, ValueCoding coding);
+
+// Of one payload.
+struct SparseEntries {
+  std::span<const uint32_t> indices;  // strictly ascending, below `elements`
+  std::span<float> values;            // as many; becomes what the payload leaves out of them
+  size_t elements = 0;
+};
+
+// Appends the payload. For signs `magnitude` is what stands for all of them; below 0: the mean,
+// rounded to 8 significant bits.
+void WriteSparse(const SparseEntries& entries, ValueCoding coding, float magnitude,
+                 const CodecKernels& kernels, std::vector<std::byte>* out);
+
+// Checks every byte and opens it. `name` is for messages.
+absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
+                                                          absl::string_view name,
+                                                          const CodecKernels& kernels);
+
+// No payload for that many elements is longer.
+size_t MaxSparse(uint32_t elements);
+
+}  // namespace psgd

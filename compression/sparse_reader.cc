@@ -1,0 +1,191 @@
+// The reading side of sparse_payload.h.
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "compression/entry_reader.h"
+#include "compression/half.h"
+#include "compression/payload_bytes.h"
+#include "compression/rice.h"
+#include "compression/sign_bits.h"
+#include "compression/sparse_payload.h"
+
+namespace psgd {
+namespace {
+
+struct Parts {
+  uint32_t count = 0;
+  uint32_t low_bits = 0;
+  IndexCoding index_coding = IndexCoding::kRice;
+  ValueCoding value_coding = ValueCoding::kFloat;
+  const std::byte* values = nullptr;
+  RiceReader indices;
+};
+
+// The values of a payload, by the number of their entry.
+class Values {
+ public:
+  explicit Values(const Parts& parts)
+      : coding_(parts.value_coding),
+        bytes_(parts.values),
+        magnitude_(coding_ == ValueCoding::kSign ? LoadField<float>(bytes_) : 0) {}
+
+  float At(size_t entry) const {
+    switch (coding_) {
+      case ValueCoding::kFloat:
+        return LoadField<float>(bytes_ + entry * sizeof(float));
+      case ValueCoding::kHalf:
+        return FloatFromHalf(LoadField<uint16_t>(bytes_ + entry * sizeof(uint16_t)));
+      case ValueCoding::kSign:
+        break;
+    }
+    const std::byte bits = bytes_[sizeof(float) + entry / 8];
+    return ((bits >> (entry % 8)) & std::byte{1}) != std::byte{0} ? magnitude_ : -magnitude_;
+  }
+
+  // y[i] += scale * the value of entry first + i.
+  void Add(size_t first, float scale, const CodecKernels& kernels, std::span<float> y) const {
+    switch (coding_) {
+      case ValueCoding::kFloat:
+        kernels.dense.add_scaled(scale, bytes_ + first * sizeof(float), y);
+        break;
+      case ValueCoding::kHalf:
+        kernels.fp16.add(scale, bytes_ + first * sizeof(uint16_t), y);
+        break;
+      case ValueCoding::kSign:
+        kernels.onebit.add(bytes_ + sizeof(float), first, scale * magnitude_, -(scale * magnitude_),
+                           y);
+    }
+  }
+
+ private:
+  const ValueCoding coding_;
+  const std::byte* const bytes_;
+  const float magnitude_;
+};
+
+class CodedEntries {
+ public:
+  explicit CodedEntries(const Parts& parts)
+      : count_(parts.count), values_(parts), rice_(parts.indices) {}
+
+  uint64_t NextIndex() { return read_ < count_ ? (++read_, rice_.Next()) : kNoEntry; }
+  float NextValue() const { return values_.At(read_ - 1); }
+
+ private:
+  const uint32_t count_;
+  const Values values_;
+  RiceReader rice_;
+  uint32_t read_ = 0;  // entries
+};
+
+// All elements were sent: a dense payload.
+class AllReader final : public PayloadReader {
+ public:
+  AllReader(const Parts& parts, const CodecKernels& kernels)
+      : PayloadReader(parts.count), values_(parts), kernels_(kernels) {}
+
+  void AddBlock(float scale, std::span<float> block) override {
+    values_.Add(position_, scale, kernels_, block);
+    position_ += block.size();
+  }
+
+ private:
+  const Values values_;
+  const CodecKernels& kernels_;
+  size_t position_ = 0;
+};
+
+// Where the parts lie. The values and indices themselves are not yet looked at.
+absl::StatusOr<Parts> Split(ByteSpan payload, uint32_t elements, const std::string& name) {
+  if (payload.size() < kSparseHeaderBytes) {
+    return absl::InvalidArgumentError(name + " payload ends within its header");
+  }
+  Parts parts;
+  parts.count = LoadField<uint32_t>(payload.data());
+  parts.low_bits = std::to_integer<uint32_t>(payload[4]);
+  parts.index_coding = LoadField<IndexCoding>(payload.data() + 5);
+  parts.value_coding = LoadField<ValueCoding>(payload.data() + 6);
+  if (parts.count > elements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " payload of ", parts.count, " entries for ", elements, " elements"));
+  }
+  const bool all = parts.index_coding == IndexCoding::kAll;
+  if (parts.index_coding > IndexCoding::kAll || parts.value_coding > ValueCoding::kSign ||
+      payload[7] != std::byte{0} || (all && parts.count != elements)) {
+    return absl::InvalidArgumentError(name + " payload in a form that there is not");
+  }
+  if (parts.low_bits > (parts.count == 0 || all ? 0 : kMostRiceLowBits)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " payload with low_bits ", parts.low_bits));
+  }
+  const size_t value_bytes = SparseValueBytes(parts.value_coding, parts.count);
+  const ByteSpan rest = payload.subspan(kSparseHeaderBytes);
+  if (rest.size() < value_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " payload of ", payload.size(),
+                                                   " bytes ends within ", parts.count, " values"));
+  }
+  parts.values = rest.data();
+  parts.indices = RiceReader(rest.subspan(value_bytes), parts.low_bits);
+  if (all && rest.size() != value_bytes) {
+    return absl::InvalidArgumentError(name + " payload has bytes beyond its last value");
+  }
+  return parts;
+}
+
+absl::Status CheckValues(const Parts& parts, const CodecKernels& kernels, const std::string& name) {
+  bool finite = true;
+  if (parts.value_coding == ValueCoding::kFloat) {
+    finite = kernels.dense.all_finite(parts.values, parts.count);
+  } else if (parts.value_coding == ValueCoding::kHalf) {
+    finite = kernels.fp16.all_finite(parts.values, parts.count);
+  } else {
+    const float magnitude = LoadField<float>(parts.values);
+    finite = std::isfinite(magnitude);
+    if (finite && std::signbit(magnitude)) {
+      return absl::InvalidArgumentError(name + " magnitude is negative");
+    }
+    const ByteSpan bits(parts.values + sizeof(float), SignBytes(parts.count));
+    if (!NoSignsBeyond(bits, parts.count)) {
+      return absl::InvalidArgumentError(name + " payload has signs beyond its last entry");
+    }
+  }
+  return finite ? absl::OkStatus() : absl::OutOfRangeError(name + " payload holds NaN or infinity");
+}
+
+absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
+                          const std::string& name) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t index = reader.Next();
+    if (reader.Overrun()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " payload ends within index ", i, " of ", count));
+    }
+    if (index >= elements) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " entry ", i, " has index ", index, " in a slice of ", elements));
+    }
+  }
+  if (!reader.AtCleanEnd()) {
+    return absl::InvalidArgumentError(name + " payload has bits beyond its last index");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
+                                                          absl::string_view literal,
+                                                          const CodecKernels& kernels) {
+  const std::string name(literal);
+  PSGD_ASSIGN_OR_RETURN(const Parts parts, Split(payload, elements, name));
+  PSGD_RETURN_IF_ERROR(CheckValues(parts, kernels, name));
+  if (parts.index_coding == IndexCoding::kAll) {
+    return std::make_unique<AllReader>(parts, kernels);
+  }
+  PSGD_RETURN_IF_ERROR(CheckIndices(parts.indices, parts.count, elements, name));
+  return std::make_unique<EntryReader<CodedEntries>>(elements, CodedEntries(parts));
+}
+
+}  // namespace psgd

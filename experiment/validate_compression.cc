@@ -1,0 +1,125 @@
+#include "experiment/validate_compression.h"
+
+#include "absl/strings/str_cat.h"
+#include "compression/codec.h"
+
+namespace psgd {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+// Each codec that is named, with where.
+template <typename Body>
+void ForEachCodec(const CompressionConfig& compression, Body body) {
+  body(compression.push(), std::string("compression.push"));
+  for (int i = 0; i < compression.rules_size(); ++i) {
+    body(compression.rules(i).push(), absl::StrCat("compression.rules[", i, "].push"));
+  }
+}
+
+// The codec's own momentum, and the server's on top, would speed every step up twice.
+void CheckMomentum(const CodecConfig& codec, const std::string& path,
+                   const OptimizerConfig& optimizer, Problems* problems) {
+  const char* name = codec.has_dgc() ? "dgc" : codec.has_signum() ? "signum" : nullptr;
+  if (name == nullptr) return;
+  const bool plain = optimizer.kind_case() == OptimizerConfig::KIND_NOT_SET ||
+                     (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
+  if (plain) return;
+  problems->push_back(
+      absl::StrCat(path, ": ", name,
+                   " applies momentum on the worker, so the server's optimizer must be sgd "
+                   "without: set optimizer.sgd.momentum to 0 and ",
+                   path, ".", name, ".momentum to what it was"));
+}
+
+// Stochastic rounding leaves less than it was given only in blocks that are not too long: qsgd.h.
+void CheckContraction(int64_t bits, int64_t block, const std::string& what, Problems* problems) {
+  const int64_t levels = (int64_t{1} << (bits - 1)) - 1;
+  const int64_t most = levels * levels * 63 / 8;
+  if (block <= most) return;
+  problems->push_back(absl::StrCat(
+      what, " with ", bits, " bits, stochastic rounding and blocks of ", block,
+      " may err by more than what it sends, and residuals would pile up: set rounding to nearest, "
+      "compression.error_feedback to false, or blocks of at most ",
+      most));
+}
+
+void CheckFeedback(const CodecConfig& codec, const std::string& path,
+                   const CompressionConfig& compression, Problems* problems) {
+  if (codec.has_dgc() && !compression.error_feedback()) {
+    problems->push_back(absl::StrCat(
+        path, ": dgc adds up what it does not send: set compression.error_feedback to true"));
+  }
+  if (!compression.error_feedback()) return;
+  if (codec.qsgd().norm() == QsgdCodec::L2) {
+    problems->push_back(absl::StrCat(
+        path,
+        ": qsgd with norm l2 may err by more than what it sends, and residuals would pile up: "
+        "set compression.error_feedback to false, or norm to max"));
+  } else if (codec.has_qsgd() && codec.qsgd().rounding() == Rounding::STOCHASTIC) {
+    CheckContraction(codec.qsgd().bits(), codec.qsgd().block(), absl::StrCat(path, ": qsgd"),
+                     problems);
+  } else if (codec.has_int8() && codec.int8().rounding() == Rounding::STOCHASTIC) {
+    CheckContraction(8, codec.int8().block(), absl::StrCat(path, ": int8"), problems);
+  }
+}
+
+// Whether there is anything that a pull can leave out, and a codec that can stand for a difference.
+void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Problems* problems) {
+  const std::string path = "compression.pull.delta.codec";
+  if (delta.codec().has_none()) {
+    problems->push_back(absl::StrCat(
+        path, " none leaves nothing out: name a lossy codec, or leave codec away to send what "
+              "changed"));
+  }
+  if (delta.codec().has_dgc() || delta.codec().has_signum()) {
+    problems->push_back(absl::StrCat(
+        path, " is of differences between weights, and dgc and signum are made for gradients: use "
+              "topk, or sign"));
+  }
+  const bool few_change =
+      optimizer.has_adagrad() || (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
+  if (delta.has_codec() || few_change) return;
+  problems->push_back(
+      "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+      "every step: use optimizer.sgd without momentum or adagrad, or give "
+      "compression.pull.delta a lossy codec, as {codec: {topk: {density: 0.01}}}");
+}
+
+}  // namespace
+
+void CheckCompressionKeys(const CompressionConfig& compression, Problems* problems) {
+  for (int i = 0; i < compression.rules_size(); ++i) {
+    const std::string path = absl::StrCat("compression.rules[", i, "]");
+    if (compression.rules(i).match().empty()) {
+      problems->push_back(
+          absl::StrCat(path, ".match is missing: say which parameters, as fc*.weight"));
+    }
+    if (!compression.rules(i).has_push()) {
+      problems->push_back(absl::StrCat(path, ".push is missing: say which codec, as none"));
+    }
+  }
+  if (compression.residual_decay() != 1 && !compression.error_feedback()) {
+    problems->push_back(
+        "compression.residual_decay does nothing without compression.error_feedback: set that to "
+        "true, or leave it out");
+  }
+}
+
+void CheckCodecs(const Config& config, Problems* problems) {
+  const CompressionConfig& compression = config.compression();
+  ForEachCodec(compression, [&](const CodecConfig& codec, const std::string& path) {
+    const absl::Status status = MakeCodec(codec).status();
+    if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+    CheckMomentum(codec, path, config.optimizer(), problems);
+    CheckFeedback(codec, path, compression, problems);
+  });
+  if (!compression.pull().has_delta()) return;
+  CheckDelta(compression.pull().delta(), config.optimizer(), problems);
+  const absl::Status status = MakeCodec(compression.pull().delta().codec()).status();
+  if (!status.ok()) {
+    problems->push_back(absl::StrCat("compression.pull.delta.codec: ", status.message()));
+  }
+}
+
+}  // namespace psgd

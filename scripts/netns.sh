@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Hosts of a small network on this machine: network namespaces on one switch, with links as slow as
+# asked for. For seeing what a slow network does, and for tests. Needs root, iproute2 and the kernel's
+# tbf queue (a container needs CAP_NET_ADMIN).
+#
+#   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
+#   scripts/netns.sh up 3                  links as fast as the machine
+#   scripts/netns.sh run 2 ps-worker --cpu --server 10.77.0.1:7070
+#   scripts/netns.sh down
+#
+# PSGD_NETNS names another network than "psgd", so that two can be up at once.
+set -euo pipefail
+
+network=${PSGD_NETNS:-psgd}
+switch=$network-switch
+
+usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+
+down() {
+  local name
+  for name in $(ip netns list | awk '{print $1}' | grep -E "^$network-([0-9]+|switch)$" || true); do
+    ip netns pids "$name" | xargs -r kill 2> /dev/null || true
+    ip netns del "$name"
+  done
+}
+
+# Limits what leaves `device` in `space` to $rate. The bucket holds what a timer tick lets through.
+limit() {
+  local space=$1 device=$2 parent=root
+  if [[ -n $delay ]]; then
+    ip netns exec "$space" tc qdisc add dev "$device" root handle 1: netem delay "$delay" limit 100000
+    parent='parent 1:1'
+  fi
+  [[ -n $rate ]] || return 0
+  # shellcheck disable=SC2086  # parent is two words
+  ip netns exec "$space" tc qdisc add dev "$device" $parent tbf rate "$rate" burst 256kb latency 200ms
+}
+
+up() {
+  local hosts=$1 i space
+  rate=${2:-} delay=${3:-}
+  down
+  trap 'down' ERR
+  ip netns add "$switch"
+  ip netns exec "$switch" ip link add name switch type bridge
+  ip netns exec "$switch" ip link set switch up
+  for ((i = 1; i <= hosts; ++i)); do
+    space=$network-$i
+    ip netns add "$space"
+    ip link add name port"$i" netns "$switch" type veth peer name eth0 netns "$space"
+    ip netns exec "$switch" ip link set port"$i" master switch up
+    ip netns exec "$space" ip addr add 10.77.0."$i"/24 dev eth0
+    ip netns exec "$space" ip link set eth0 up
+    ip netns exec "$space" ip link set lo up
+    limit "$space" eth0
+    limit "$switch" port"$i"
+  done
+}
+
+case ${1:-} in
+  up) (($# >= 2 && $# <= 4)) || usage; up "${@:2}" ;;
+  run) (($# >= 3)) || usage; exec ip netns exec "$network-$2" "${@:3}" ;;
+  down) (($# == 1)) || usage; down ;;
+  *) usage ;;
+esac

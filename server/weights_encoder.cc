@@ -1,0 +1,104 @@
+#include "server/weights_encoder.h"
+
+#include <utility>
+
+#include "compression/sparse_payload.h"
+
+namespace psgd {
+
+WeightsEncoder::WeightsEncoder(const Config& config)
+    : seed_(config.seed()), kernels_(KernelsFor(CodecBackend::kSimd)) {
+  const PullCodecConfig& pull = config.compression().pull();
+  if (pull.has_fp16()) {
+    whole_codec_ = CODEC_FP16;
+    whole_ = decoders_.Find(whole_codec_)->NewEncoder({});
+  } else if (pull.has_delta() && pull.delta().has_codec()) {
+    difference_ = *MakeCodec(pull.delta().codec());
+  } else {
+    changes_ = pull.has_delta();
+  }
+}
+
+Bytes WeightsEncoder::Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
+                             PullPart* part) {
+  part->set_version(slice.version);
+  if (slice.role != ParameterSpec::TRAINED) return slice.weights.Share();
+  if (changes_) return Changes(slice, mark, part);
+  if (difference_ != nullptr) return Difference(slice, worker, mark, sent, part);
+  return Whole(slice, part);
+}
+
+Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
+  if (whole_ == nullptr) return slice.weights.Share();
+  part->set_codec(whole_codec_);
+  if (slice.encoded.empty() || slice.encoded_version != slice.version) {
+    std::vector<std::byte> bytes;
+    EncodeInput input;
+    input.gradient = slice.weights.read();
+    whole_->Encode(input, &bytes);
+    slice.encoded = Bytes::Adopt(std::move(bytes));
+    slice.encoded_version = slice.version;
+  }
+  return slice.encoded;
+}
+
+// The mark is the version held, plus one.
+Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) {
+  part->set_mark(slice.version + 1);
+  if (mark == 0) return slice.weights.Share();
+  if (slice.encoded_version != slice.version || slice.encoded_since != mark) {
+    slice.encoded_version = slice.version;
+    slice.encoded_since = mark;
+    slice.encoded = {};
+    if (const auto changed = slice.changes->Since(mark - 1)) {
+      const std::span<const float> weights = slice.weights.read();
+      values_.clear();
+      for (uint32_t index : *changed) values_.push_back(weights[index]);
+      std::vector<std::byte> bytes;
+      WriteSparse({*changed, values_, weights.size()}, ValueCoding::kFloat, 0, kernels_, &bytes);
+      if (bytes.size() < weights.size_bytes()) slice.encoded = Bytes::Adopt(std::move(bytes));
+    }
+  }
+  if (slice.encoded.empty()) return slice.weights.Share();
+  part->set_codec(CODEC_TOPK);
+  part->set_form(PullPart::CHANGED);
+  return slice.encoded;
+}
+
+Bytes WeightsEncoder::Difference(SliceState& slice, uint32_t worker, uint64_t mark,
+                                 SentWeights* sent, PullPart* part) {
+  const std::span<const float> weights = slice.weights.read();
+  const bool expected = sent->mark != 0 && sent->mark == mark;
+  sent->mark = ++marks_;
+  part->set_mark(sent->mark);
+  if (!expected) {
+    sent->values.assign(weights.begin(), weights.end());
+    return slice.weights.Share();
+  }
+  if (sent->encoder == nullptr) sent->encoder = difference_->NewEncoder(slice.shape);
+  values_.resize(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) values_[i] = weights[i] - sent->values[i];
+  std::vector<std::byte> bytes;
+  EncodeInput input;
+  input.gradient = values_;
+  // Codecs that can, fit what they send to what they leave out, as they do for a worker's residual.
+  // What that would be is in the next difference.
+  left_out_.assign(weights.size(), 0.0f);
+  input.residual = left_out_;
+  input.key = MakeKey(seed_, RandomPurpose::kWeights, uint64_t{worker} << 32 | slice.id);
+  input.step = sent->mark;
+  sent->encoder->Encode(input, &bytes);
+  const auto reader = difference_->Open(bytes, slice.shape);
+  if (!reader.ok()) {
+    // Weights that are not finite: the worker is to see them.
+    sent->values.assign(weights.begin(), weights.end());
+    return slice.weights.Share();
+  }
+  // As the worker will.
+  (*reader)->AddBlock(1.0f, sent->values);
+  part->set_codec(difference_->id());
+  part->set_form(PullPart::DIFFERENCE);
+  return Bytes::Adopt(std::move(bytes));
+}
+
+}  // namespace psgd

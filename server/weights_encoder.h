@@ -1,0 +1,61 @@
+// How weights leave a shard (compression.pull): whole, or as what a worker does not have yet.
+//
+//   none, fp16      the slice, as it is or in a codec; made once a version for all workers
+//   delta           the present values of the elements that changed since the worker's last pull;
+//                   exact. Made once for all workers that hold the same version.
+//   delta {codec}   the difference to what the worker was sent, through a lossy codec. What the codec
+//                   leaves out stays in the difference: error feedback on the server. Takes a copy of
+//                   the weights for each worker.
+//
+// A mark says what a worker holds: the one that came with what it installed last, or 0. A difference
+// applies to that state alone, so a worker whose mark is not the expected one, since a reply was
+// lost, gets the slice whole.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/bytes.h"
+#include "compression/codec.h"
+#include "compression/kernels.h"
+#include "proto/config.pb.h"
+#include "proto/data.pb.h"
+#include "server/slice_state.h"
+
+namespace psgd {
+
+// What a worker was sent of one slice; used by delta {codec} alone.
+struct SentWeights {
+  uint64_t mark = 0;  // 0: nothing that a difference could apply to
+  std::vector<float> values;
+  std::unique_ptr<Encoder> encoder;
+};
+
+// Not thread-safe: one a shard.
+class WeightsEncoder {
+ public:
+  explicit WeightsEncoder(const Config& config);
+
+  // The payload, and everything but the slice in `part`. `mark`: what the worker says it holds.
+  Bytes Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
+               PullPart* part);
+
+ private:
+  Bytes Whole(SliceState& slice, PullPart* part);
+  Bytes Changes(SliceState& slice, uint64_t mark, PullPart* part);
+  Bytes Difference(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
+                   PullPart* part);
+
+  const uint64_t seed_;
+  const CodecTable decoders_;
+  const CodecKernels& kernels_;
+  bool changes_ = false;
+  std::unique_ptr<Codec> difference_;  // of delta {codec}
+  std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
+  CodecId whole_codec_ = CODEC_NONE;
+  uint64_t marks_ = 0;                 // given out with differences
+  std::vector<float> values_, left_out_;  // scratch
+};
+
+}  // namespace psgd
