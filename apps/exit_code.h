@@ -1,4 +1,5 @@
-// Exit codes of every psgd program; documented in docs/programs.md: do not change.
+// Exit codes of every psgd program; documented in docs/programs.md: do not change. Libraries decide
+// by the code of their errors: InvalidArgument and NotFound are for what is wrong before training.
 #pragma once
 
 #include <iostream>

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
@@ -13,6 +14,7 @@
 #include "bench/step_bench.h"
 #include "common/units.h"
 #include "compression/codec.h"
+#include "engine/plugin.h"
 #include "engine/recompute.h"
 
 namespace psgd {
@@ -43,7 +45,7 @@ struct Arguments {
   int tokens = 0;
   int layers = 2;
   int width = 128;
-  int recompute = 0;
+  std::string recompute = "0";
   int batch = 64;
   int threads = 1;
   std::string engine = "onednn";
@@ -102,7 +104,15 @@ absl::StatusOr<std::vector<BenchRow>> Transport(const Arguments& arguments) {
   return RunTransportBench(options);
 }
 
-absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
+absl::StatusOr<int> RecomputeNamed(const std::string& text) {
+  int segments = 0;
+  if (text == "auto") return kRecomputeAuto;
+  if (absl::SimpleAtoi(text, &segments) && segments >= 0) return segments;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--recompute ", text, ": must be a number of segments of at least 0, or auto"));
+}
+
+absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   StepBenchOptions options;
   options.model.set_zoo(arguments.model);
   if (arguments.model == "mlp") options.model.add_hidden(512);
@@ -111,11 +121,13 @@ absl::StatusOr<std::vector<BenchRow>> Step(const Arguments& arguments) {
     options.model.set_layers(arguments.layers);
     options.model.set_width(arguments.width);
   }
-  options.model.set_recompute(arguments.recompute);
+  PSGD_ASSIGN_OR_RETURN(const int recompute, RecomputeNamed(arguments.recompute));
+  options.model.set_recompute(recompute);
   options.batch = arguments.batch;
   options.threads = arguments.threads;
   options.backend = arguments.engine;
   PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
+  PSGD_RETURN_IF_ERROR(CheckPrecision(options.backend, options.plugin_dir, options.precision));
   if (arguments.image != 28) {
     const int classes = arguments.image < 200 ? 10 : 1000;
     options.shape = {3, arguments.image, arguments.image, classes};
@@ -214,7 +226,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   step->add_option("--recompute", arguments.recompute, "model.recompute: segments, or auto")
-      ->transform(CLI::Transformer(std::map<std::string, int>{{"auto", kRecomputeAuto}}));
+      ->capture_default_str();
   step->add_option("--batch", arguments.batch, "Samples")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
@@ -252,7 +264,7 @@ int main(int argc, char** argv) {
                          .width = arguments.picture_width,
                          .height = arguments.picture_height});
   } else {
-    rows = Step(arguments);
+    rows = TrainingStep(arguments);
   }
   if (!rows.ok()) return Fail("ps-bench", rows.status());
   Print(*rows, arguments.json);

@@ -15,6 +15,7 @@
 #include "common/available_memory.h"
 #include "common/units.h"
 #include "engine/plugin.h"
+#include "engine/replicas.h"
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
@@ -88,6 +89,7 @@ absl::Status DryRun(const Arguments& arguments) {
   const std::vector<NetworkOptions> networks = NetworksOf(options);
   const size_t available =
       options.gpus.empty() ? AvailableMemory() / networks.size() : options.gpus[0].memory_bytes;
+  if (config.node().reduce() == NodeConfig::NCCL) PSGD_RETURN_IF_ERROR(CheckDevicesMeet(networks));
   if (config.node().reduce() != NodeConfig::NONE) {
     PSGD_ASSIGN_OR_RETURN(const int batch, BatchOfReplica(config.data().batch(), networks.size()));
     config.mutable_data()->set_batch(batch);

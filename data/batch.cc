@@ -14,6 +14,13 @@ namespace {
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// InvalidArgument and NotFound say that nothing was trained yet (apps/exit_code.h). What is wrong
+// with a sample is found when it is read, in the middle of a run.
+absl::Status WhileRunning(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
+  return absl::FailedPreconditionError(status.message());
+}
+
 }  // namespace
 
 BatchMaker::BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept)
@@ -64,9 +71,9 @@ absl::StatusOr<std::span<const float>> BatchMaker::FillPixels(uint32_t epoch,
                                                               std::span<int32_t> labels) const {
   const std::span pixels(memory, batch_ * elements_);
   for (size_t i = 0; i < indices.size(); ++i) {
-    PSGD_RETURN_IF_ERROR(source_->Read({epoch, indices[i]},
-                                       pixels.subspan(i * elements_, elements_),
-                                       labels.subspan(i * labels_each_, labels_each_)));
+    PSGD_RETURN_IF_ERROR(
+        WhileRunning(source_->Read({epoch, indices[i]}, pixels.subspan(i * elements_, elements_),
+                                   labels.subspan(i * labels_each_, labels_each_))));
   }
   std::fill(pixels.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), pixels.end(),
             0.0f);

@@ -28,7 +28,8 @@ class BatchMaker {
   // `kept`: how many buffers are worth keeping for reuse.
   BatchMaker(std::shared_ptr<const SampleSource> source, int batch, int kept);
 
-  // Fewer samples than the batch holds are padded with zeros and label -1.
+  // Fewer samples than the batch holds are padded with zeros and label -1. An error of a sample is
+  // DataLoss or FailedPrecondition: whatever is wrong with it, it came up while running.
   // REQUIRES: indices.size() <= batch, each below the source's size.
   absl::StatusOr<Batch> Make(uint32_t epoch, std::span<const uint32_t> indices);
 

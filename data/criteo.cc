@@ -28,6 +28,10 @@ absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row
     return absl::InvalidArgumentError(absl::StrCat(
         fields.size(), " fields between tabs, where a line has a label, 13 counts and 26 categories"));
   }
+  if (row->label != 0 && row->label != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its label is ", row->label, "; it must be 0 or 1 (clicked)"));
+  }
   row->entries.clear();
   for (int32_t i = 0; i < kCriteoCounts; ++i) {
     const absl::string_view field = fields[1 + i];

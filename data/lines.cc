@@ -1,34 +1,24 @@
 #include "data/lines.h"
 
-#include <zlib.h>
-
-#include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <memory>
-#include <type_traits>
+#include <span>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "data/unpacked_file.h"
 
 namespace psgd {
 namespace {
 
-constexpr unsigned kPiece = 256 * 1024;
+constexpr size_t kPiece = 256 * 1024;
 constexpr size_t kLongestLine = size_t{64} << 20;
-
-struct CloseGz {
-  void operator()(gzFile file) const { gzclose(file); }
-};
 
 }  // namespace
 
 absl::Status ForEachLine(const std::string& path,
                          const std::function<absl::Status(absl::string_view)>& visit) {
-  const std::unique_ptr<std::remove_pointer_t<gzFile>, CloseGz> file(gzopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " cannot be opened: ", std::strerror(errno), "; check data.path"));
-  }
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
   size_t number = 0;
   const auto take = [&](absl::string_view line) -> absl::Status {
     ++number;
@@ -40,13 +30,9 @@ absl::Status ForEachLine(const std::string& path,
   while (true) {
     const size_t before = text.size();
     text.resize(before + kPiece);
-    const int got = gzread(file.get(), text.data() + before, kPiece);
-    if (got < 0) {
-      return absl::DataLossError(absl::StrCat(path, " cannot be read to its end: ",
-                                              gzerror(file.get(), nullptr),
-                                              "; it is damaged or incomplete, fetch it again"));
-    }
-    text.resize(before + static_cast<size_t>(got));
+    const std::span<uint8_t> room(reinterpret_cast<uint8_t*>(text.data()) + before, kPiece);
+    PSGD_ASSIGN_OR_RETURN(const size_t got, file->ReadSome(room));
+    text.resize(before + got);
     size_t begin = 0;
     for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
       PSGD_RETURN_IF_ERROR(take(absl::string_view(text).substr(begin, end - begin)));

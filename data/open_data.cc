@@ -256,11 +256,25 @@ absl::StatusOr<DataSets> Open(const DataConfig& config, uint64_t seed) {
   return sets;
 }
 
+// Damaged files, and those that may not be read, are for the user to put right, as a wrong key is.
+absl::Status AsWrongData(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:  // a folder where a file belongs, and the like
+      return absl::InvalidArgumentError(status.message());
+    default:
+      return status;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<DataSets> OpenData(const DataConfig& config, uint64_t seed) {
   try {
-    return Open(config, seed);
+    absl::StatusOr<DataSets> sets = Open(config, seed);
+    if (!sets.ok()) return AsWrongData(sets.status());
+    return sets;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         "not enough memory to load the dataset; use a smaller one or a larger machine");

@@ -22,7 +22,7 @@ struct DataSets {
 };
 
 // `seed`: the run's; keys synthetic samples and augmentation. Every error says which key or file is
-// at fault and what to do.
+// at fault and what to do: InvalidArgument or NotFound where the config or the files are.
 absl::StatusOr<DataSets> OpenData(const DataConfig& config, uint64_t seed);
 
 }  // namespace psgd

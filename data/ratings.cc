@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostChoices = size_t{1} << 28;
-constexpr int kDraws = 64;  // before an item that the user chose is taken for one not chosen
+constexpr int kDraws = 64;  // before those that the user did not choose are counted out
 
 struct Choice {
   int32_t user = 0;
@@ -25,7 +25,7 @@ struct Choice {
 struct Choices {
   int32_t users = 0;
   int32_t items = 0;
-  std::vector<std::vector<int32_t>> of_user;  // ascending, of both sets
+  std::vector<std::vector<int32_t>> of_user;  // each once, ascending, of both sets; never all items
 };
 
 // Thread-safe: immutable.
@@ -60,11 +60,15 @@ class RatingsDataset final : public SparseDataset {
   int32_t Draw(const SampleKey& key, int32_t user) const {
     const auto& own = choices_->of_user[user];
     RandomStream random(key_, test_ ? key.index : key.index ^ uint64_t{key.epoch} << 40);
-    int32_t item = 0;
     for (int draw = 0; draw < kDraws; ++draw) {
-      item = static_cast<int32_t>(random.NextBelow(static_cast<uint32_t>(choices_->items)));
-      if (!std::binary_search(own.begin(), own.end(), item)) break;
+      const auto item =
+          static_cast<int32_t>(random.NextBelow(static_cast<uint32_t>(choices_->items)));
+      if (!std::binary_search(own.begin(), own.end(), item)) return item;
     }
+    // Nearly all are the user's own: the one at this place among the others.
+    const auto others = static_cast<uint32_t>(choices_->items) - static_cast<uint32_t>(own.size());
+    auto item = static_cast<int32_t>(random.NextBelow(others));
+    for (const int32_t chosen : own) item += chosen <= item ? 1 : 0;
     return item;
   }
 
@@ -87,6 +91,12 @@ class Names {
     return index_.emplace(std::string(name), static_cast<int32_t>(index_.size())).first->second;
   }
   int32_t size() const { return static_cast<int32_t>(index_.size()); }
+  // For errors: it looks at all.
+  std::string NameOf(int32_t index) const {
+    const auto found = std::find_if(index_.begin(), index_.end(),
+                                    [&](const auto& entry) { return entry.second == index; });
+    return found == index_.end() ? "" : found->first.substr(0, 40);
+  }
 
  private:
   std::map<std::string, int32_t> index_;
@@ -108,11 +118,13 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     const bool top = std::exchange(first, false);
     double rating = 0;
     int64_t time = 0;
-    const bool numbers = (fields.size() < 3 || absl::SimpleAtod(fields[2], &rating)) &&
-                         (fields.size() < 4 || absl::SimpleAtoi(fields[3], &time));
-    if (fields.size() < 2 || fields[0].empty() || fields[1].empty() || (!numbers && !top)) {
-      return absl::InvalidArgumentError(
-          "not a user, an item, a rating and a time between `::`, tabs or commas");
+    const bool all = fields.size() >= 4 && !fields[0].empty() && !fields[1].empty();
+    const bool numbers =
+        all && absl::SimpleAtod(fields[2], &rating) && absl::SimpleAtoi(fields[3], &time);
+    if (!all || (!numbers && !top)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "not a user, an item, a rating and a time between `::`, tabs or commas: ",
+          all ? "the rating or the time is no number" : absl::StrCat(fields.size(), " of these")));
     }
     if (!numbers) return absl::OkStatus();  // names of columns
     if (lines.size() == kMostChoices) {
@@ -130,7 +142,15 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
   }
   choices->of_user.resize(choices->users);
   for (const Line& line : lines) choices->of_user[line.choice.user].push_back(line.choice.item);
-  for (auto& own : choices->of_user) std::sort(own.begin(), own.end());
+  for (int32_t user = 0; user < choices->users; ++user) {
+    auto& own = choices->of_user[user];
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    if (static_cast<int32_t>(own.size()) < choices->items) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.path, ": user ", users.NameOf(user), " chose all ", choices->items,
+                     " items, so that none is left that was not chosen; leave that user out"));
+  }
 
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
     return std::pair(a.choice.user, a.time) < std::pair(b.choice.user, b.time);

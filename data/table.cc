@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/units.h"
 #include "data/lines.h"
 
 namespace psgd {
@@ -13,6 +14,19 @@ namespace {
 
 constexpr size_t kMostSamples = size_t{1} << 30;  // sample indices travel as u32
 constexpr size_t kMostClasses = 100000;           // a label of real numbers is no class
+// A typing error makes a model of gigabytes: more is asked for.
+constexpr int64_t kMostFeaturesUnasked = int64_t{1} << 26;
+
+absl::Status CheckLargestIndex(const SparseRow& row) {
+  const int64_t largest = row.entries.empty() ? 0 : row.entries.back().index + int64_t{1};
+  if (largest <= kMostFeaturesUnasked) return absl::OkStatus();
+  const double bytes = static_cast<double>(largest) * sizeof(float);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "index ", largest, " means a model of as many features: ", HumanBytes(bytes),
+      " for each class (one for two) on the server, and twice that in each worker; if it is no "
+      "mistake, set data.table.features to ",
+      largest, " or more"));
+}
 
 absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
                                                      const TableOptions& options) {
@@ -22,6 +36,7 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
     PSGD_RETURN_IF_ERROR(options.criteo ? ParseCriteo(line, buckets, &row)
                                         : ParseLibsvm(line, &row));
+    if (options.features == 0 && !options.criteo) PSGD_RETURN_IF_ERROR(CheckLargestIndex(row));
     if (rows->size() == kMostSamples) {
       return absl::InvalidArgumentError("more than 2^30 lines; use a part of the file");
     }

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 
@@ -18,6 +19,8 @@ namespace {
 constexpr size_t kPiece = 256 * 1024;
 // Deflate spends at least two bits on 258 bytes: it cannot exceed a ratio of 1032.
 constexpr uint64_t kLargestRatio = 1032;
+constexpr char kEndsEarly[] =
+    "the gzip data ends early, as after a broken download; fetch the file again";
 constexpr int kGzipOnly = 15 + 16;  // zlib's windowBits for a gzip wrapper
 
 }  // namespace
@@ -55,6 +58,10 @@ uint64_t UnpackedFile::most_bytes() const {
 
 absl::Status UnpackedFile::DetectGzip() {
   PSGD_RETURN_IF_ERROR(Refill());
+  if (stream_.avail_in == 0 && absl::EndsWith(path_, ".gz")) {
+    return Bad("is empty, as after a broken download; fetch the file again");
+  }
+  if (stream_.avail_in == 1 && input_[0] == 0x1f) return Bad(kEndsEarly);
   if (stream_.avail_in < 2 || input_[0] != 0x1f || input_[1] != 0x8b) return absl::OkStatus();
   if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw std::bad_alloc();
   gzip_ = true;
@@ -92,7 +99,7 @@ absl::StatusOr<size_t> UnpackedFile::ReadGzip(std::span<uint8_t> out) {
     if (stream_.avail_in == 0) PSGD_RETURN_IF_ERROR(Refill());
     if (stream_.avail_in == 0) {
       if (between_members_) break;
-      return Bad("the gzip data ends early, as after a broken download; fetch the file again");
+      return Bad(kEndsEarly);
     }
     if (between_members_) {
       inflateReset(&stream_);
@@ -116,8 +123,12 @@ absl::StatusOr<size_t> UnpackedFile::ReadGzip(std::span<uint8_t> out) {
   return done;
 }
 
+absl::StatusOr<size_t> UnpackedFile::ReadSome(std::span<uint8_t> out) {
+  return gzip_ ? ReadGzip(out) : ReadPlain(out);
+}
+
 absl::Status UnpackedFile::Read(std::span<uint8_t> out) {
-  PSGD_ASSIGN_OR_RETURN(const size_t got, gzip_ ? ReadGzip(out) : ReadPlain(out));
+  PSGD_ASSIGN_OR_RETURN(const size_t got, ReadSome(out));
   if (got == out.size()) return absl::OkStatus();
   return Bad(absl::StrCat("ends early: ", out.size() - got,
                           " bytes are missing, as after a broken download; fetch the file again"));
@@ -125,7 +136,7 @@ absl::Status UnpackedFile::Read(std::span<uint8_t> out) {
 
 absl::Status UnpackedFile::ExpectEnd() {
   uint8_t beyond;
-  PSGD_ASSIGN_OR_RETURN(const size_t got, gzip_ ? ReadGzip({&beyond, 1}) : ReadPlain({&beyond, 1}));
+  PSGD_ASSIGN_OR_RETURN(const size_t got, ReadSome({&beyond, 1}));
   if (got == 0) return absl::OkStatus();
   return Bad("is longer than its header announces; it is not what its name says, or damaged");
 }

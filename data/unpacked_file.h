@@ -26,6 +26,9 @@ class UnpackedFile {
 
   // Fills `out`; an error if the file ends before that.
   absl::Status Read(std::span<uint8_t> out);
+  // Fills `out`, or as much of it as the file has left: how much. An error if gzip data are damaged
+  // or end before their own end.
+  absl::StatusOr<size_t> ReadSome(std::span<uint8_t> out);
   // An error if anything follows, or if what was read does not match the gzip checksum.
   absl::Status ExpectEnd();
   // The whole file cannot unpack to more than this, so no honest header announces more.

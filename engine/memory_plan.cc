@@ -11,12 +11,20 @@ size_t RoundUp(size_t bytes) {
   return (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
 }
 
-// The lowest gap of `size` bytes between `neighbours`, which are sorted by offset.
-size_t LowestGap(const std::vector<const Buffer*>& neighbours, size_t size) {
+// A buffer that has its place.
+struct Placed {
+  size_t offset, end;
+  int first, last;
+};
+
+// The lowest gap of `size` bytes between those that are alive with `buffer`.
+// REQUIRES: they are sorted by offset.
+size_t LowestGap(const std::vector<Placed>& placed, const Buffer& buffer, size_t size) {
   size_t offset = 0;
-  for (const Buffer* neighbour : neighbours) {
-    if (offset + size <= neighbour->offset) break;
-    offset = std::max(offset, neighbour->offset + RoundUp(neighbour->bytes));
+  for (const Placed& other : placed) {
+    if (other.first > buffer.last || buffer.first > other.last) continue;
+    if (offset + size <= other.offset) break;
+    offset = std::max(offset, other.end);
   }
   return offset;
 }
@@ -70,18 +78,18 @@ void MemoryPlan::Arrange() {
   }
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-  std::vector<const Buffer*> placed;  // by offset
+  // Plain values side by side: networks have thousands, and each is compared with all before it.
+  std::vector<Placed> placed;
+  placed.reserve(largest_first.size());
   for (Buffer* buffer : largest_first) {
-    std::vector<const Buffer*> neighbours;
-    for (const Buffer* other : placed) {
-      if (other->first <= buffer->last && buffer->first <= other->last) neighbours.push_back(other);
-    }
-    buffer->offset = LowestGap(neighbours, RoundUp(buffer->bytes));
-    temporary_bytes_ = std::max(temporary_bytes_, buffer->offset + RoundUp(buffer->bytes));
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), buffer,
-                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; }),
-        buffer);
+    const size_t size = RoundUp(buffer->bytes);
+    buffer->offset = LowestGap(placed, *buffer, size);
+    const size_t end = buffer->offset + size;
+    temporary_bytes_ = std::max(temporary_bytes_, end);
+    const auto behind =
+        std::upper_bound(placed.begin(), placed.end(), buffer->offset,
+                         [](size_t offset, const Placed& other) { return offset < other.offset; });
+    placed.insert(behind, {buffer->offset, end, buffer->first, buffer->last});
   }
 }
 

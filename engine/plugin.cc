@@ -51,8 +51,12 @@ absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
     }
     return reinterpret_cast<MakeBackendFunction>(symbol);
   }
-  return absl::NotFoundError(absl::StrCat("the ", name, " backend is not installed (looked for ",
-                                          tried, "); build it, or use the reference backend"));
+  return absl::NotFoundError(absl::StrCat(
+      "the ", name, " backend is not installed (looked for ", tried, "); build it, ",
+      name == "onednn"
+          ? "or in place of this bundle make one with scripts/bundle.sh --with-onednn, "
+          : "",
+      "or use the reference backend"));
 }
 
 }  // namespace

@@ -107,6 +107,10 @@ class Rewriting {
 
 absl::Status Recompute(int segments, size_t forward_nodes, Graph* graph) {
   if (segments == kRecomputeNothing) return absl::OkStatus();
+  if (segments < kRecomputeAuto) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.recompute is ", segments, "; it must be at least 0, or auto"));
+  }
   if (segments == 1) {
     return absl::InvalidArgumentError(
         "model.recompute: one segment is the whole network, of which nothing is recomputed; say "

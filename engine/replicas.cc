@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backend.h"
 #include "engine/crew.h"
+#include "engine/plugin.h"
 
 namespace psgd {
 namespace {
@@ -171,6 +172,25 @@ absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas) {
   return absl::InvalidArgumentError(absl::StrCat(
       "a batch of ", batch, " does not divide among ", replicas,
       " replicas; choose a data.batch that does, or node.reduce: none, where each has its own"));
+}
+
+absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options) {
+  if (options.size() < 2) return absl::OkStatus();
+  if (options[0].precision == Precision::kFp16) {
+    return absl::InvalidArgumentError(
+        "node.reduce: nccl does not go with --precision fp16; use bf16, or node.reduce: host");
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<Backend*> members;
+  for (const NetworkOptions& one : options) {
+    BackendOptions backend;
+    backend.device = one.device;
+    backend.precision = one.precision;
+    PSGD_ASSIGN_OR_RETURN(backends.emplace_back(),
+                          LoadBackend(one.backend, one.plugin_dir, backend));
+    members.push_back(backends.back().get());
+  }
+  return members[0]->MakeGroup(members).status();
 }
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(

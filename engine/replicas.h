@@ -17,6 +17,10 @@ absl::StatusOr<int> BatchOfReplica(int batch, size_t replicas);
 // Where gradients meet.
 enum class ReduceOn { kHost, kDevices };
 
+// Whether the gradients of such replicas can meet on their devices: what Replicas::Create would
+// say, before any network is made.
+absl::Status CheckDevicesMeet(const std::vector<NetworkOptions>& options);
+
 // As Network: not thread-safe, all memory is allocated by Create.
 class Replicas {
  public:

@@ -84,6 +84,9 @@ absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, 
                     text, quoted);
   } else if (!absl::SimpleAtoi(text, value)) {
     return DoesNotFit<T>(field, text);
+  } else if (named.has_value() && static_cast<int64_t>(*value) == named->number) {
+    return OutOfRange(field,
+                      text);  // the word's number is how it is kept, not another way to say it
   }
   if (!InRange(field, static_cast<double>(*value))) return OutOfRange(field, text);
   return absl::OkStatus();

@@ -1,6 +1,9 @@
 #include "experiment/preflight.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/available_memory.h"
+#include "common/units.h"
 #include "compression/policy.h"
 #include "data/open_data.h"
 #include "engine/model_spec.h"
@@ -22,6 +25,26 @@ absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
                     : ": labels of pixels need a model of pixels, as unet"));
 }
 
+// Weights on the server, weights and gradients in each worker: the least that the run takes here.
+// Each worker alone would find enough, as long as the others have not taken theirs.
+absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
+  double weights = 0;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    weights +=
+        static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
+  }
+  const double once = weights * sizeof(float);
+  const int workers = config.cluster().workers();
+  const double available = static_cast<double>(AvailableMemory());
+  if (available == 0 || once * (1 + 2 * workers) <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model ", model.name(), " has ", absl::StrFormat("%.0f", weights),
+      " weights: ", HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ",
+      workers, workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
+      " that this machine has free; use a smaller model, fewer workers",
+      config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
+}
+
 }  // namespace
 
 absl::Status CheckTrainable(const Config& config) {
@@ -29,7 +52,9 @@ absl::Status CheckTrainable(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
                         BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
   PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
-  return CheckRules(config.compression(), MakeModelSpec(ModelName(config.model()), model.graph));
+  const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
+  PSGD_RETURN_IF_ERROR(CheckWeightsFit(config, spec));
+  return CheckRules(config.compression(), spec);
 }
 
 }  // namespace psgd

@@ -23,13 +23,15 @@ rm -rf build/bundle
 mkdir -p $out/bin $out/lib
 install -s $build/bin/psgd-programs $out/bin/
 for program in $build/bin/ps-*; do ln -s psgd-programs "$out/bin/${program##*/}"; done
-install -s $build/tests/bin/engine_conformance_test $build/tests/bin/engine_zoo_conformance_test $out/bin/
+install -s $build/tests/bin/engine_{conformance,golden,zoo_conformance}_test $out/bin/
 plugins=($build/bin/libpsgd_cudnn.so)
 [[ $with_onednn == yes ]] && plugins+=($build/bin/libpsgd_onednn.so)
 for plugin in "${plugins[@]}"; do
   [[ -e $plugin ]] && install -s "$plugin" $out/bin/
 done
 cp -r configs $out/
+install -D -m 644 tests/golden/networks.json $out/golden/networks.json
+install -m 644 scripts/activate $out/
 install scripts/test-gpu.sh $out/
 
 # What the machine itself has to bring.
@@ -40,21 +42,6 @@ for file in $out/bin/*; do ldd "$file"; done | awk '$2 == "=>" && $3 ~ /^\// {pr
   done
 find $out/bin -type f -exec patchelf --set-rpath '$ORIGIN/../lib' {} +
 patchelf --set-rpath '$ORIGIN' $out/lib/*
-
-cat > $out/activate <<'ACTIVATE'
-# source activate: puts the programs on the PATH, and the CUDA libraries where the loader finds them:
-# those of CUDA_HOME, of /usr/local/cuda or of Python's nvidia wheels.
-psgd_home=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export PATH="$psgd_home/bin:$PATH"
-psgd_cuda=
-for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" \
-              $(python3 -c 'import nvidia, glob
-for path in nvidia.__path__: print(*glob.glob(path + "/*/lib"))' 2> /dev/null); do
-  [ -d "$folder" ] && psgd_cuda="$psgd_cuda:$folder"
-done
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}$psgd_cuda"
-unset psgd_cuda
-ACTIVATE
 
 # Part of what a bundle promises: small enough to be copied to every node of a job as it starts.
 size=$(du -sk --apparent-size $out | cut -f1)

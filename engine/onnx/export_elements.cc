@@ -64,7 +64,8 @@ absl::Status Exporter::Emit(const Constant& op, const Node& node) {
   if (const int axis = BatchAxisOf(node.outputs[0]); axis >= 0) {
     const int64_t batch = model_.graph.shape(model_.input)[0];
     if (axis != 0 || shape[0] % batch != 0) {
-      return absl::UnimplementedError(node.name + " is a constant whose size the batch decides");
+      return absl::UnimplementedError("has the constant " + node.name +
+                                      ", whose size the batch decides");
     }
     shape[0] /= batch;
     values.resize(static_cast<size_t>(ElementCount(shape)));

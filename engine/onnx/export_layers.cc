@@ -164,7 +164,8 @@ absl::Status Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
 }
 
 absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
-  if (node.inputs.size() > 1) return absl::UnimplementedError(node.name + " masks by lengths");
+  if (node.inputs.size() > 1)
+    return absl::UnimplementedError("has attention that leaves out padding, at " + node.name);
   std::string x = In(node, 0);
   if (op.scale != 1) {
     const std::string scaled = Between(node, "scaled");

@@ -22,7 +22,27 @@ void SetRaw(std::span<const T> values, TensorProto* tensor) {
   tensor->set_raw_data(values.data(), values.size_bytes());
 }
 
+// In words of a model's description, not of a node: "the model NAME KIND".
+absl::Status NotInOnnx(const std::string& kind) {
+  return absl::UnimplementedError(
+      absl::StrCat(kind,
+                   ", which ONNX has no op for; its weights alone can be written: "
+                   "--out FILE.safetensors"));
+}
+
 }  // namespace
+
+absl::Status Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
+  const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
+  return NotInOnnx(absl::StrCat("averages images of ", in[2], "x", in[3], " to ", out[2], "x",
+                                out[3], " in windows of unequal sizes"));
+}
+absl::Status Exporter::Emit(const EmbeddingBag&, const Node&) {
+  return NotInOnnx("has a linear layer of sparse vectors");
+}
+absl::Status Exporter::Emit(const Lengths&, const Node&) {
+  return NotInOnnx("has attention that leaves out the padding of pairs of sequences");
+}
 
 void SetInt(NodeProto* node, const char* name, int64_t value) {
   NewAttribute(node, name, AttributeProto::INT)->set_i(value);
@@ -164,8 +184,7 @@ absl::StatusOr<std::string> Exporter::Run() {
   }
   std::string bytes;
   if (file_.ByteSizeLong() > INT32_MAX || !file_.SerializeToString(&bytes)) {
-    return absl::ResourceExhaustedError(
-        "the network has 2 GiB or more, which an ONNX file cannot hold");
+    return absl::ResourceExhaustedError("has 2 GiB or more, which an ONNX file cannot hold");
   }
   return bytes;
 }
@@ -187,8 +206,10 @@ absl::StatusOr<std::string> ExportOnnx(const ModelConfig& config, const InputSha
     return absl::UnimplementedError("the network is another one for another batch");
   }
   absl::StatusOr<std::string> bytes = onnx::Exporter(two, three, values).Run();
-  if (!bytes.ok()) return Annotate(bytes.status(), "cannot write ONNX");
-  return bytes;
+  if (bytes.ok()) return bytes;
+  return absl::Status(
+      bytes.status().code(),
+      absl::StrCat("cannot write ONNX: the model ", model.name(), " ", bytes.status().message()));
 }
 
 }  // namespace psgd

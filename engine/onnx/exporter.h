@@ -45,10 +45,14 @@ class Exporter {
   absl::Status Emit(const Reshape& op, const Node& node);
   absl::Status Emit(const Slice& op, const Node& node);
   absl::Status Emit(const Transpose& op, const Node& node);
-  // Of training, and what ONNX has no op for.
+  // What ONNX has no op for.
+  absl::Status Emit(const AdaptiveAveragePool&, const Node& node);
+  absl::Status Emit(const EmbeddingBag&, const Node& node);
+  absl::Status Emit(const Lengths&, const Node& node);
+  // Of training.
   template <typename Other>
   absl::Status Emit(const Other&, const Node& node) {
-    return absl::UnimplementedError(node.name + " has no counterpart in ONNX");
+    return absl::InternalError(node.name + " is no part of a network that is only evaluated");
   }
 
   // Adds a node with one output; the caller adds attributes.

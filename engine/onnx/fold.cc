@@ -58,7 +58,10 @@ Folded FoldConstantOfShape(const FoldContext& c) {
     PSGD_ASSIGN_OR_RETURN(value, ReadArray(given->t()));
     if (value->count() != 1) return Wrong("its value is not one number");
   }
-  return std::vector<ArrayPtr>{Pick(*value, std::vector<int64_t>(count, 0), shape)};
+  const auto size = static_cast<size_t>(count);
+  return std::vector<ArrayPtr>{
+      value->real() ? MakeReals(shape, std::vector<float>(size, value->reals[0]))
+                    : MakeInts(shape, std::vector<int64_t>(size, value->ints[0]), value->kind)};
 }
 
 Folded FoldReshape(const FoldContext& c) {
@@ -193,6 +196,7 @@ Folded FoldTranspose(const FoldContext& c) {
   for (size_t i = in.size(); i-- > 1;) strides[i - 1] = strides[i] * in[i];
   for (int axis : axes) out.push_back(in[axis]);
   std::vector<int64_t> places;
+  places.reserve(static_cast<size_t>(c.in(0).count()));
   for (int64_t i = 0; i < c.in(0).count(); ++i) {
     int64_t rest = i, place = 0;
     for (size_t axis = out.size(); axis-- > 0;) {

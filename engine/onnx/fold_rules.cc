@@ -105,13 +105,12 @@ ArrayPtr Pick(const Array& array, const std::vector<int64_t>& places, Shape shap
   auto made = std::make_shared<Array>();
   made->kind = array.kind;
   made->shape = std::move(shape);
-  for (int64_t place : places) {
-    if (array.real()) {
-      made->reals.push_back(array.reals[place]);
-    } else {
-      made->ints.push_back(array.ints[place]);
-    }
-  }
+  const auto pick = [&](const auto& from, auto* to) {
+    to->reserve(places.size());
+    for (int64_t place : places) to->push_back(from[place]);
+  };
+  if (array.real()) pick(array.reals, &made->reals);
+  if (!array.real()) pick(array.ints, &made->ints);
   return made;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/onnx/fuse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -44,6 +45,11 @@ class Fuser {
       constant = &graph_->node(maker->second);
       const AttributeProto* value = FindAttribute(*constant, "value");
       if (constant->op_type() != "Constant" || value == nullptr) return std::nullopt;
+      // Asked of one node many times: what is no single number is not read.
+      const auto& dims = value->t().dims();
+      if (std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size != 1; })) {
+        return std::nullopt;
+      }
       if (const auto read = ReadArray(value->t()); read.ok()) array = *read;
     }
     if (array == nullptr || array->count() != 1) return std::nullopt;

@@ -97,7 +97,11 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
       std::any_of(pair.small.array->reals.begin(), pair.small.array->reals.end(),
                   [](float value) { return value <= kMasked; })) {
     Value masked = pair.large;
-    masked.mask = MakeReals(small, pair.small.array->reals);
+    masked.mask = pair.small.array;
+    if (masked.mask->shape != small) {
+      PSGD_RETURN_IF_ERROR(c.importer.Spend(masked.mask->count()));
+      masked.mask = MakeReals(small, pair.small.array->reals);
+    }
     return std::vector<Value>{masked};
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.importer.Tensor(pair.large));
@@ -125,6 +129,7 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
     return made(AddRowBias(g, c.name, x, rows));
   }
   if (!pair.small.array->real()) return c.Unsupported("adds whole numbers");
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(shape.back()));
   const std::vector<float> row(static_cast<size_t>(shape.back()), pair.small.array->reals[0]);
   PSGD_ASSIGN_OR_RETURN(const TensorId number,
                         c.importer.MakeConstant(c.name + ".constant", {shape.back()}, row));
@@ -173,6 +178,7 @@ Imported ImportSum(const OpContext& c) {
 
 Imported ImportSub(const OpContext& c) {
   if (!c.has(1) || c.in(1).mask != nullptr) return c.Unsupported("takes a mask away");
+  if (c.in(1).known()) PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(1).array->count()));
   return AddTwo(c, c.in(0), Negated(c.in(1)));
 }
 
@@ -186,6 +192,7 @@ Imported ImportDiv(const OpContext& c) {
     return c.Unsupported("divides by what depends on the input or is trained");
   }
   Value inverse = c.in(1);
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(inverse.array->count()));
   auto array = std::make_shared<Array>(*inverse.array);
   for (float& number : array->reals) number = 1 / number;
   inverse.array = std::move(array);
@@ -224,6 +231,7 @@ Imported ImportWhere(const OpContext& c) {
       x.mask != nullptr || x.flipped || where.empty() || !EndsWith(c.importer.ShapeOf(x), where)) {
     return c.Unsupported("only masks values by a large negative number, before a softmax");
   }
+  PSGD_RETURN_IF_ERROR(c.importer.Spend(c.in(0).array->count()));
   std::vector<float> mask;
   for (int64_t truth : c.in(0).array->ints) {
     mask.push_back((truth != 0) == replaced_where ? number.array->reals[0] : 0);

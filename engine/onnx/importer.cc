@@ -151,8 +151,10 @@ absl::StatusOr<TensorId> Importer::Statistic(const Value& value) {
 absl::Status Importer::Spend(int64_t elements) {
   constexpr int64_t kBudget = int64_t{1} << 27;
   if (elements > kBudget - spent_) {
-    return absl::ResourceExhaustedError(
-        "needs too many known values: masks and factors of the file take more than 512 MiB");
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "needs too many known values: what this file has computed while importing, as masks and "
+        "positions, are more than ",
+        kBudget, " in all; store them as initializers"));
   }
   spent_ += elements;
   return absl::OkStatus();
@@ -164,17 +166,26 @@ absl::StatusOr<TensorId> Importer::MakeConstant(const std::string& name, Shape s
   return AddConstant(&model_.graph, name, op, std::move(shape));
 }
 
+// One tensor, however many nodes read the array.
+absl::StatusOr<TensorId> Importer::ConstantOf(const ArrayPtr& array) {
+  if (const auto found = constants_.find(array); found != constants_.end()) {
+    return found->second;
+  }
+  if (!array->real() || TooLarge(array->shape)) {
+    return absl::UnimplementedError("whole numbers are not values that a network computes with");
+  }
+  const Shape shape = array->shape.empty() ? Shape{1} : array->shape;
+  PSGD_ASSIGN_OR_RETURN(const TensorId tensor, MakeConstant("constant", shape, array->reals));
+  constants_[array] = tensor;
+  return tensor;
+}
+
 absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
   TensorId tensor = value.tensor;
   if (tensor == kNoTensor && !value.parameter.empty()) {
     PSGD_ASSIGN_OR_RETURN(tensor, NewParameter(value, /*statistic=*/false));
   } else if (tensor == kNoTensor) {
-    if (!value.array->real() || TooLarge(value.array->shape)) {
-      return absl::UnimplementedError("whole numbers are not values that a network computes with");
-    }
-    Shape shape = value.array->shape;
-    if (shape.empty()) shape = {1};
-    PSGD_ASSIGN_OR_RETURN(tensor, MakeConstant("constant", shape, value.array->reals));
+    PSGD_ASSIGN_OR_RETURN(tensor, ConstantOf(value.array));
   }
   Graph* g = &model_.graph;
   const std::string name = g->tensors[tensor].name;
@@ -190,8 +201,7 @@ absl::StatusOr<TensorId> Importer::Tensor(const Value& value) {
     PSGD_ASSIGN_OR_RETURN(tensor, AddMul(g, name + ".scaled", tensor, scale));
   }
   if (value.mask != nullptr) {
-    PSGD_ASSIGN_OR_RETURN(const TensorId mask,
-                          MakeConstant(name + ".mask", value.mask->shape, value.mask->reals));
+    PSGD_ASSIGN_OR_RETURN(const TensorId mask, ConstantOf(value.mask));
     PSGD_ASSIGN_OR_RETURN(tensor, AddRowBias(g, name + ".masked", tensor, mask));
   }
   return tensor;
@@ -322,6 +332,7 @@ void Importer::ImportAll() {
     if (!made.ok())
       problems_.push_back(
           absl::StrCat(NodeLabel(node), ": ", std::string(made.status().message())));
+    if (absl::IsResourceExhausted(made.status())) return;  // each further node would take its time
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
       values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};

@@ -66,7 +66,8 @@ class Importer {
   // A constant in sizes of this run.
   absl::StatusOr<TensorId> MakeConstant(const std::string& name, Shape shape,
                                         std::vector<float> values);
-  // Before so many known values are made: all together they stay within bounds.
+  // For so many known values more: all together they stay within bounds, beyond which nothing more
+  // is imported.
   absl::Status Spend(int64_t elements);
   // A statistic of batch normalisation: averaged over workers, not trained.
   absl::StatusOr<TensorId> Statistic(const Value& value);
@@ -89,6 +90,7 @@ class Importer {
   void ImportAll();
   absl::StatusOr<ModelGraph> Finish();
   absl::StatusOr<TensorId> NewParameter(const Value& value, bool statistic);
+  absl::StatusOr<TensorId> ConstantOf(const ArrayPtr& array);
 
   const OnnxFile& file_;
   const ImportOptions options_;
@@ -99,6 +101,7 @@ class Importer {
   std::set<std::string> trained_;  // initializers
   std::map<std::string, Value> values_;
   std::map<std::string, TensorId> parameters_;
+  std::map<ArrayPtr, TensorId> constants_;  // keeps the arrays, so that no other has their address
   std::vector<std::string> problems_;
   uint32_t dropouts_ = 0;
   int64_t spent_ = 0;

@@ -13,6 +13,8 @@ namespace psgd::onnx {
 namespace {
 
 constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
+// Memory of a step is arranged in a time that grows with their square.
+constexpr int kMostNodes = 20000;
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // what protobuf can read
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
@@ -79,6 +81,11 @@ absl::Status OnnxFile::Check() {
   }
   if (graph_.node_size() == 0 || graph_.output_size() == 0) {
     return Wrong("has no nodes or no output; export it again");
+  }
+  if (graph_.node_size() > kMostNodes) {
+    return Wrong(absl::StrCat("has ", graph_.node_size(), " nodes; at most ", kMostNodes,
+                              " are taken: export the network without unrolled loops, or simplify "
+                              "it"));
   }
   PSGD_RETURN_IF_ERROR(ReadInitializers());
   PSGD_RETURN_IF_ERROR(CheckNodes());

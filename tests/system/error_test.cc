@@ -243,6 +243,32 @@ TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
   EXPECT_FALSE(RunDirWasMade());
 }
 
+TEST_F(Error, AModelThatTheMachineCannotHold) {
+  const Ended ended =
+      RunProgram({"/bin/sh", "-c", "ulimit -v 8000000; exec \"$0\" \"$@\"", ProgramPath("ps-run"),
+                  SmallConfig(), "--run-dir", Path("run"), "--set", "model.hidden=[30000, 30000]"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("the model mlp has 9022"), HasSubstr("each of 2 workers"),
+                               HasSubstr("fewer workers")));
+  EXPECT_FALSE(RunDirWasMade());
+}
+
+// What a benchmark cannot do is refused, not measured as something else.
+TEST_F(Error, BenchmarksOfWhatThereIsNot) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--recompute", "-7"},
+       "--recompute -7: must be a number of segments of at least 0, or auto"},
+      {{"--recompute", "-1"}, "or auto"},
+      {{"--precision", "bf16", "--engine", "reference"}, "computes in fp32 alone"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    const Ended ended =
+        RunProgram(std::vector<std::string>{"ps-bench", "step", "--batch", "2"} + arguments);
+    EXPECT_EQ(ended.code, 2) << words << ": " << ended.out;
+    EXPECT_THAT(ended.err, HasSubstr(words));
+  }
+}
+
 TEST_F(Error, HelpStartsWithExamples) {
   for (const char* program : {"ps-run", "ps-server", "ps-worker", "ps-ctl"}) {
     const Ended ended = RunProgram({program, "--help"});

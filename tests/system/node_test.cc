@@ -62,6 +62,11 @@ TEST_F(NodeTest, ABatchThatDoesNotDivideIsTheUsersFault) {
 TEST_F(NodeTest, NcclOnProcessorsIsTheUsersFault) {
   EXPECT_THAT(Refused("nccl", 2),
               AllOf(HasSubstr("nccl is for GPUs"), HasSubstr("node.reduce: host")));
+  const Ended dry = RunProgram(std::vector<std::string>{"ps-worker", "--cpu", "--replicas", "2",
+                                                        "--dry-run", SmallConfig()} +
+                               Sets({"node.reduce=nccl"}));
+  EXPECT_EQ(dry.code, 2) << dry.out;
+  EXPECT_THAT(dry.err, HasSubstr("nccl is for GPUs"));
 }
 
 }  // namespace

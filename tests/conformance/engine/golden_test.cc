@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -37,8 +38,16 @@ void Fill(uint64_t stream, const ParameterSpec& spec, std::span<float> out) {
   }
 }
 
+// In the sources, or in golden/ of a bundle, beside bin/.
+std::filesystem::path GoldenFile() {
+  const std::filesystem::path source = PSGD_GOLDEN_DIR "/networks.json";
+  if (std::filesystem::exists(source)) return source;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() /
+         "golden/networks.json";
+}
+
 const Json& Golden() {
-  static const Json golden = Json::parse(std::ifstream(PSGD_GOLDEN_DIR "/networks.json"));
+  static const Json golden = Json::parse(std::ifstream(GoldenFile()));
   return golden;
 }
 

@@ -38,6 +38,12 @@ TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
   fs::remove_all(folder);
 }
 
+TEST(PluginTest, SaysHowToGetWhatIsMissing) {
+  const absl::Status status = LoadBackend("onednn", "/nowhere", {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.ToString(), HasSubstr("scripts/bundle.sh --with-onednn"));
+}
+
 TEST(PluginTest, CudnnSaysThatThereIsNoDevice) {
   const auto backend = LoadBackend("cudnn", testing::PluginDir(), {});
   if (backend.ok()) GTEST_SKIP() << "there is one";

@@ -70,10 +70,28 @@ TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
   }
 }
 
+// Of a user who chose nearly everything, hardly a draw finds the rest.
+TEST(Ratings, NegativesOfWhoChoseAllButOne) {
+  constexpr int kItems = 3000;
+  std::string text;
+  for (int item = 0; item < kItems - 1; ++item) text += "all::" + std::to_string(item) + "::1::1\n";
+  const SparseSets sets = Load(text + "other::rare::1::1\nother::0::1::2\n", 4);
+  const SampleShape shape = sets.train->shape();
+  ASSERT_EQ(shape.vocabulary, 2 + kItems);
+  for (size_t i = 0; i < sets.train->size(); ++i) {
+    const Pair pair = ReadPair(*sets.train, 0, i);
+    if (pair.user == 0 && pair.label == 0) {
+      EXPECT_EQ(pair.item, 2 + kItems - 1);
+    }
+  }
+}
+
 TEST(Ratings, TakesTabsCommasAndANameLine) {
-  EXPECT_EQ(Load("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,32,2,1260759145\n").test->size(),
-            4u);
-  EXPECT_EQ(Load("1\t31\t2\t7\n1\t32\t2\t6\n2\t31\t1\t1\n").train->size(), 2u * 4);
+  EXPECT_EQ(
+      Load("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n1,32,2,1260759145\n2,33,1,5\n")
+          .test->size(),
+      4u);
+  EXPECT_EQ(Load("1\t31\t2\t7\n1\t32\t2\t6\n2\t33\t1\t1\n").train->size(), 2u * 4);
 }
 
 TEST(Ratings, ErrorsNameTheLine) {
@@ -86,6 +104,10 @@ TEST(Ratings, ErrorsNameTheLine) {
   };
   EXPECT_THAT(error("1::2::3::4\n1::3::x::4\n"), HasSubstr("r:2: not a user"));
   EXPECT_THAT(error("alone\n"), HasSubstr("r:1: not a user"));
+  EXPECT_THAT(error("1::2::3::4\n1::3\n"), HasSubstr("between `::`, tabs or commas: 2 of these"));
+  EXPECT_THAT(error("1\t2\t3\n"), HasSubstr("3 of these"));
+  EXPECT_THAT(error("me::1::3::4\nme::2::3::5\nme::1::3::6\nyou::2::3::4\n"),
+              HasSubstr("user me chose all 2 items"));
   EXPECT_THAT(error("1::2::3::4\n2::2::3::4\n"), HasSubstr("too few to tell"));
   EXPECT_THAT(error("1::2::3::4\n2::3::3::4\n"), HasSubstr("no user with two choices"));
 }

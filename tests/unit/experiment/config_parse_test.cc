@@ -139,7 +139,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"data: {batch: {a: 1}}", "c.yaml:1:15: data.batch: expected a single value, got a mapping"},
       {"data: {noise: 1, synthetic: {noise: 1x}}",
        "c.yaml:1:8: unknown key \"noise\" in data; its keys are format, path, batch, eval_batch, "
-       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, images, table, ratings, tokens, vocabulary, translation"},
+       "mean, stddev, augment, synthetic, prefetch, threads, train_samples, test_samples, text, "
+       "images, table, ratings, tokens, vocabulary, translation"},
       {"data: {synthetic: {noise: 1x}}",
        "c.yaml:1:27: data.synthetic.noise: expected a number, got \"1x\""},
       {"data: {synthetic: {noise: nan}}",
@@ -154,7 +155,8 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"model: {hidden: [1, ~]}",
        "c.yaml:1:21: model.hidden[1]: expected a single value, got nothing"},
       {"model: lenet5",
-       "c.yaml:1:8: model: expected a mapping with keys of zoo, onnx, hidden, dropout, layers, width, "
+       "c.yaml:1:8: model: expected a mapping with keys of zoo, onnx, hidden, dropout, layers, "
+       "width, "
        "heads, frozen, label_smoothing, recompute, got \"lenet5\""},
       {"train: [1]",
        "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
@@ -191,6 +193,11 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"consistency: {staleness: -2}",
        "c.yaml:1:26: consistency.staleness: -2 is out of range: must be at least 0, or "
        "\"unbounded\""},
+      {"consistency: {staleness: -1}",
+       "c.yaml:1:26: consistency.staleness: -1 is out of range: must be at least 0, or "
+       "\"unbounded\""},
+      {"model: {recompute: -1}",
+       "c.yaml:1:20: model.recompute: -1 is out of range: must be at least 0, or \"auto\""},
       {"consistency: {staleness: unbound}",
        "c.yaml:1:26: consistency.staleness: expected a whole number or \"unbounded\", got "
        "\"unbound\""},
