@@ -32,7 +32,9 @@ PSGD = {  # what is compared: keys of the config
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
     "onebit, fp16 down": ["compression.push=onebit", "compression.pull=fp16"],
     "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
-    "topk 0.1 %, delta down": ["compression.push={topk: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+    "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+    "powersgd 4, topk down": ["compression.push=powersgd",
+                              "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
 }
 DDP = ["none", "fp16", "powersgd 2"]
 

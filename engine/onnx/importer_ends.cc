@@ -5,19 +5,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/suggest.h"
+#include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
 
 namespace psgd::onnx {
 namespace {
 
-// The network's last layer turns logits into probabilities; the loss does that itself.
-std::string BeforeSoftmax(const GraphProto& graph, std::string output) {
+// What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
+// probabilities, what goes into these.
+absl::StatusOr<std::string> Logits(const OnnxFile& file) {
+  const GraphProto& graph = file.graph();
+  std::string output = graph.output(graph.output_size() - 1).name();
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
+    const std::string& op = node.op_type();
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
-    if (node.op_type() == "Softmax" || node.op_type() == "LogSoftmax") return node.input(0);
-    if (node.op_type() != "Identity") break;
+    if (op == "Softmax" || op == "LogSoftmax") return node.input(0);
+    const bool loss = op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss";
+    if (loss && (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model ", file.path(), " ends in a ", op,
+                       " of its own kind; psgd trains on the mean over the labels, each counted "
+                       "alike: export it with reduction mean and without weights, or without its "
+                       "loss"));
+    }
+    if (op == "SoftmaxCrossEntropyLoss") return node.input(0);
+    if (op != "Identity" && !loss) break;
     output = node.input(0);
   }
   return output;
@@ -93,8 +107,7 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::Start() {
-  output_ =
-      BeforeSoftmax(file_.graph(), file_.graph().output(file_.graph().output_size() - 1).name());
+  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_));
   FindNeeded();
   PSGD_RETURN_IF_ERROR(CheckFrozen());
   FindTrained();

@@ -13,6 +13,7 @@
 namespace psgd {
 namespace {
 
+using onnx::AttributeProto;
 using onnx::GraphProto;
 using onnx::ModelProto;
 using testing::AddInts;
@@ -106,6 +107,47 @@ TEST(Onnx, TheLastSoftmaxIsTheLosss) {
     const auto imported = Import(model);
     ASSERT_TRUE(imported.ok()) << imported.status();
     EXPECT_TRUE(OpsOf<Softmax>(*imported).empty());
+  }
+}
+
+// As exported for training, with the labels as an input.
+TEST(Onnx, TheLossOfTheFileIsTheLosss) {
+  for (const bool of_probabilities : {false, true}) {
+    ModelProto model = SmallModel();
+    GraphProto* graph = model.mutable_graph();
+    graph->add_input()->set_name("labels");
+    if (of_probabilities) {
+      AddNode(graph, "LogSoftmax", {"y"}, "p");
+      AddNode(graph, "NegativeLogLikelihoodLoss", {"p", "labels"}, "loss");
+    } else {
+      AddNode(graph, "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss");
+    }
+    SetOutput(graph, "loss");
+    const auto imported = Import(model);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_TRUE(OpsOf<Softmax>(*imported).empty());
+    EXPECT_EQ(OpsOf<SoftmaxCrossEntropy>(*imported).size(), 1u);
+    EXPECT_EQ(ParameterNames(*imported), ParameterNames(*Import(SmallModel())));
+  }
+}
+
+TEST(Onnx, ALossOfAnotherKindIsRefused) {
+  ModelProto weighted = SmallModel();
+  AddWeights(weighted.mutable_graph(), "weights", {3});
+  AddNode(weighted.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels", "weights"}, "loss");
+  ModelProto summed = SmallModel();
+  AttributeProto* reduction =
+      AddNode(summed.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss")
+          ->add_attribute();
+  reduction->set_name("reduction");
+  reduction->set_type(AttributeProto::STRING);
+  reduction->set_s("sum");
+  for (ModelProto* model : {&weighted, &summed}) {
+    model->mutable_graph()->add_input()->set_name("labels");
+    SetOutput(model->mutable_graph(), "loss");
+    const auto imported = Import(*model);
+    EXPECT_TRUE(absl::IsInvalidArgument(imported.status())) << imported.status();
+    EXPECT_THAT(std::string(imported.status().message()), HasSubstr("with reduction mean"));
   }
 }
 
