@@ -17,6 +17,12 @@ void ForEachCodec(const CompressionConfig& compression, Body body) {
   }
 }
 
+// What a codec asks of its options beyond their ranges.
+void CheckOptions(const CodecConfig& codec, const std::string& path, Problems* problems) {
+  const absl::Status status = MakeCodec(codec).status();
+  if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+}
+
 // The codec's own momentum, and the server's on top, would speed every step up twice.
 void CheckMomentum(const CodecConfig& codec, const std::string& path,
                    const OptimizerConfig& optimizer, Problems* problems) {
@@ -109,17 +115,13 @@ void CheckCompressionKeys(const CompressionConfig& compression, Problems* proble
 void CheckCodecs(const Config& config, Problems* problems) {
   const CompressionConfig& compression = config.compression();
   ForEachCodec(compression, [&](const CodecConfig& codec, const std::string& path) {
-    const absl::Status status = MakeCodec(codec).status();
-    if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+    CheckOptions(codec, path, problems);
     CheckMomentum(codec, path, config.optimizer(), problems);
     CheckFeedback(codec, path, compression, problems);
   });
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);
-  const absl::Status status = MakeCodec(compression.pull().delta().codec()).status();
-  if (!status.ok()) {
-    problems->push_back(absl::StrCat("compression.pull.delta.codec: ", status.message()));
-  }
+  CheckOptions(compression.pull().delta().codec(), "compression.pull.delta.codec", problems);
 }
 
 }  // namespace psgd

@@ -10,8 +10,9 @@ WeightsEncoder::WeightsEncoder(const Config& config)
     : seed_(config.seed()), kernels_(KernelsFor(CodecBackend::kSimd)) {
   const PullCodecConfig& pull = config.compression().pull();
   if (pull.has_fp16()) {
-    whole_codec_ = CODEC_FP16;
-    whole_ = decoders_.Find(whole_codec_)->NewEncoder({});
+    CodecConfig fp16;
+    fp16.mutable_fp16();
+    whole_ = (*MakeCodec(fp16))->NewEncoder({});
   } else if (pull.has_delta() && pull.delta().has_codec()) {
     difference_ = *MakeCodec(pull.delta().codec());
   } else {
@@ -30,7 +31,7 @@ Bytes WeightsEncoder::Encode(SliceState& slice, uint32_t worker, uint64_t mark, 
 
 Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
   if (whole_ == nullptr) return slice.weights.Share();
-  part->set_codec(whole_codec_);
+  part->set_codec(CODEC_FP16);
   if (slice.encoded.empty() || slice.encoded_version != slice.version) {
     std::vector<std::byte> bytes;
     EncodeInput input;

@@ -48,12 +48,10 @@ class WeightsEncoder {
                    PullPart* part);
 
   const uint64_t seed_;
-  const CodecTable decoders_;
   const CodecKernels& kernels_;
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
-  std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
-  CodecId whole_codec_ = CODEC_NONE;
+  std::unique_ptr<Encoder> whole_;     // fp16's; null: weights travel as they are
   uint64_t marks_ = 0;                 // given out with differences
   std::vector<float> values_, left_out_;  // scratch
 };

@@ -16,7 +16,6 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
   encoder->slices_.resize(model.parameters_size());
   std::vector<const Codec*> by_parameter;
-  int64_t most = 0;
   for (const ParameterSpec& parameter : model.parameters()) {
     CodecOptions options;
     options.workers = static_cast<uint32_t>(config.cluster().workers());
@@ -44,10 +43,6 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
                         (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
-    if (spec.count() > most) {
-      most = spec.count();
-      encoder->main_codec_ = std::string(slice.codec->name());
-    }
     encoder->slices_[spec.parameter()].push_back(std::move(slice));
   }
   return encoder;

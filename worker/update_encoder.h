@@ -44,8 +44,6 @@ class UpdateEncoder {
   // Puts back what CopyResiduals gave, in this process or another.
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
   double ResidualNorm() const;
-  // Name of the codec that carries most of the weights, for people.
-  const std::string& main_codec() const { return main_codec_; }
 
  private:
   struct Slice {
@@ -64,7 +62,6 @@ class UpdateEncoder {
   std::vector<bool> decays_;                // by parameter
   std::vector<float> decayed_;              // scratch: gradient with weight decay
   NonzeroEncoder nonzero_;
-  std::string main_codec_;
 };
 
 }  // namespace psgd
