@@ -117,6 +117,21 @@ TEST_F(ImagesRun, ResNetLearnsFromCifarFiles) {
   EXPECT_TRUE(Metrics("run", "progress").back().contains("input_stall"));
 }
 
+// Two workers each, since batch normalisation is of a worker's batch.
+TEST_F(ImagesRun, ResNetFollowsTheReference) {
+  WriteCifar();
+  const std::vector<std::string> settings = {"train.epochs=2", "data.train_samples=96",
+                                             "data.test_samples=20"};
+  const Ended ended = Run("run", CifarYaml("cifar"), Sets(settings));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  RunOnReference("reference", Path("run.yaml"), settings, 2);
+  const std::vector<double> losses = Losses("run"), expected = Losses("reference");
+  ASSERT_EQ(losses.size(), 2u);
+  ASSERT_EQ(expected.size(), 2u);
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]);
+  EXPECT_LT(losses[1], losses[0]);
+}
+
 TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
   WritePairs("train", 12);
   WritePairs("test", 3);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <regex>
 #include <sstream>
 
@@ -59,6 +60,23 @@ Ended RunTest::RunSmall(const std::string& run, const std::vector<std::string>& 
   return RunProgram(PsRun(run, arguments));
 }
 
+void RunTest::RunOnReference(const std::string& run, const std::string& config,
+                             const std::vector<std::string>& settings, int workers) const {
+  Process server(
+      std::vector<std::string>{"ps-server", "--config", config, "--port", "0", "--run-dir", Path(run)} +
+      Sets(settings));
+  const std::string address = ServerOf(server);
+  std::vector<std::unique_ptr<Process>> started;
+  for (int i = 0; i < workers; ++i) {
+    started.push_back(std::make_unique<Process>(std::vector<std::string>{
+        "ps-worker", "--cpu", "--engine", "reference", "--server", address}));
+  }
+  for (const auto& worker : started) {
+    EXPECT_EQ(worker->Wait(std::chrono::seconds(180)).code, 0) << worker->Err();
+  }
+  EXPECT_EQ(server.Wait().code, 0) << server.Err();
+}
+
 Json RunTest::Summary(const std::string& run) const {
   return Json::parse(File(run + "/summary.json"), nullptr, false);
 }
@@ -82,6 +100,12 @@ std::vector<Json> RunTest::Metrics(const std::string& run, const std::string& ki
     if (record.is_object() && record.value("kind", "") == kind) records.push_back(record);
   }
   return records;
+}
+
+std::vector<double> RunTest::Losses(const std::string& run) const {
+  std::vector<double> losses;
+  for (const Json& evaluation : Metrics(run, "evaluation")) losses.push_back(evaluation["loss"]);
+  return losses;
 }
 
 std::vector<std::string> RunTest::Sets(const std::vector<std::string>& assignments) {

@@ -33,11 +33,18 @@ class RunTest : public testing::Test {
                                  const std::vector<std::string>& arguments) const;
   Ended RunSmall(const std::string& run, const std::vector<std::string>& arguments) const;
 
+  // A run by workers on the plain loops of the reference engine.
+  void RunOnReference(const std::string& run, const std::string& config,
+                      const std::vector<std::string>& settings, int workers = 1) const;
+
   Json Summary(const std::string& run) const;
   std::string Weights(const std::string& run) const;
   std::string File(const std::string& name) const;
   // Records of metrics.jsonl.
   std::vector<Json> Metrics(const std::string& run, const std::string& kind) const;
+
+  // Of the test set, after each epoch.
+  std::vector<double> Losses(const std::string& run) const;
 
   // "a=1", "b=2" as --set a=1 --set b=2.
   static std::vector<std::string> Sets(const std::vector<std::string>& assignments);

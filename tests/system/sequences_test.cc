@@ -18,22 +18,10 @@ class Sequences : public RunTest {
                       std::chrono::seconds(180));
   }
 
-  // The same training by one worker on the plain loops of the reference engine. It takes the batches
-  // of both workers as one, so that in a synchronous run without compression each step is the same
-  // but for roundings.
+  // The same training by one worker, which takes the batches of both as one, so that in a synchronous
+  // run without compression each step is the same but for roundings.
   void RunReference(const std::string& run, const std::string& config, int batch) const {
-    Process server(std::vector<std::string>{"ps-server", "--config", config, "--port", "0", "--run-dir",
-                                            Path(run)} +
-                   Sets({"cluster.workers=1", "data.batch=" + std::to_string(batch)}));
-    Process worker({"ps-worker", "--cpu", "--engine", "reference", "--server", ServerOf(server)});
-    EXPECT_EQ(worker.Wait(std::chrono::seconds(180)).code, 0) << worker.Err();
-    EXPECT_EQ(server.Wait().code, 0) << server.Err();
-  }
-
-  std::vector<double> Losses(const std::string& run) const {
-    std::vector<double> losses;
-    for (const Json& evaluation : Metrics(run, "evaluation")) losses.push_back(evaluation["loss"]);
-    return losses;
+    RunOnReference(run, config, {"cluster.workers=1", "data.batch=" + std::to_string(batch)});
   }
 
   // Of the Bible the first 40 chapters.
