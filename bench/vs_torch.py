@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""Training steps of psgd's engine and of PyTorch, on the same cores, one after the other.
+"""Training steps of psgd's engine and of PyTorch, on the same cores or GPU, one after the other.
 
     bench/vs_torch.py                          # lenet5, resnet18, resnet50, gpt on one core
     bench/vs_torch.py --threads 2 --only gpt --rounds 5
     bench/vs_torch.py --bin build/release/bin
+    bench/vs_torch.py --gpu 0                  # bf16 on a GPU, PyTorch 2 with autocast
 
-Needs Debian's python3-torch and python3-torchvision. A step is forward, loss and backward on one batch
+Needs PyTorch and torchvision: Debian's python3-torch and python3-torchvision, or with --gpu version 2 for
+CUDA; there PyTorch runs as written and compiled by torch.compile, with a ratio for each. A step is forward, loss and backward on one batch
 that stays the same; no optimizer. Each round runs both, in turn, so that what else the machine does
 meets both; printed are medians over the rounds and the range of the ratio.
 """
@@ -19,29 +21,46 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tests", "golden"))
 
-CASES = {  # name: (arguments of ps-bench step, batch)
-    "lenet5": (["--model", "lenet5"], 64),
-    "resnet18": (["--model", "resnet18", "--image", "32"], 128),
-    "resnet50": (["--model", "resnet50", "--image", "224"], 8),
-    "gpt": (["--model", "gpt", "--tokens", "128", "--layers", "6", "--width", "256"], 8),
+CASES = {  # name: (arguments of ps-bench step, batch on processors, batch on a GPU)
+    "lenet5": (["--model", "lenet5"], 64, 4096),
+    "resnet18": (["--model", "resnet18", "--image", "32"], 128, 1024),
+    "resnet50": (["--model", "resnet50", "--image", "224"], 8, 256),
+    "gpt": (["--model", "gpt", "--tokens", "128", "--layers", "6", "--width", "256"], 8, 256),
 }
 
 
-def psgd(program, name, threads):
-    arguments, batch = CASES[name]
-    command = [program, "step", *arguments, "--batch", str(batch), "--threads", str(threads), "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return batch * 1000 / json.loads(done.stdout.splitlines()[-1])["ms_per_step_median"]
+def batch_of(name, on_gpu):
+    return CASES[name][2 if on_gpu else 1]
 
 
-def torch_step(name):
+def output_of(command, gpu):
+    """What the command prints; it sees one GPU at most."""
+    environment = dict(os.environ)
+    if gpu is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"vs_torch.py: failed, see above: {' '.join(command)}")
+    return done.stdout
+
+
+def psgd(program, name, threads, gpu):
+    batch = batch_of(name, gpu is not None)
+    command = [program, "step", *CASES[name][0], "--batch", str(batch), "--threads", str(threads), "--json"]
+    if gpu is not None:
+        command += ["--engine", "cudnn", "--precision", "bf16"]
+    row = json.loads(output_of(command, gpu).splitlines()[-1])
+    return batch * 1000 / row["ms_per_step_median"]
+
+
+def torch_step(name, device, compiled):
     """A closure that makes one step."""
     import torch
     import torchvision
     from torch.nn import functional as F
     import make_networks as networks
 
-    batch = CASES[name][1]
+    batch = batch_of(name, device == "cuda")
     if name == "gpt":
         model = networks.Gpt(length=128, vocabulary=256, width=256, heads=4, layers=6)
         inputs = torch.randint(256, (batch, 128))
@@ -55,35 +74,48 @@ def torch_step(name):
         if name != "lenet5":  # the layout that PyTorch is faster with
             model = model.to(memory_format=torch.channels_last)
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-    model.train()
+    model, inputs, labels = model.train().to(device), inputs.to(device), labels.to(device)
+    if compiled:
+        model = torch.compile(model)
 
     def step():
         model.zero_grad(set_to_none=True)
-        logits = model(inputs)
-        F.cross_entropy(logits.flatten(0, -2), labels).backward()
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            loss = F.cross_entropy(model(inputs).flatten(0, -2), labels)
+        loss.backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
 
     return step
 
 
-def torch(name, threads):
-    """In a process of its own, as psgd's; at least a second of steps after two."""
-    done = subprocess.run([sys.executable, __file__, "--child", name, "--threads", str(threads)],
-                          check=True, capture_output=True, text=True)
-    return float(done.stdout)
+def torch(name, threads, gpu, compiled=False):
+    """In a process of its own, as psgd's; at least a second of steps after three."""
+    command = [sys.executable, __file__, "--child", name, "--threads", str(threads)]
+    command += [] if gpu is None else ["--gpu", str(gpu)]
+    return float(output_of(command + (["--compiled"] if compiled else []), gpu))
 
 
-def child(name, threads):
+def child(name, threads, on_gpu, compiled):
     import torch
+    if on_gpu and not torch.cuda.is_available():
+        sys.exit(f"PyTorch {torch.__version__} finds no GPU: it needs a build for CUDA, and a driver")
     torch.set_num_threads(threads)
-    step = torch_step(name)
-    step()
-    step()
+    step = torch_step(name, "cuda" if on_gpu else "cpu", compiled)
+    for _ in range(3):
+        step()
     times = []
     while sum(times) < 1 or len(times) < 5:
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    print(CASES[name][1] / statistics.median(times))
+    print(batch_of(name, on_gpu) / statistics.median(times))
+
+
+def ratio_text(ours, theirs):
+    ratios = [a / b for a, b in zip(ours, theirs)]
+    return (f"{statistics.median(theirs):10.1f}  {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 def main():
@@ -94,20 +126,25 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=CASES, action="append")
+    parser.add_argument("--gpu", type=int, metavar="N", help="on this GPU, in bf16")
     parser.add_argument("--child", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        return child(arguments.child, arguments.threads)
+        return child(arguments.child, arguments.threads, arguments.gpu is not None,
+                     arguments.compiled)
     program = os.path.join(arguments.bin, "ps-bench")
-    print(f"{'':10} {'psgd':>10} {'PyTorch':>10}  samples/s, ratio (range of {arguments.rounds})")
+    peers = [("PyTorch", False)] + ([("compiled", True)] if arguments.gpu is not None else [])
+    columns = "".join(f" {peer:>10}  {'ratio (range)':19}" for peer, _ in peers)
+    print(f"samples/s  {'psgd':>10}{columns} of {arguments.rounds} rounds")
     for name in arguments.only or CASES:
-        ours, theirs = [], []
+        ours, theirs = [], [[] for _ in peers]
         for _ in range(arguments.rounds):
-            ours.append(psgd(program, name, arguments.threads))
-            theirs.append(torch(name, arguments.threads))
-        ratios = [a / b for a, b in zip(ours, theirs)]
-        print(f"{name:10} {statistics.median(ours):10.1f} {statistics.median(theirs):10.1f}  "
-              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+            ours.append(psgd(program, name, arguments.threads, arguments.gpu))
+            for (_, compiled), speeds in zip(peers, theirs):
+                speeds.append(torch(name, arguments.threads, arguments.gpu, compiled))
+        cells = "".join(f" {ratio_text(ours, speeds):>31}" for speeds in theirs)
+        print(f"{name:10} {statistics.median(ours):10.1f}{cells}", flush=True)
 
 
 if __name__ == "__main__":

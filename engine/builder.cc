@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "engine/loss.h"
 
 namespace psgd {
 
@@ -287,7 +288,7 @@ TensorId NetworkBuilder::Flatten(TensorId x) {
   });
 }
 
-absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, float label_smoothing) {
+absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, const ModelConfig& config) {
   if (status_.ok()) {
     // A label for each sample, token or pixel: channels are the second axis of images, else the last.
     Shape places = model_.graph.shape(logits);
@@ -301,9 +302,8 @@ absl::StatusOr<ModelGraph> NetworkBuilder::Finish(TensorId logits, float label_s
       model_.graph.tensors[logits].external = mode_ == Mode::kEvaluate;
     }
   }
-  const SoftmaxCrossEntropy loss = {.label_smoothing = mode_ == Mode::kTrain ? label_smoothing : 0};
-  model_.result = Layer(
-      [&] { return AddSoftmaxCrossEntropy(&model_.graph, "loss", loss, logits, model_.labels); });
+  model_.result =
+      Layer([&] { return AddLoss(&model_.graph, config, mode_, logits, model_.labels); });
   PSGD_RETURN_IF_ERROR(status_);
   return std::move(model_);
 }

@@ -15,12 +15,13 @@
 #include "engine/graph.h"
 #include "engine/input_shape.h"
 #include "engine/ops/rules.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
 enum class Mode { kTrain, kEvaluate };
 
-// A network with its loss, forward only.
+// A network with its loss; forward only until it is differentiated.
 struct ModelGraph {
   Graph graph;
   TensorId input = kNoTensor;   // N C H W; tokens: N T; indices: N F
@@ -28,6 +29,8 @@ struct ModelGraph {
   TensorId logits = kNoTensor;  // of the indices; external in evaluation, where samples are ranked
   TensorId labels = kNoTensor;  // N, or N T, or N H W
   TensorId result = kNoTensor;  // see softmax_cross_entropy.h
+  // Of the reverse pass: the tensors from one id up to the other.
+  TensorId gradients_begin = 0, gradients_end = 0;
 };
 
 struct ConvLayer {
@@ -159,9 +162,9 @@ class NetworkBuilder {
   // logistic function of x.
   TensorId AgainstZero(const std::string& name, TensorId x);
 
-  // Ends the network with softmax cross-entropy over the logits: of samples, tokens or pixels, with a
-  // label each. Labels are smoothed in training only.
-  absl::StatusOr<ModelGraph> Finish(TensorId logits, float label_smoothing = 0);
+  // Ends the network with the config's loss over the logits: of samples, tokens or pixels, with a
+  // label each.
+  absl::StatusOr<ModelGraph> Finish(TensorId logits, const ModelConfig& config = {});
 
  private:
   TensorId NewParameter(const std::string& name, Shape shape, Parameter parameter);

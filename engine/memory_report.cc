@@ -24,6 +24,20 @@ void Add(const MemoryPlan& plan, MemoryReport* report) {
   report->kept += plan.persistent_bytes();
 }
 
+// What is alive where the most is.
+void AddFullest(const ModelGraph& model, const MemoryPlan& plan, MemoryReport* report) {
+  const int node = plan.CrowdedNode();
+  for (const Buffer& buffer : plan.buffers()) {
+    if (buffer.kind != Buffer::Kind::kTemporary || buffer.first > node || buffer.last < node) continue;
+    const bool gradient =
+        buffer.tensor >= model.gradients_begin && buffer.tensor < model.gradients_end;
+    size_t& kind = buffer.tensor == kNoTensor ? report->fullest_scratch
+                   : gradient                 ? report->fullest_gradients
+                                              : report->fullest_activations;
+    kind += buffer.bytes;
+  }
+}
+
 }  // namespace
 
 MemoryReport ReportMemory(const PlannedNetwork& network) {
@@ -38,6 +52,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   }
   Add(network.train_executor->plan(), &report);
   Add(network.evaluate_executor->plan(), &report);
+  AddFullest(train, network.train_executor->plan(), &report);
   return report;
 }
 

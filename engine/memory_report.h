@@ -18,6 +18,9 @@ struct MemoryReport {
   // more, in the places that the plan gives them; and what they would take side by side.
   size_t step = 0;
   size_t step_without_reuse = 0;
+  // Of training, where the most is alive at once: what is there. (Buffers of several sizes leave gaps,
+  // so that the step takes more.)
+  size_t fullest_activations = 0, fullest_gradients = 0, fullest_scratch = 0;
   size_t kept = 0;       // from step to step: weights in other layouts, constants
 
   size_t total() const { return weights + gradients + batch + step + kept; }

@@ -13,7 +13,9 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const I
                                               int batch) {
   PSGD_ASSIGN_OR_RETURN(ModelGraph model, BuildModel(config, shape, batch, Mode::kTrain));
   const size_t forward_nodes = model.graph.nodes.size();
+  model.gradients_begin = static_cast<TensorId>(model.graph.tensors.size());
   PSGD_RETURN_IF_ERROR(Differentiate(&model.graph).status());
+  model.gradients_end = static_cast<TensorId>(model.graph.tensors.size());
   PSGD_RETURN_IF_ERROR(Recompute(config.recompute(), forward_nodes, &model.graph));
   return model;
 }

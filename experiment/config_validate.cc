@@ -56,6 +56,10 @@ void CheckValues(const Message& message, const std::string& prefix, Problems* pr
 bool IsZero(const Progress& length) { return length.epochs() == 0 && length.steps() == 0; }
 
 void CheckModel(const ModelConfig& model, Problems* problems) {
+  if (model.loss() != ModelConfig::CROSS_ENTROPY && model.label_smoothing() > 0) {
+    problems->push_back(
+        "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out");
+  }
   const std::vector<std::string> names = ZooNames();
   if (model.has_onnx()) {
     if (model.onnx().empty()) problems->push_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");

@@ -10,8 +10,10 @@
 namespace psgd {
 namespace {
 
+double InMiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
 std::string Row(const char* what, size_t bytes, const std::string& note = "") {
-  return absl::StrFormat("  %-12s %10.2f MiB%s\n", what, static_cast<double>(bytes) / (1 << 20),
+  return absl::StrFormat("  %-15s %10.2f MiB%s\n", what, InMiB(bytes),
                          note.empty() ? "" : "  " + note);
 }
 
@@ -32,8 +34,11 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
   absl::StrAppend(&text, Row("weights", report.weights), Row("gradients", report.gradients),
                   Row("batch", report.batch),
                   Row("step", report.step,
-                      absl::StrFormat("activations and scratch; %.2f MiB if nothing were reused",
-                                      static_cast<double>(report.step_without_reuse) / (1 << 20))),
+                      absl::StrFormat("%.2f MiB if nothing were reused; of it, at the fullest moment",
+                                      InMiB(report.step_without_reuse))),
+                  Row("  activations", report.fullest_activations),
+                  Row("  gradients", report.fullest_gradients, "of activations"),
+                  Row("  scratch", report.fullest_scratch, "of the algorithms"),
                   Row("kept", report.kept, "weights in other layouts"),
                   Row("together", report.total()));
   if (available == 0) return text;

@@ -218,16 +218,17 @@ absl::StatusOr<float> Measure(const Device& device, const GraphDescriptor& plan,
   return best;
 }
 
-std::string KeyOf(const ConvolutionProblem& p) {
+std::string KeyOf(const Device& device, const ConvolutionProblem& p) {
   const Window& w = p.window;
-  return absl::StrCat(static_cast<int>(p.pass), " ", static_cast<int>(p.type), " ",
-                      p.tensor_float, " ", ShapeText(p.x), " ", ShapeText(p.w), " ",
-                      ShapeText(p.y), " ", w.stride.height, "x", w.stride.width, " ", w.pad.height,
-                      "x", w.pad.width, " ", w.dilation.height, "x", w.dilation.width);
+  return absl::StrCat(device.model(), " ", static_cast<int>(p.pass), " ",
+                      static_cast<int>(p.type), " ", p.tensor_float, " ", ShapeText(p.x), " ",
+                      ShapeText(p.w), " ", ShapeText(p.y), " ", w.stride.height, "x",
+                      w.stride.width, " ", w.pad.height, "x", w.pad.width, " ", w.dilation.height,
+                      "x", w.dilation.width);
 }
 
-// Which of the engines in cuDNN's order was fastest, by problem: replicas in one process, and a
-// network's training and evaluation, measure once.
+// Which of the engines in cuDNN's order was fastest, by device and problem: replicas in one process,
+// and a network's training and evaluation, measure once.
 class Measurements {
  public:
   int Find(const std::string& key) {
@@ -261,7 +262,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
   device.Enter();
   PSGD_ASSIGN_OR_RETURN(const OperationGraph graph, MakeGraph(device, problem));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, Engines(graph));
-  const std::string key = KeyOf(problem);
+  const std::string key = KeyOf(device, problem);
   const int known = ProcessMeasurements().Find(key);
 
   std::unique_ptr<DeviceMemory> x, w, y;

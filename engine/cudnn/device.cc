@@ -83,6 +83,9 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   }
   std::unique_ptr<Device> device(new Device(index));
   PSGD_CUDA(cudaSetDevice(index));
+  cudaDeviceProp properties;
+  PSGD_CUDA(cudaGetDeviceProperties(&properties, index));
+  device->model_ = properties.name;
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
   PSGD_CUDA(cudnnCreate(&device->dnn_));

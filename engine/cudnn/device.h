@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/backend.h"
 #include "engine/cudnn/kernels.h"
@@ -22,6 +23,8 @@ class Device {
   void Enter() const { cudaSetDevice(index_); }
 
   int index() const { return index_; }
+  // As "NVIDIA H200": what is measured on one holds for all of its kind.
+  const std::string& model() const { return model_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t copies() const { return copies_; }
   cudnnHandle_t dnn() const { return dnn_; }
@@ -45,6 +48,7 @@ class Device {
   absl::Status Order(cudaStream_t first, cudaStream_t after) const;
 
   const int index_;
+  std::string model_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;

@@ -109,12 +109,12 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
                                 int64_t rows, int64_t classes, const float* p,
                                 const int32_t* labels, const double* result, const StepValues* step,
                                 void* dx);
-// As engine/ops/element_loss.h. `partial` has kElementLossPartials doubles.
-inline constexpr int64_t kElementLossPartials = 3 * 1024;
-cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
-                               const void* x, const float* target, double* partial, double* result);
-cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
-                                int64_t count, const void* x, const float* target,
+// As engine/ops/element_loss.h, likewise.
+cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
+                               int64_t classes, const void* x, const int32_t* labels,
+                               double* losses, int32_t* correct, double* result);
+cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
+                                int64_t classes, const void* x, const int32_t* labels,
                                 const double* result, const StepValues* step, void* dx);
 
 // Channels-last images of one size made from those of another.

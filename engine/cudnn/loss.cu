@@ -33,9 +33,7 @@ __device__ Best BestOfBlock(Best mine) {
   return best;
 }
 
-__device__ bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
-  return label >= 0 && label != op.ignored;
-}
+__device__ bool Counts(int32_t ignored, int32_t label) { return label >= 0 && label != ignored; }
 
 // A block a row.
 template <typename T>
@@ -67,7 +65,7 @@ __global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const
   }
   if (threadIdx.x > 0) return;
   const int32_t label = labels[row];
-  const bool counted = Counts(op, label);
+  const bool counted = Counts(op.ignored, label);
   double target = counted ? static_cast<double>(Load(x, label)) - best.value : 0.0;
   target += static_cast<double>(op.label_smoothing) * (all / static_cast<double>(classes) - target);
   losses[row] = counted ? log(sum) - target : 0.0;
@@ -75,13 +73,13 @@ __global__ void SoftmaxLossKernel(SoftmaxCrossEntropy op, int64_t classes, const
 }
 
 // One block.
-__global__ void LossResultKernel(SoftmaxCrossEntropy op, int64_t rows, const int32_t* labels,
+__global__ void LossResultKernel(int32_t ignored, int64_t rows, const int32_t* labels,
                                  const double* losses, const int32_t* correct, double* result) {
   double loss = 0, right = 0, counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += kThreads) {
     loss += losses[row];
     right += correct[row];
-    counted += Counts(op, labels[row]);
+    counted += Counts(ignored, labels[row]);
   }
   loss = SumOfBlock(loss);
   right = SumOfBlock(right);
@@ -107,52 +105,40 @@ __global__ void SoftmaxGradientKernel(SoftmaxCrossEntropy op, int64_t count, int
     const double truth = i % classes == label ? 1.0 - static_cast<double>(op.label_smoothing) : 0.0;
     const double target =
         truth + static_cast<double>(op.label_smoothing) / static_cast<double>(classes);
-    Store(Counts(op, label) ? static_cast<float>((p[i] - target) * weight) : 0.0f, dx, i);
+    Store(Counts(op.ignored, label) ? static_cast<float>((p[i] - target) * weight) : 0.0f, dx, i);
   }
 }
 
-__device__ bool Counts(const float* target, int64_t i) { return !isnan(target[i]); }
-
-// Each block sums its share; partial has three columns of a value a block.
+// A block a row.
 template <typename T>
-__global__ void ElementLossKernel(ElementLoss op, int64_t count, const T* x, const float* target,
-                                  double* partial) {
-  double loss = 0, right = 0, counted = 0;
-  for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    if (!Counts(target, i)) continue;
-    const float value = Load(x, i);
-    loss += LossOfElement(op, value, target[i]);
-    right +=
-        op.kind == ElementLoss::Kind::kSigmoidCrossEntropy && (value > 0) == (target[i] > 0.5f);
-    counted += 1;
+__global__ void ElementLossKernel(ElementLoss op, int64_t classes, const T* all_x,
+                                  const int32_t* labels, double* losses, int32_t* correct) {
+  const int64_t row = blockIdx.x;
+  const T* x = all_x + row * classes;
+  const int32_t label = labels[row];
+  Best mine = {-INFINITY, classes};
+  double loss = 0;
+  for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const float value = Load(x, c);
+    if (mine.at == classes || value > mine.value) mine = {value, c};
+    loss += LossOfElement(op, value, c == label);
   }
+  const Best best = BestOfBlock(mine);
   loss = SumOfBlock(loss);
-  right = SumOfBlock(right);
-  counted = SumOfBlock(counted);
   if (threadIdx.x > 0) return;
-  partial[blockIdx.x] = loss;
-  partial[gridDim.x + blockIdx.x] = right;
-  partial[2 * gridDim.x + blockIdx.x] = counted;
-}
-
-// A block a number of the result.
-__global__ void ElementLossResultKernel(int64_t blocks, const double* partial, double* result) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < blocks; i += kThreads) {
-    sum += partial[blockIdx.x * blocks + i];
-  }
-  sum = SumOfBlock(sum);
-  if (threadIdx.x == 0) result[blockIdx.x] = sum;
+  losses[row] = label < 0 ? 0.0 : loss / static_cast<double>(classes);
+  correct[row] = best.at == label;
 }
 
 template <typename T>
-__global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, const T* x,
-                                          const float* target, const double* result,
+__global__ void ElementLossGradientKernel(ElementLoss op, int64_t count, int64_t classes,
+                                          const T* x, const int32_t* labels, const double* result,
                                           const StepValues* step, T* dx) {
-  const double weight = WeightOf(result, step);
+  const double weight = WeightOf(result, step) / static_cast<double>(classes);
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
+    const int32_t label = labels[i / classes];
     const double slope =
-        Counts(target, i) ? SlopeOfElement(op, Load(x, i), target[i]) * weight : 0.0;
+        label < 0 ? 0.0 : SlopeOfElement(op, Load(x, i), i % classes == label) * weight;
     Store(static_cast<float>(slope), dx, i);
   }
 }
@@ -166,7 +152,7 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
     using T = ElementOf<decltype(of)>;
     SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
         op, classes, static_cast<const T*>(x), labels, p, losses, correct);
-    LossResultKernel<<<1, kThreads, 0, stream>>>(op, rows, labels, losses, correct, result);
+    LossResultKernel<<<1, kThreads, 0, stream>>>(op.ignored, rows, labels, losses, correct, result);
     return cudaGetLastError();
   });
 }
@@ -183,26 +169,26 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
   });
 }
 
-cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t count,
-                               const void* x, const float* target, double* partial,
-                               double* result) {
-  const int blocks = std::min(Blocks(count), static_cast<int>(kElementLossPartials / 3));
+cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
+                               int64_t classes, const void* x, const int32_t* labels,
+                               double* losses, int32_t* correct, double* result) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    ElementLossKernel<<<blocks, kThreads, 0, stream>>>(op, count, static_cast<const T*>(x), target,
-                                                       partial);
-    ElementLossResultKernel<<<3, kThreads, 0, stream>>>(blocks, partial, result);
+    ElementLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
+        op, classes, static_cast<const T*>(x), labels, losses, correct);
+    LossResultKernel<<<1, kThreads, 0, stream>>>(-1, rows, labels, losses, correct, result);
     return cudaGetLastError();
   });
 }
 
-cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op,
-                                int64_t count, const void* x, const float* target,
+cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLoss& op, int64_t rows,
+                                int64_t classes, const void* x, const int32_t* labels,
                                 const double* result, const StepValues* step, void* dx) {
-  return ForElements(type, count, [&](int blocks, auto* of) {
+  return ForElements(type, rows * classes, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
     ElementLossGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        op, count, static_cast<const T*>(x), target, result, step, static_cast<T*>(dx));
+        op, rows * classes, classes, static_cast<const T*>(x), labels, result, step,
+        static_cast<T*>(dx));
   });
 }
 

@@ -1,21 +1,13 @@
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
+#include "engine/cudnn/places.h"
 
 namespace psgd::cudnn {
 namespace {
 
-// The usual layout has the classes of a place side by side: channels-last of images, else the last
-// axis.
-struct Places {
-  Places(const Lowering& l, TensorId logits)
-      : format{l.Usual(logits).layout, Type::kFloat},
-        classes(l.shape(logits).size() == 4 ? l.shape(logits)[1] : l.shape(logits).back()),
-        rows(l.elements(logits) / classes) {}
-
-  Format format;  // of the probabilities
-  int64_t classes;
-  int64_t rows;
-};
+Format Probabilities(const Lowering& l, TensorId logits) {
+  return {l.Usual(logits).layout, Type::kFloat};
+}
 
 }  // namespace
 
@@ -23,7 +15,7 @@ absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
   Lowering& l = c.lowering;
   const Places places(l, c.in(0));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
-  const View p = l.Put(c.out(0), places.format), result = l.Native(c.out(1));
+  const View p = l.Put(c.out(0), Probabilities(l, c.in(0))), result = l.Native(c.out(1));
   const BufferId losses = l.Temporary(places.rows * sizeof(double));
   const BufferId correct = l.Temporary(places.rows * sizeof(int32_t));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
@@ -39,7 +31,7 @@ absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
 absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Places places(l, c.in(0));
-  const View p = l.Get(c.in(0), places.format), labels = l.Native(c.in(1));
+  const View p = l.Get(c.in(0), Probabilities(l, c.in(0))), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
   l.CallKernel([=, forward = op.forward, stream = l.stream(),
                 type = l.type(), values = l.step()](const Buffers& b, const Step&) {

@@ -5,24 +5,24 @@ namespace psgd::onednn {
 
 void Lower(const ElementLoss& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t count = ElementCount(l.graph().shape(c.in(0)));
-  const BufferId x = l.GetPlain(c.in(0)).buffer, target = l.GetPlain(c.in(1)).buffer;
+  const LogitsLayout layout(l.graph().shape(c.in(0)));
+  const BufferId x = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId result = l.Native(c.out(0)).buffer;
   l.Call([=](const Buffers& buffers, const Step&) {
-    ElementLossForward(op, count, static_cast<const float*>(buffers[x]),
-                       static_cast<const float*>(buffers[target]),
+    ElementLossForward(op, layout, static_cast<const float*>(buffers[x]),
+                       static_cast<const int32_t*>(buffers[labels]),
                        static_cast<double*>(buffers[result]));
   });
 }
 
 void Lower(const ElementLossBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const int64_t count = ElementCount(l.graph().shape(c.in(0)));
-  const BufferId x = l.GetPlain(c.in(0)).buffer, target = l.GetPlain(c.in(1)).buffer;
+  const LogitsLayout layout(l.graph().shape(c.in(0)));
+  const BufferId x = l.GetPlain(c.in(0)).buffer, labels = l.Native(c.in(1)).buffer;
   const BufferId result = l.Native(c.in(2)).buffer, dx = l.PutPlain(c.out(0)).buffer;
   l.Call([=, op = op.forward](const Buffers& buffers, const Step&) {
-    ElementLossGradient(op, count, static_cast<const float*>(buffers[x]),
-                        static_cast<const float*>(buffers[target]),
+    ElementLossGradient(op, layout, static_cast<const float*>(buffers[x]),
+                        static_cast<const int32_t*>(buffers[labels]),
                         static_cast<const double*>(buffers[result]),
                         static_cast<float*>(buffers[dx]));
   });

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/loss.h"
 #include "engine/model_spec.h"
 #include "engine/zoo/zoo.h"
 
@@ -176,7 +177,7 @@ absl::StatusOr<std::string> Exporter::Run() {
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());
   for (const Node& node : graph.nodes) {
-    if (std::holds_alternative<SoftmaxCrossEntropy>(node.op)) {
+    if (IsLoss(node.op)) {
       Describe(node.inputs[0], TensorProto::FLOAT, graph_->add_output());
       break;
     }

@@ -17,10 +17,7 @@ absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShap
         "model.zoo: logistic_regression or ncf, or another data.format");
   }
   PSGD_ASSIGN_OR_RETURN(const onnx::OnnxFile file, onnx::OnnxFile::Read(config.onnx()));
-  onnx::ImportOptions options = {.mode = mode, .batch = batch, .shape = shape};
-  options.frozen.assign(config.frozen().begin(), config.frozen().end());
-  options.label_smoothing = config.label_smoothing();
-  return onnx::Importer(file, std::move(options)).Run();
+  return onnx::Importer(file, {.mode = mode, .batch = batch, .shape = shape, .config = config}).Run();
 }
 
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path) {

@@ -6,71 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/sliding.h"
 #include "engine/ops/rules.h"
 
 namespace psgd::onnx {
 namespace {
-
-constexpr int64_t kLargestWindow = 1 << 16;
-
-absl::StatusOr<Extent> Pair(const OpContext& c, const char* name, const std::vector<int64_t>& given,
-                            size_t at, int64_t least) {
-  if (given.size() < at + 2 || given[at] < least || given[at + 1] < least ||
-      given[at] > kLargestWindow || given[at + 1] > kLargestWindow) {
-    return c.Unsupported(
-        absl::StrCat(name, " is not a height and a width in range (images have four axes)"));
-  }
-  return Extent(static_cast<int>(given[at]), static_cast<int>(given[at + 1]));
-}
-
-struct Sliding {
-  Window window;
-  TensorId x = kNoTensor;  // padded first where the sides differ
-};
-
-// What "as much padding as keeps the size" is, on both sides together.
-int64_t SameAxis(int64_t size, int kernel, int stride, int dilation) {
-  const int64_t out = (size + stride - 1) / stride;
-  return std::max<int64_t>(0, (out - 1) * stride + int64_t{dilation} * (kernel - 1) + 1 - size);
-}
-
-absl::StatusOr<Sliding> Slide(const OpContext& c, TensorId x, std::vector<int64_t> kernel,
-                              float outside) {
-  const Shape in = c.graph()->shape(x);
-  if (in.size() != 4)
-    return c.Unsupported(absl::StrCat("works on ", ShapeText(in), "; psgd takes N C H W"));
-  Sliding sliding;
-  Window& w = sliding.window;
-  PSGD_ASSIGN_OR_RETURN(w.kernel, Pair(c, "kernel_shape", kernel, 0, 1));
-  PSGD_ASSIGN_OR_RETURN(w.stride,
-                        Pair(c, "strides", IntsAttribute(c.node, "strides", {1, 1}), 0, 1));
-  PSGD_ASSIGN_OR_RETURN(w.dilation,
-                        Pair(c, "dilations", IntsAttribute(c.node, "dilations", {1, 1}), 0, 1));
-  const std::vector<int64_t> pads = IntsAttribute(c.node, "pads", {0, 0, 0, 0});
-  PSGD_ASSIGN_OR_RETURN(Extent before, Pair(c, "pads", pads, 0, 0));
-  PSGD_ASSIGN_OR_RETURN(Extent after, Pair(c, "pads", pads, 2, 0));
-  const std::string automatic = TextAttribute(c.node, "auto_pad", "NOTSET");
-  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    const int64_t high = SameAxis(in[2], w.kernel.height, w.stride.height, w.dilation.height);
-    const int64_t wide = SameAxis(in[3], w.kernel.width, w.stride.width, w.dilation.width);
-    const int extra = automatic == "SAME_LOWER" ? 1 : 0;
-    before = Extent(static_cast<int>((high + extra) / 2), static_cast<int>((wide + extra) / 2));
-    after = Extent(static_cast<int>(high) - before.height, static_cast<int>(wide) - before.width);
-  } else if (automatic == "VALID") {
-    before = after = 0;
-  } else if (automatic != "NOTSET") {
-    return c.Unsupported("auto_pad " + SafeName(automatic));
-  }
-  sliding.x = x;
-  if (before == after) {
-    w.pad = before;
-    return sliding;
-  }
-  PSGD_ASSIGN_OR_RETURN(sliding.x, AddPad(c.graph(), c.name + ".padded",
-                                          {{0, 0, before.height, before.width}, outside},
-                                          {0, 0, after.height, after.width}, x));
-  return sliding;
-}
 
 absl::StatusOr<TensorId> Bias(const OpContext& c) {
   return c.has(2) ? c.Tensor(2) : absl::StatusOr<TensorId>(kNoTensor);
@@ -120,37 +60,18 @@ Imported ImportConvTranspose(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const int groups, Groups(c));
   PSGD_ASSIGN_OR_RETURN(
       const Extent more,
-      Pair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
+      SlidingPair(c, "output_padding", IntsAttribute(c.node, "output_padding", {0, 0}), 0, 0));
   PSGD_ASSIGN_OR_RETURN(
       const TensorId y,
       AddConvTranspose2d(c.graph(), c.name, {sliding.window, groups}, more, x, weight, bias));
   return std::vector<Value>{c.Like(y)};
 }
 
-Imported ImportPool(const OpContext& c) {
-  const bool max = c.node.op_type() == "MaxPool";
+Imported ImportMaxPool(const OpContext& c) {
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
-  PSGD_ASSIGN_OR_RETURN(Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"),
-                                               max ? std::numeric_limits<float>::lowest() : 0));
-  const Window& w = sliding.window;
-  const Shape in = c.graph()->shape(sliding.x);
-  const bool padded = w.pad != Extent(0) || sliding.x != x;
-  if (!max && padded && IntAttribute(c.node, "count_include_pad", 0) == 0) {
-    return c.Unsupported(
-        "average pooling that leaves padding out of the mean (count_include_pad 0)");
-  }
-  bool ceil = IntAttribute(c.node, "ceil_mode", 0) != 0;
-  if (ceil && !max) {
-    const auto rest = [](int64_t size, int pad, int kernel, int stride) {
-      return (size + 2 * pad - kernel) % stride;
-    };
-    if (rest(in[2], w.pad.height, w.kernel.height, w.stride.height) != 0 ||
-        rest(in[3], w.pad.width, w.kernel.width, w.stride.width) != 0) {
-      return c.Unsupported("average pooling whose size is rounded up (ceil_mode 1)");
-    }
-    ceil = false;
-  }
-  const Pool op = {max ? Pool::Kind::kMax : Pool::Kind::kAverage, w, ceil};
+  PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"),
+                                                     std::numeric_limits<float>::lowest()));
+  const Pool op = {Pool::Kind::kMax, sliding.window, IntAttribute(c.node, "ceil_mode", 0) != 0};
   PSGD_ASSIGN_OR_RETURN(const TensorId y, AddPool(c.graph(), c.name, op, sliding.x));
   return std::vector<Value>{c.Like(y)};
 }
@@ -267,8 +188,7 @@ Imported ImportResize(const OpContext& c) {
 void AddImageOps(OpTable* table) {
   (*table)["Conv"] = ImportConv;
   (*table)["ConvTranspose"] = ImportConvTranspose;
-  (*table)["MaxPool"] = ImportPool;
-  (*table)["AveragePool"] = ImportPool;
+  (*table)["MaxPool"] = ImportMaxPool;
   (*table)["GlobalAveragePool"] = ImportGlobalPool;
   (*table)["GlobalMaxPool"] = ImportGlobalPool;
   (*table)["ReduceMean"] = ImportGlobalPool;

@@ -21,6 +21,7 @@ constexpr size_t kMostProblems = 50;  // told at once
 
 OpTable MakeTable() {
   OpTable table;
+  AddAveragePools(&table);
   AddImageOps(&table);
   AddLayerOps(&table);
   AddElementOps(&table);
@@ -46,8 +47,8 @@ bool TakesTokens(const NodeProto& node, size_t input) {
   return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1);
 }
 
-bool Matches(const std::vector<std::string>& globs, const std::string& name) {
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+bool IsFrozen(const ModelConfig& config, const std::string& name) {
+  return std::any_of(config.frozen().begin(), config.frozen().end(), [&](const std::string& glob) {
     return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
   });
 }
@@ -259,7 +260,7 @@ void Importer::FindTrained() {
     const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
                                     [](float value) { return std::isfinite(value); });
     if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
-        !Matches(options_.frozen, name)) {
+        !IsFrozen(options_.config, name)) {
       trained_.insert(name);
     }
   }

@@ -12,6 +12,7 @@
 #include "common/status.h"
 #include "engine/builder.h"
 #include "engine/onnx/onnx_file.h"
+#include "proto/config.pb.h"
 
 namespace psgd::onnx {
 
@@ -19,8 +20,7 @@ struct ImportOptions {
   Mode mode = Mode::kTrain;
   int batch = 1;
   InputShape shape = {};
-  std::vector<std::string> frozen = {};  // globs over initializers
-  float label_smoothing = 0;
+  ModelConfig config = {};  // which weights are frozen, the loss
 };
 
 inline constexpr int64_t kNoBatch = -1;
@@ -135,6 +135,7 @@ using OpImport = Imported (*)(const OpContext& context);
 
 // One file each: the ops of a kind, by their names in ONNX.
 using OpTable = std::map<std::string, OpImport>;
+void AddAveragePools(OpTable* table);
 void AddImageOps(OpTable* table);
 void AddLayerOps(OpTable* table);
 void AddElementOps(OpTable* table);

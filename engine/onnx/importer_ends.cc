@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/suggest.h"
+#include "engine/loss.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
@@ -13,15 +14,17 @@ namespace psgd::onnx {
 namespace {
 
 // What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
-// probabilities, what goes into these.
-absl::StatusOr<std::string> Logits(const OnnxFile& file) {
+// the probabilities that the loss is of, what goes into these.
+absl::StatusOr<std::string> Logits(const OnnxFile& file, ModelConfig::Loss asked) {
   const GraphProto& graph = file.graph();
   std::string output = graph.output(graph.output_size() - 1).name();
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
     const std::string& op = node.op_type();
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
-    if (op == "Softmax" || op == "LogSoftmax") return node.input(0);
+    if (asked == ModelConfig::SIGMOID && op == "Sigmoid") return node.input(0);
+    const bool softmax = asked == ModelConfig::CROSS_ENTROPY;
+    if (softmax && (op == "Softmax" || op == "LogSoftmax")) return node.input(0);
     const bool loss = op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss";
     if (loss && (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2)) {
       return absl::InvalidArgumentError(
@@ -29,6 +32,11 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file) {
                        " of its own kind; psgd trains on the mean over the labels, each counted "
                        "alike: export it with reduction mean and without weights, or without its "
                        "loss"));
+    }
+    if (loss && !softmax) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the model ", file.path(), " ends in its loss, a ", op,
+          ", and model.loss names another; leave model.loss out, or export it without its loss"));
     }
     if (op == "SoftmaxCrossEntropyLoss") return node.input(0);
     if (op != "Identity" && !loss) break;
@@ -94,7 +102,7 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
 absl::Status Importer::CheckFrozen() const {
   std::vector<std::string> names;
   for (const auto& [name, array] : file_.initializers()) names.push_back(SafeName(name));
-  for (const std::string& glob : options_.frozen) {
+  for (const std::string& glob : options_.config.frozen()) {
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });
@@ -107,7 +115,7 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::Start() {
-  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_));
+  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config.loss()));
   FindNeeded();
   PSGD_RETURN_IF_ERROR(CheckFrozen());
   FindTrained();
@@ -197,9 +205,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
       {.name = "labels", .shape = std::move(places), .element = Element::kInt32, .external = true});
   PSGD_ASSIGN_OR_RETURN(
       model_.result,
-      AddSoftmaxCrossEntropy(&model_.graph, "loss",
-                             {.label_smoothing = training() ? options_.label_smoothing : 0}, logits,
-                             model_.labels));
+      AddLoss(&model_.graph, options_.config, options_.mode, logits, model_.labels));
   return std::move(model_);
 }
 

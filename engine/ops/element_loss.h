@@ -1,26 +1,23 @@
-// Losses of each element x and its target t, with d = x - t:
-//   sigmoid cross-entropy: max(x, 0) - x t + log(1 + exp(-|x|)), of logits; gradient s(x) - t, with
-//                          s the logistic function
-//   squared error:         d^2; gradient 2 d
-//   smooth L1:             d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; gradient d / beta
-//                          and the sign of d
-// An element whose target is NaN is not counted: padding. The result has three doubles: the loss
-// summed from the first element to the last, the counted elements whose logit is above 0 where the
-// target is above 1/2 and only there (none for the other two), and the counted elements. dx is the
-// gradient of the mean over the counted elements; targets have none.
-//   x, t: any shape
+// Losses of single elements x against t, which is 1 for the label's class and 0 for the others. With
+// d = x - t, a place n loses the mean over its C classes:
+//   sigmoid cross-entropy: max(x, 0) - x t + log(1 + exp(-|x|)), of logits; slope s(x) - t, with s
+//                          the logistic function
+//   squared error:         d^2; slope 2 d
+//   smooth L1:             d^2 / 2 where |d| < 1, else |d| - 1/2; slope d and the sign of d
+// A label of -1 is not counted. Shapes and the result are those of softmax_cross_entropy.h; the
+// gradient is that of the mean over the counted places:
+//   dx[n,c] = slope / (C counted), and zero where the label is not counted.
 #pragma once
 
 namespace psgd {
 
-// x, t -> result
+// x, label -> result
 struct ElementLoss {
   enum class Kind { kSigmoidCrossEntropy, kSquaredError, kSmoothL1 };
   Kind kind = Kind::kSquaredError;
-  float beta = 1;  // above 0
 };
 
-// x, t, result -> dx
+// x, label, result -> dx
 struct ElementLossBackward {
   ElementLoss forward;
 };

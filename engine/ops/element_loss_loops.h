@@ -7,6 +7,7 @@
 
 #include "common/host_device.h"
 #include "engine/ops/element_loss.h"
+#include "engine/ops/logits_layout.h"
 
 namespace psgd {
 
@@ -18,7 +19,7 @@ PS_HD inline double LossOfElement(const ElementLoss& op, double x, double t) {
     case ElementLoss::Kind::kSquaredError:
       return d * d;
     case ElementLoss::Kind::kSmoothL1:
-      return size < op.beta ? d * d / (2 * op.beta) : size - op.beta / 2;
+      return size < 1 ? d * d / 2 : size - 0.5;
   }
   return 0;
 }
@@ -31,21 +32,30 @@ PS_HD inline double SlopeOfElement(const ElementLoss& op, double x, double t) {
     case ElementLoss::Kind::kSquaredError:
       return 2 * d;
     case ElementLoss::Kind::kSmoothL1:
-      return std::abs(d) < op.beta ? d / op.beta : std::copysign(1.0, d);
+      return std::abs(d) < 1 ? d : std::copysign(1.0, d);
   }
   return 0;
 }
 
 // The formulas of element_loss.h. `result` has three places.
+// REQUIRES: labels in [-1, classes).
 template <typename T>
-void ElementLossForward(const ElementLoss& op, int64_t count, const T* x, const T* target,
-                        double* result) {
+void ElementLossForward(const ElementLoss& op, const LogitsLayout& layout, const T* logits,
+                        const int32_t* label, double* result) {
   double loss = 0, correct = 0, counted = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (std::isnan(target[i])) continue;
-    loss += LossOfElement(op, x[i], target[i]);
-    correct +=
-        op.kind == ElementLoss::Kind::kSigmoidCrossEntropy && (x[i] > 0) == (target[i] > 0.5);
+  const int64_t end = layout.classes * layout.inner;
+  for (int64_t n = 0; n < layout.places; ++n) {
+    if (label[n] < 0) continue;
+    const T* x = logits + layout.First(n);
+    const int64_t truth = label[n] * layout.inner;
+    double sum = 0;
+    int64_t best = 0;
+    for (int64_t c = 0; c < end; c += layout.inner) {
+      sum += LossOfElement(op, x[c], c == truth);
+      best = x[c] > x[best] ? c : best;
+    }
+    loss += sum / static_cast<double>(layout.classes);
+    correct += best == truth;
     counted += 1;
   }
   result[0] = loss;
@@ -54,12 +64,16 @@ void ElementLossForward(const ElementLoss& op, int64_t count, const T* x, const 
 }
 
 template <typename T>
-void ElementLossGradient(const ElementLoss& op, int64_t count, const T* x, const T* target,
-                         const double* result, T* dx) {
-  const double weight = result[2] > 0 ? 1 / result[2] : 0;
-  for (int64_t i = 0; i < count; ++i) {
-    dx[i] =
-        std::isnan(target[i]) ? T{0} : static_cast<T>(SlopeOfElement(op, x[i], target[i]) * weight);
+void ElementLossGradient(const ElementLoss& op, const LogitsLayout& layout, const T* logits,
+                         const int32_t* label, const double* result, T* dx) {
+  const double weight =
+      result[2] > 0 ? 1 / (result[2] * static_cast<double>(layout.classes)) : 0;
+  for (int64_t n = 0; n < layout.places; ++n) {
+    for (int64_t c = 0; c < layout.classes; ++c) {
+      const int64_t i = layout.First(n) + c * layout.inner;
+      const double slope = label[n] < 0 ? 0 : SlopeOfElement(op, logits[i], c == label[n]) * weight;
+      dx[i] = static_cast<T>(slope);
+    }
   }
 }
 

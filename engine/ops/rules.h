@@ -88,12 +88,14 @@ struct RecurrentParameters {
 absl::StatusOr<TensorId> AddRecurrent(Graph* graph, const std::string& name, const Recurrent& op,
                                       TensorId x, const RecurrentParameters& parameters);
 
-// Losses return the external tensor of three doubles: loss sum, correct, counted.
+// Losses return the external tensor of three doubles: loss sum, correct, counted. The shapes that
+// they take:
+absl::Status CheckLabels(const Graph& graph, const std::string& name, TensorId x, TensorId labels);
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,
                                                 const SoftmaxCrossEntropy& op, TensorId x,
                                                 TensorId labels);
 absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
-                                        const ElementLoss& op, TensorId x, TensorId target);
+                                        const ElementLoss& op, TensorId x, TensorId labels);
 
 // Of a bias that another op has within, for where its weights' gradient is not wanted: summed over all
 // but the channels, or but the last axes.

@@ -5,22 +5,27 @@
 
 namespace psgd {
 
+absl::Status CheckLabels(const Graph& graph, const std::string& name, TensorId x, TensorId labels) {
+  const Shape& in = graph.shape(x);
+  const bool pixels = in.size() == 4;
+  const Shape places = pixels ? Shape{in[0], in[2], in[3]} : Shape(in.begin(), in.end() - 1);
+  if (in.size() >= 2 && in.size() <= 4 && graph.shape(labels) == places &&
+      graph.tensors[labels].element == Element::kInt32) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": labels ", ShapeText(graph.shape(labels)), " do not fit logits ", ShapeText(in)));
+}
+
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,
                                                 const SoftmaxCrossEntropy& op, TensorId x,
                                                 TensorId labels) {
-  const Shape in = graph->shape(x);
-  const bool pixels = in.size() == 4;
-  const Shape places = pixels ? Shape{in[0], in[2], in[3]} : Shape(in.begin(), in.end() - 1);
-  if (in.size() < 2 || in.size() > 4 || graph->shape(labels) != places ||
-      graph->tensors[labels].element != Element::kInt32) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": labels ", ShapeText(graph->shape(labels)), " do not fit logits ", ShapeText(in)));
-  }
+  PSGD_RETURN_IF_ERROR(CheckLabels(*graph, name, x, labels));
   if (!(op.label_smoothing >= 0 && op.label_smoothing < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": label smoothing of ", op.label_smoothing, " is not in [0, 1)"));
   }
-  const TensorId p = graph->AddTensor(name + ".probability", in);
+  const TensorId p = graph->AddTensor(name + ".probability", graph->shape(x));
   const TensorId result =
       graph->AddTensor({.name = name, .shape = {3}, .element = Element::kDouble, .external = true});
   graph->AddNode(name, op, {x, labels}, {p, result});

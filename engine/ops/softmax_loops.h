@@ -5,23 +5,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/ops/logits_layout.h"
 #include "engine/ops/softmax_cross_entropy.h"
-#include "engine/shape.h"
 
 namespace psgd {
-
-// Logit c of place n: n / inner rows of classes x inner come before it.
-struct LogitsLayout {
-  explicit LogitsLayout(const Shape& x)
-      : classes(x.size() == 4 ? x[1] : x.back()),
-        inner(x.size() == 4 ? x[2] * x[3] : 1),
-        places(ElementCount(x) / classes) {}
-  int64_t First(int64_t place) const { return place / inner * classes * inner + place % inner; }
-
-  int64_t classes;
-  int64_t inner;  // from one class of a place to the next
-  int64_t places;
-};
 
 inline bool Counts(const SoftmaxCrossEntropy& op, int32_t label) {
   return label >= 0 && label != op.ignored;

@@ -6,14 +6,14 @@ namespace psgd::reference {
 
 template <typename T>
 void Compute(const ElementLoss& op, const Operands<T>& t) {
-  ElementLossForward(op, ElementCount(t.in_shape(0)), t.in(0), t.in(1),
+  ElementLossForward(op, LogitsLayout(t.in_shape(0)), t.in(0), t.template in_as<int32_t>(1),
                      t.template out_as<double>(0));
 }
 
 template <typename T>
 void Compute(const ElementLossBackward& op, const Operands<T>& t) {
-  ElementLossGradient(op.forward, ElementCount(t.in_shape(0)), t.in(0), t.in(1),
-                      t.template in_as<double>(2), t.out(0));
+  ElementLossGradient(op.forward, LogitsLayout(t.in_shape(0)), t.in(0),
+                      t.template in_as<int32_t>(1), t.template in_as<double>(2), t.out(0));
 }
 
 PSGD_REFERENCE_OP(ElementLoss);

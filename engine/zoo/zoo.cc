@@ -109,7 +109,7 @@ absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShap
     PSGD_RETURN_IF_ERROR(CheckKeys(entry.name, entry.keys, config));
     NetworkBuilder net(mode, batch, shape);
     const TensorId logits = entry.build(net, config);
-    absl::StatusOr<ModelGraph> model = net.Finish(logits, config.label_smoothing());
+    absl::StatusOr<ModelGraph> model = net.Finish(logits, config);
     if (model.ok()) return model;
     return Annotate(model.status(), absl::StrCat("model ", entry.name, " does not fit samples of ",
                                                  SampleText(shape)));

@@ -144,6 +144,22 @@ class SmallUnet(nn.Module):
         return F.log_softmax(self.fc(F.avg_pool2d(F.relu(self.last(c)), 8).squeeze(3).squeeze(2)), 1)
 
 
+class SmallPools(nn.Module):
+    """Average pools that leave padding out, and such whose last windows reach beyond the image."""
+
+    def __init__(self, last=nn.Identity()):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 6, 3, padding=1)
+        self.fc = nn.Linear(6 * 6, 10)
+        self.last = last
+
+    def forward(self, x):
+        x = F.avg_pool2d(F.relu(self.conv(x)), 3, 2, 1, count_include_pad=False)
+        x = F.avg_pool2d(x, 2, 1, 1, ceil_mode=True, count_include_pad=True)
+        x = F.avg_pool2d(x, (3, 2), 2, (1, 0), ceil_mode=True, count_include_pad=False)
+        return self.last(self.fc(torch.flatten(F.avg_pool2d(x, 2, 2, ceil_mode=True)[:, :, :2, :3], 1)))
+
+
 def thin_resnet18():
     """torchvision's ResNet-18 with a sixteenth of its channels, so that its file is small."""
     from torchvision.models.resnet import BasicBlock, ResNet
@@ -170,7 +186,20 @@ def labels(count, classes):
     return torch.tensor([(i * 7 + 3) % classes for i in range(count)])
 
 
-def train(model, x, y):
+def one_hot(y):
+    return F.one_hot(y, 10).float()
+
+
+# By the names of model.loss.
+LOSSES = {
+    "cross_entropy": F.cross_entropy,
+    "sigmoid": lambda x, y: F.binary_cross_entropy(x, one_hot(y)),  # of a network that ends in it
+    "squared": lambda x, y: F.mse_loss(x, one_hot(y)),
+    "smooth_l1": lambda x, y: F.smooth_l1_loss(x, one_hot(y)),
+}
+
+
+def train(model, x, y, loss_of):
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     losses = []
@@ -179,7 +208,7 @@ def train(model, x, y):
         logits = model(x)
         if logits.dim() == 3:
             logits = logits.flatten(0, 1)
-        loss = F.cross_entropy(logits, y)
+        loss = loss_of(logits, y)
         losses.append(loss.item())
         loss.backward()
         optimizer.step()
@@ -216,12 +245,17 @@ def main(folder, large):
             "lstm_folded": (SmallLstm(), t, u, {"training": False, "dynamic": False, "opset": 9}),
             "gru": (SmallLstm(nn.GRU), t, u, {"training": False}),
             "resnet18_thin": (thin_resnet18(), images(4, 64), y, {}),
+            "pools": (SmallPools(), x, y, {}),
+            "pools_sigmoid": (SmallPools(nn.Sigmoid()), x, y, {"loss": "sigmoid"}),
+            "pools_squared": (SmallPools(nn.Softmax(1)), x, y, {"loss": "squared"}),
+            "pools_smooth_l1": (SmallPools(), x, y, {"loss": "smooth_l1"}),
         }
     losses = {}
     for name, (model, x, y, how) in cases.items():
         print(name)
+        loss = LOSSES[how.pop("loss", "cross_entropy")]
         export(model, x[:1] if not how.get("dynamic", True) else x, folder / f"{name}.onnx", **how)
-        losses[name] = train(model, x, y)
+        losses[name] = train(model, x, y, loss)
         print(" ", losses[name][0], losses[name][-1])
     path = folder / ("resnet18.json" if large else "losses.json")
     path.write_text(json.dumps(losses, indent=1) + "\n")

@@ -95,6 +95,7 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
   // (64 + 1) * 32 + (32 + 1) * 10 weights.
   EXPECT_THAT(told.out, testing::HasSubstr("mlp on onednn, batches of 32 samples of 1x8x8"));
   EXPECT_THAT(told.out, testing::ContainsRegex("weights +0.01 MiB"));
+  EXPECT_THAT(told.out, testing::ContainsRegex("  activations +[0-9.]+ MiB\n +gradients +[0-9.]+ MiB  of act"));
   EXPECT_THAT(told.out, testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
   const Ended lost = RunProgram({"ps-worker", "--cpu"});
   EXPECT_EQ(lost.code, 2);

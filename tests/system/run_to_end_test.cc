@@ -106,5 +106,19 @@ TEST_F(RunToEnd, StalenessUnbounded) {
   Train("run", Sets({"consistency.staleness=unbounded"}));
 }
 
+// Slopes of one class of ten each: rates ten times those of cross-entropy.
+TEST_F(RunToEnd, OtherLossesTrain) {
+  for (const char* loss : {"sigmoid", "squared", "smooth_l1"}) {
+    const std::string run = loss;
+    const Ended ended =
+        RunSmall(run, Sets({"model.loss=" + run, "optimizer.sgd.learning_rate=0.5"}) +
+                          std::vector<std::string>{"--quiet"});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_GT(Summary(run)["test_accuracy"].get<double>(), 0.9) << loss;
+    const std::vector<double> losses = Losses(run);
+    EXPECT_LT(losses.back(), losses.front()) << loss;
+  }
+}
+
 }  // namespace
 }  // namespace psgd

@@ -23,6 +23,19 @@ TEST(MemoryReport, CountsEachKind) {
   // conv1's output lives until the backward pass.
   EXPECT_GT(report->step, 32u * 20 * 24 * 24 * 4);
   EXPECT_LT(report->step, report->step_without_reuse);
+  // conv1's output is among them; the reference needs no scratch memory.
+  EXPECT_GE(report->fullest_activations, 32u * 20 * 24 * 24 * 4);
+  EXPECT_EQ(report->fullest_scratch, 0u);
+  EXPECT_LE(report->fullest_activations + report->fullest_gradients, report->step);
+}
+
+TEST(MemoryReport, TellsActivationsFromTheirGradients) {
+  ModelConfig resnet;
+  resnet.set_zoo("resnet18");
+  const auto report = PlanMemory(resnet, {3, 64, 64, 10}, 4, kReference);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->fullest_gradients, 0u);
+  EXPECT_GT(report->fullest_activations, report->fullest_gradients);
 }
 
 TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {

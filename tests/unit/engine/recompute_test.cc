@@ -33,15 +33,15 @@ Chain MakeChain(const std::vector<int64_t>& lengths) {
   Chain chain;
   Graph& graph = chain.graph;
   TensorId x = graph.AddTensor(
-      {.name = "x", .shape = {lengths[0]}, .wants_gradient = true, .external = true});
+      {.name = "x", .shape = {1, lengths[0]}, .wants_gradient = true, .external = true});
   graph.parameters.push_back({.value = x});
   for (int64_t length : lengths) {
-    if (length < graph.shape(x)[0]) x = *AddSlice(&graph, "slice", {0, 0}, length, x);
+    if (length < graph.shape(x)[1]) x = *AddSlice(&graph, "slice", {1, 0}, length, x);
     x = *AddMul(&graph, "square", x, x);
   }
-  const TensorId target =
-      graph.AddTensor({.name = "target", .shape = {lengths.back()}, .external = true});
-  (void)*AddElementLoss(&graph, "loss", {}, x, target);
+  const TensorId label = graph.AddTensor(
+      {.name = "label", .shape = {1}, .element = Element::kInt32, .external = true});
+  (void)*AddElementLoss(&graph, "loss", {}, x, label);
   chain.forward_nodes = graph.nodes.size();
   EXPECT_TRUE(Differentiate(&graph).ok());
   return chain;

@@ -93,10 +93,11 @@ OpCase SmoothedCase(const char* name, Shape logits, Shape labels, const SoftmaxC
   return b.Finish(AddSoftmaxCrossEntropy(b.graph(), "loss", op, x, b.Labels(labels, classes)));
 }
 
-OpCase ElementLossCase(const char* name, const Shape& x, const ElementLoss& op) {
+OpCase ElementLossCase(const char* name, Shape logits, Shape labels, ElementLoss::Kind kind) {
   CaseBuilder b(name, 2e-6);
-  const TensorId in = b.Input(x);
-  return b.Finish(AddElementLoss(b.graph(), "loss", op, in, b.Input(x, false)));
+  const int classes = static_cast<int>(logits.size() == 4 ? logits[1] : logits.back());
+  const TensorId x = b.Input(std::move(logits));
+  return b.Finish(AddElementLoss(b.graph(), "loss", {kind}, x, b.Labels(labels, classes)));
 }
 
 }  // namespace
@@ -158,13 +159,14 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
                                 {.label_smoothing = 0.3f, .ignored = 4}));
   cases->push_back(SmoothedCase("SoftmaxCrossEntropySmoothedPixels", {2, 5, 3, 7}, {2, 3, 7},
                                {.label_smoothing = 0.1f}));
-  cases->push_back(ElementLossCase("SquaredError", {2, 3, 5}, {ElementLoss::Kind::kSquaredError}));
-  cases->push_back(ElementLossCase("SquaredErrorOfOne", {1}, {ElementLoss::Kind::kSquaredError}));
-  cases->push_back(ElementLossCase("SmoothL1", {3, 17}, {ElementLoss::Kind::kSmoothL1, 0.5f}));
-  cases->push_back(ElementLossCase("SigmoidCrossEntropy", {2, 3, 5},
-                                   {ElementLoss::Kind::kSigmoidCrossEntropy}));
-  cases->push_back(
-      ElementLossCase("SigmoidCrossEntropyOfOne", {1}, {ElementLoss::Kind::kSigmoidCrossEntropy}));
+  using Kind = ElementLoss::Kind;
+  cases->push_back(ElementLossCase("SquaredError", {7, 10}, {7}, Kind::kSquaredError));
+  cases->push_back(ElementLossCase("SquaredErrorOfOne", {1, 1}, {1}, Kind::kSquaredError));
+  cases->push_back(ElementLossCase("SmoothL1", {3, 5, 17}, {3, 5}, Kind::kSmoothL1));
+  cases->push_back(ElementLossCase("SmoothL1OfPixels", {2, 3, 5, 7}, {2, 5, 7}, Kind::kSmoothL1));
+  cases->push_back(ElementLossCase("SigmoidCrossEntropy", {2, 3, 5}, {2, 3}, Kind::kSigmoidCrossEntropy));
+  cases->push_back(ElementLossCase("SigmoidCrossEntropyOfPixels", {2, 3, 5, 7}, {2, 5, 7},
+                                   Kind::kSigmoidCrossEntropy));
 }
 
 }  // namespace psgd::testing

@@ -104,29 +104,29 @@ TEST(LossTest, SmoothingSpreadsTheTargetAndIgnoredRowsDoNotCount) {
   EXPECT_THAT(runner.Get(loss), ElementsAre(DoubleNear(expected, 1e-12), 1, 1));
 }
 
-std::vector<double> ElementLossOf(const ElementLoss& op, const std::vector<double>& x,
-                                  const std::vector<double>& target) {
+// Of three places of two classes, the last of which is not counted.
+std::vector<double> ElementLossOf(ElementLoss::Kind kind) {
   Graph graph;
-  const Shape shape = {static_cast<int64_t>(x.size())};
-  const TensorId in = External(&graph, shape), wanted = External(&graph, shape);
-  const TensorId loss = AddElementLoss(&graph, "loss", op, in, wanted).value();
+  const TensorId x = External(&graph, {3, 2});
+  const TensorId labels = graph.AddTensor(
+      {.name = "labels", .shape = {3}, .element = Element::kInt32, .external = true});
+  const TensorId loss = AddElementLoss(&graph, "loss", {kind}, x, labels).value();
   GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
-  runner.Set(in, x);
-  runner.Set(wanted, target);
+  runner.Set(x, {3, 0.5, -2, -1, 9, 9});
+  runner.Set(labels, {0, 0, -1});
   runner.Run();
   return runner.Get(loss);
 }
 
-TEST(LossTest, ElementsWithoutATargetDoNotCount) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(ElementLossOf({ElementLoss::Kind::kSquaredError}, {3, 5, 1}, {1, kNone, 2}),
-              ElementsAre(5, 0, 2));
-  EXPECT_THAT(ElementLossOf({ElementLoss::Kind::kSmoothL1, 2}, {3, 5, 1}, {2, 1, kNone}),
-              ElementsAre(0.25 + 3, 0, 2));
-  const double expected = -std::log(S(2)) - std::log(1 - S(1)) - std::log(S(-1));
-  EXPECT_THAT(
-      ElementLossOf({ElementLoss::Kind::kSigmoidCrossEntropy}, {2, 1, -1, 7}, {1, 0, 1, kNone}),
-      ElementsAre(DoubleNear(expected, 1e-12), 1, 3));
+TEST(LossTest, ElementsAreComparedWithOneForTheLabelsClass) {
+  EXPECT_THAT(ElementLossOf(ElementLoss::Kind::kSquaredError),
+              ElementsAre((4 + 0.25) / 2 + (9 + 1) / 2., 1, 2));
+  EXPECT_THAT(ElementLossOf(ElementLoss::Kind::kSmoothL1),
+              ElementsAre((1.5 + 0.125) / 2 + (2.5 + 0.5) / 2, 1, 2));
+  const double first = -std::log(S(3)) - std::log(1 - S(0.5));
+  const double second = -std::log(S(-2)) - std::log(1 - S(-1));
+  EXPECT_THAT(ElementLossOf(ElementLoss::Kind::kSigmoidCrossEntropy),
+              ElementsAre(DoubleNear((first + second) / 2, 1e-12), 1, 2));
 }
 
 TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {

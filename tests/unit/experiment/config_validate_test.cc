@@ -93,6 +93,8 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.rules=[{match: fc*, push: {onebit: {block: 65}}}]"},
        "compression.rules[0].push: onebit.block is 65; it must be a multiple of 64 "
        "between 64 and 1048576, such as 1024"},
+      {{"model.loss=squared", "model.label_smoothing=0.1"},
+       "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out"},
       {{"optimizer.sgd.nesterov=true"},
        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9"},
       {{"schedule=step"},

@@ -1,0 +1,96 @@
+// Average pools. Ours divide by the window's size; where a file counts otherwise, every place is
+// multiplied by what that comes to.
+#include <algorithm>
+
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/sliding.h"
+#include "engine/ops/rules.h"
+
+namespace psgd::onnx {
+namespace {
+
+struct Axis {
+  int64_t size;  // of the image
+  int64_t before, after;
+  int64_t kernel, stride, dilation;
+  int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  int64_t padded() const { return before + size + after; }
+};
+
+// How many windows there are. With `ceil`, a last one that only partly lies over the image counts,
+// unless it would begin behind it.
+int64_t Windows(const Axis& axis, bool ceil) {
+  const int64_t way = axis.padded() - axis.reach();
+  if (!ceil) return way / axis.stride + 1;
+  const int64_t windows = (way + axis.stride - 1) / axis.stride + 1;
+  return (windows - 1) * axis.stride >= axis.before + axis.size ? windows - 1 : windows;
+}
+
+// For each window, its size as a multiple of the elements that count: those of the image, and with
+// `padding` what the file pads, but not what a last window reaches beyond that.
+std::vector<float> Shares(const Axis& axis, int64_t windows, bool padding) {
+  const int64_t first = padding ? 0 : axis.before;
+  const int64_t last = padding ? axis.padded() : axis.before + axis.size;
+  std::vector<float> shares;
+  for (int64_t w = 0; w < windows; ++w) {
+    int64_t counted = 0;
+    for (int64_t k = 0; k < axis.kernel; ++k) {
+      const int64_t at = w * axis.stride + k * axis.dilation;
+      counted += at >= first && at < last;
+    }
+    shares.push_back(counted > 0 ? static_cast<float>(axis.kernel) / static_cast<float>(counted) : 0);
+  }
+  return shares;
+}
+
+Imported ImportAveragePool(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"), 0));
+  const Window w = sliding.window;
+  const Shape in = c.graph()->shape(x);
+  const Axis high = {in[2],           sliding.before.height, sliding.after.height,
+                     w.kernel.height, w.stride.height,       w.dilation.height};
+  const Axis wide = {in[3],          sliding.before.width, sliding.after.width,
+                     w.kernel.width, w.stride.width,       w.dilation.width};
+  if (high.padded() < high.reach() || wide.padded() < wide.reach()) {
+    return absl::InvalidArgumentError("its window is larger than the image");
+  }
+  const bool ceil = IntAttribute(c.node, "ceil_mode", 0) != 0;
+  const bool padding = IntAttribute(c.node, "count_include_pad", 0) != 0;
+  const int64_t rows = Windows(high, ceil), columns = Windows(wide, ceil);
+  const auto beyond = [](const Axis& axis, int64_t windows) {
+    const int64_t end = (windows - 1) * axis.stride + axis.reach();
+    return static_cast<int>(std::max<int64_t>(0, end - axis.padded()));
+  };
+  const Extent more(beyond(high, rows), beyond(wide, columns));
+  if (more != Extent(0)) {
+    PSGD_ASSIGN_OR_RETURN(sliding.x, AddPad(c.graph(), c.name + ".beyond", {{0, 0, 0, 0}, 0},
+                                            {0, 0, more.height, more.width}, sliding.x));
+  }
+  PSGD_ASSIGN_OR_RETURN(TensorId y,
+                        AddPool(c.graph(), c.name, {Pool::Kind::kAverage, w}, sliding.x));
+  const std::vector<float> down = Shares(high, rows, padding), across = Shares(wide, columns, padding);
+  const auto whole = [](float share) { return share == 1; };
+  if (!std::all_of(down.begin(), down.end(), whole) ||
+      !std::all_of(across.begin(), across.end(), whole)) {
+    const Shape out = c.graph()->shape(y);
+    PSGD_RETURN_IF_ERROR(c.importer.Spend(ElementCount(out)));
+    std::vector<float> factors;
+    factors.reserve(static_cast<size_t>(ElementCount(out)));
+    for (int64_t image = 0; image < out[0] * out[1]; ++image) {
+      for (float row : down) {
+        for (float column : across) factors.push_back(row * column);
+      }
+    }
+    PSGD_ASSIGN_OR_RETURN(const TensorId shares,
+                          c.importer.MakeConstant(c.name + ".shares", out, std::move(factors)));
+    PSGD_ASSIGN_OR_RETURN(y, AddMul(c.graph(), c.name + ".counted", y, shares));
+  }
+  return std::vector<Value>{c.Like(y)};
+}
+
+}  // namespace
+
+void AddAveragePools(OpTable* table) { (*table)["AveragePool"] = ImportAveragePool; }
+
+}  // namespace psgd::onnx
