@@ -10,6 +10,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 set(PSGD_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize=")
+set(PSGD_FUZZER OFF CACHE BOOL "Fuzz targets run under Clang's libFuzzer")
 set(PSGD_CUDA AUTO CACHE STRING "CUDA twins: AUTO, ON or OFF")
 set_property(CACHE PSGD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -19,6 +20,11 @@ if(CMAKE_BUILD_TYPE STREQUAL Release)
   # What a program does not call is left out of it.
   add_compile_options(-g1 -ffunction-sections -fdata-sections)
   add_link_options(-Wl,--gc-sections)
+endif()
+# What libFuzzer needs of all code that it looks into; targets link it themselves.
+if(PSGD_FUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
 endif()
 if(PSGD_SANITIZE)
   add_compile_options(-fsanitize=${PSGD_SANITIZE} -fno-omit-frame-pointer
@@ -31,7 +37,9 @@ if(PSGD_CCACHE)
   # What ccache needs to be told before it caches objects that use precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros ${PSGD_CCACHE})
-  add_compile_options(-fpch-preprocess)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-fpch-preprocess)
+  endif()
 endif()
 find_program(PSGD_MOLD mold)
 if(PSGD_MOLD)

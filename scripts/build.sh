@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one preset (release, debug, asan, tsan) into build/PRESET.
+# Configures and builds one preset (release, debug, asan, tsan, fuzz) into build/PRESET.
 # scripts/build.sh [PRESET]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that psgd builds with: those of scripts/packages.txt that are missing.
 # Needs root or sudo, and the network only if something is missing.
+# scripts/install-packages.sh [PACKAGE...]: and these.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mapfile -t wanted < <(sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' scripts/packages.txt)
+wanted+=("$@")
 missing=()
 for package in "${wanted[@]}"; do
   state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "tests/conformance/codec/codec_cases.h"
 
@@ -102,6 +103,15 @@ TEST_P(CodecHostile, APayloadOfAnotherSliceIsRefused) {
   if (!codec_->Open(payload, ShapeOf(4097)).value()->sparse()) {
     EXPECT_TRUE(RefusedOrSound(payload, 4000));
     EXPECT_TRUE(RefusedOrSound(payload, 0xFFFFFFFFu));
+  }
+}
+
+// tests/fuzz makes a target of each folder.
+TEST(CodecFuzz, EveryDecoderHasACorpus) {
+  for (const CodecConfig& config : DefaultCodecs()) {
+    const std::string name(MakeCodec(config).value()->name());
+    EXPECT_TRUE(std::filesystem::is_directory(PSGD_SOURCE_DIR "/tests/fuzz/corpus/codec/" + name))
+        << "make_codec_corpus writes it";
   }
 }
 

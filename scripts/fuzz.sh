@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs every fuzz target under Clang's libFuzzer with AddressSanitizer, each for so many seconds:
+#
+#   scripts/fuzz.sh            # 60 seconds each
+#   scripts/fuzz.sh 600        # ten minutes each
+#
+# Ends with 1 at the first input that goes wrong; the input lies in build/fuzz/found. What libFuzzer finds new on
+# its way is kept in build/fuzz/corpus, so that the next run goes on from there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=${1:-60}
+scripts/install-packages.sh clang libclang-rt-14-dev
+scripts/build.sh fuzz
+mkdir -p build/fuzz/found
+for seeds in tests/fuzz/corpus/codec/*; do
+  codec=$(basename "$seeds")
+  grown=build/fuzz/corpus/codec/$codec
+  mkdir -p "$grown"
+  echo "codec_fuzz --codec=$codec, $seconds s"
+  build/fuzz/tests/bin/codec_fuzz --codec="$codec" -max_total_time="$seconds" -max_len=4096 \
+    -artifact_prefix=build/fuzz/found/ -print_final_stats=1 "$grown" "$seeds" 2>&1 |
+    tee build/fuzz/found/log |
+    grep -E 'ERROR|SUMMARY|fuzz: |number_of_executed_units'
+done

@@ -1,0 +1,80 @@
+// Any bytes as a payload: the decoder refuses them, or hands out finite values in range. --codec=NAME says
+// which decoder.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/codec_input.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace psgd::fuzz {
+namespace {
+
+const Codec* chosen = nullptr;
+
+void ReadBlocks(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
+  const auto reader = codec.Open(payload, shape).value();
+  Require(reader->elements() == shape.elements, "the reader has another length than the slice");
+  std::vector<float> values(shape.elements);
+  constexpr size_t kBlock = 37;
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, values.size() - begin);
+    reader->AddBlock(1, std::span(values).subspan(begin, count));
+  }
+  for (float value : values) Require(std::isfinite(value), "a value is not finite");
+}
+
+void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
+  const auto reader = codec.Open(payload, shape).value();
+  if (!reader->sparse()) return;
+  std::vector<uint32_t> indices(11);
+  std::vector<float> values(11);
+  int64_t last = -1;
+  while (const size_t count = reader->NextEntries(indices, values)) {
+    for (size_t i = 0; i < count; ++i) {
+      Require(indices[i] < shape.elements, "an index is out of range");
+      Require(static_cast<int64_t>(indices[i]) > last, "indices do not ascend");
+      Require(std::isfinite(values[i]), "an entry is not finite");
+      last = indices[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psgd::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  static const psgd::CodecTable* const table = new psgd::CodecTable();
+  constexpr char kFlag[] = "--codec=";
+  for (int i = 1; i < *argc; ++i) {
+    const std::string argument = (*argv)[i];
+    if (argument.rfind(kFlag, 0) != 0) continue;
+    for (int id = 0; id < 256; ++id) {
+      const psgd::Codec* codec = table->Find(static_cast<psgd::CodecId>(id));
+      if (codec != nullptr && codec->name() == argument.substr(sizeof kFlag - 1)) {
+        psgd::fuzz::chosen = codec;
+      }
+    }
+  }
+  psgd::fuzz::Require(psgd::fuzz::chosen != nullptr, "say which codec, as --codec=topk");
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace psgd::fuzz;
+  if (size < kCodecHeader) return 0;
+  const psgd::SliceShape shape = ShapeOfInput(data);
+  const psgd::ByteSpan payload =
+      std::as_bytes(std::span(data + kCodecHeader, size - kCodecHeader));
+  const auto opened = chosen->Open(payload, shape);
+  if (!opened.ok()) {
+    Require(!opened.status().message().empty(), "it was refused without a reason");
+    return 0;
+  }
+  Require(payload.size() <= chosen->MaxPayload(shape.elements), "the payload is longer than any");
+  ReadBlocks(*chosen, payload, shape);
+  ReadEntries(*chosen, payload, shape);
+  return 0;
+}

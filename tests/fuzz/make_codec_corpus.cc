@@ -1,0 +1,61 @@
+// Writes what fuzzing begins with: payloads of every codec.
+//   make_codec_corpus tests/fuzz/corpus/codec
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/fuzz/codec_input.h"
+
+namespace psgd::fuzz {
+namespace {
+
+// Two steps of a gradient with large elements and small ones, so that sparse codecs have both to choose from.
+std::vector<std::byte> SecondPayload(const Codec& codec, const SliceShape& shape) {
+  RandomStream random(MakeKey(shape.elements, RandomPurpose::kSynthetic), 1);
+  const auto encoder = codec.NewEncoder(shape);
+  std::vector<float> gradient(shape.elements), residual(codec.keeps_residual() ? shape.elements : 0);
+  std::vector<std::byte> payload;
+  for (uint64_t step = 0; step < 2; ++step) {
+    for (float& g : gradient) {
+      g = (random.NextUnit() - 0.5f) * (random.NextBelow(16) == 0 ? 1.0f : 0.01f);
+    }
+    payload.clear();
+    encoder->Encode({gradient, residual, MakeKey(1, RandomPurpose::kCodec), step}, &payload);
+  }
+  return payload;
+}
+
+void Write(const std::filesystem::path& path, const uint8_t (&header)[kCodecHeader],
+           const std::vector<std::byte>& payload) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(header), sizeof header);
+  file.write(reinterpret_cast<const char*>(payload.data()),
+             static_cast<std::streamsize>(payload.size()));
+}
+
+void WriteCorpus(const std::filesystem::path& folder) {
+  for (const CodecConfig& config : DefaultCodecs()) {
+    const auto codec = MakeCodec(config).value();
+    for (const uint16_t elements : {0, 1, 65, 321}) {
+      const uint8_t header[kCodecHeader] = {static_cast<uint8_t>(elements & 0xFF),
+                                            static_cast<uint8_t>(elements >> 8), 12, 17};
+      Write(folder / std::string(codec->name()) / absl::StrCat(elements, ".bin"), header,
+            SecondPayload(*codec, ShapeOfInput(header)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psgd::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_codec_corpus FOLDER\n");
+    return 2;
+  }
+  psgd::fuzz::WriteCorpus(argv[1]);
+  return 0;
+}
