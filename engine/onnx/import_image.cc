@@ -100,9 +100,21 @@ Imported ImportGlobalPool(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
+// Also of rows N C, and of sequences N C L: images of one pixel, or of one column.
 Imported ImportBatchNorm(const OpContext& c) {
   if (!c.has(4)) return absl::InvalidArgumentError("lacks weights or statistics");
-  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(TensorId x, c.Tensor(0));
+  const Shape in = c.graph()->shape(x);
+  if (in.size() == 2 || in.size() == 3) {
+    Shape image = in;
+    image.resize(4, 1);
+    PSGD_ASSIGN_OR_RETURN(x, AddReshape(c.graph(), c.name + ".image", x, std::move(image)));
+  }
+  const auto finish = [&](TensorId y) -> Imported {
+    if (in.size() == 4) return std::vector<Value>{c.Like(y)};
+    PSGD_ASSIGN_OR_RETURN(const TensorId rows, AddReshape(c.graph(), c.name + ".rows", y, in));
+    return std::vector<Value>{c.Like(rows)};
+  };
   BatchNormParameters p;
   PSGD_ASSIGN_OR_RETURN(p.gamma, c.Tensor(1));
   PSGD_ASSIGN_OR_RETURN(p.beta, c.Tensor(2));
@@ -116,7 +128,7 @@ Imported ImportBatchNorm(const OpContext& c) {
   Graph* g = c.graph();
   if (!c.importer.training()) {
     PSGD_ASSIGN_OR_RETURN(const TensorId y, AddBatchNormInference(g, c.name, {epsilon}, x, p));
-    return std::vector<Value>{c.Like(y)};
+    return finish(y);
   }
   PSGD_ASSIGN_OR_RETURN(const BatchNormOutputs made,
                         AddBatchNorm(g, c.name, {epsilon, momentum}, x, p));
@@ -125,7 +137,7 @@ Imported ImportBatchNorm(const OpContext& c) {
     if (parameter.value == p.running_var) parameter.gradient = made.var_delta;
   }
   g->tensors[made.mean_delta].external = g->tensors[made.var_delta].external = true;
-  return std::vector<Value>{c.Like(made.y)};
+  return finish(made.y);
 }
 
 Imported ImportLocalResponseNorm(const OpContext& c) {

@@ -160,6 +160,10 @@ class SmallPools(nn.Module):
         return self.last(self.fc(torch.flatten(F.avg_pool2d(x, 2, 2, ceil_mode=True)[:, :, :2, :3], 1)))
 
 
+def small_rows():
+    return nn.Sequential(nn.Flatten(), nn.Linear(768, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
+
+
 def thin_resnet18():
     """torchvision's ResNet-18 with a sixteenth of its channels, so that its file is small."""
     from torchvision.models.resnet import BasicBlock, ResNet
@@ -245,6 +249,7 @@ def main(folder, large):
             "lstm_folded": (SmallLstm(), t, u, {"training": False, "dynamic": False, "opset": 9}),
             "gru": (SmallLstm(nn.GRU), t, u, {"training": False}),
             "resnet18_thin": (thin_resnet18(), images(4, 64), y, {}),
+            "rows": (small_rows(), x, y, {}),
             "pools": (SmallPools(), x, y, {}),
             "pools_sigmoid": (SmallPools(nn.Sigmoid()), x, y, {"loss": "sigmoid"}),
             "pools_squared": (SmallPools(nn.Softmax(1)), x, y, {"loss": "squared"}),
