@@ -36,6 +36,16 @@ absl::StatusOr<Batch> BatchLoader::Next() {
   }
   ready_.wait(lock, [&] { return cancelled_ || made_[next_ % made_.size()].has_value(); });
   if (cancelled_) return absl::CancelledError("loading of batches was cancelled");
+  return TakeMade();
+}
+
+std::optional<absl::StatusOr<Batch>> BatchLoader::NextIfReady() {
+  std::lock_guard lock(mutex_);
+  if (cancelled_ || !made_[next_ % made_.size()].has_value()) return std::nullopt;
+  return TakeMade();
+}
+
+absl::StatusOr<Batch> BatchLoader::TakeMade() {
   std::optional<absl::StatusOr<Batch>>& slot = made_[next_++ % made_.size()];
   absl::StatusOr<Batch> batch = std::move(*slot);
   slot.reset();

@@ -46,6 +46,9 @@ class BatchLoader {
   // is no request to wait for, when the request cannot be met, or after Cancel.
   absl::StatusOr<Batch> Next();
 
+  // As Next, where that would not wait; else nothing.
+  std::optional<absl::StatusOr<Batch>> NextIfReady();
+
   // Makes every present and later Next return an error at once.
   void Cancel();
 
@@ -55,6 +58,8 @@ class BatchLoader {
     uint32_t batch_index;
   };
 
+  // The next batch, which is ready.
+  absl::StatusOr<Batch> TakeMade();
   void Work();
   absl::StatusOr<Batch> Make(const Request& request);
 

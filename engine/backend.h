@@ -48,6 +48,18 @@ class Copy {
   virtual absl::Status Wait() = 0;
 };
 
+// A way for a device's memory to get new contents while kernels use the old ones.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  // Memory of the host, to be written: waits until what was written there before has left.
+  virtual absl::StatusOr<std::span<std::byte>> Fill() = 0;
+  // Starts the copy of what was written, beside the kernels.
+  virtual absl::Status Start() = 0;
+  // Kernels that are launched from now on see in `device` what was started last.
+  virtual absl::Status Take(void* device) = 0;
+};
+
 // One backend's part in a group whose gradients meet on their devices. Its backend's thread calls it,
 // but for Abort.
 class GroupPart {
@@ -98,6 +110,9 @@ class Backend {
   // As Download, but returns at once.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
+
+  // Of so many bytes. An error where memory is the host's.
+  virtual absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) = 0;
 
   // A kernel for every node, in order; null where a node needs none (an alias, or fused into its
   // neighbour). Asks `plan` for every buffer; external tensors are plain row-major memory.

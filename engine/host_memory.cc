@@ -48,6 +48,10 @@ absl::Status HostBackend::Download(const void* device, void* host, size_t bytes)
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Feed>> HostBackend::MakeFeed(size_t) {
+  return absl::UnimplementedError("kernels see the host's memory");
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> HostBackend::Record(
     const std::function<absl::Status()>&) {
   return absl::UnimplementedError("kernels run on the host");

@@ -50,6 +50,7 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   for (const TensorId tensor : {train.input, train.values, train.labels}) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }
+  if (!network.backend->computes_on_host()) report.batch *= 2;  // one is computed on, one on its way
   Add(network.train_executor->plan(), &report);
   Add(network.evaluate_executor->plan(), &report);
   AddFullest(train, network.train_executor->plan(), &report);

@@ -13,7 +13,7 @@ namespace psgd {
 struct MemoryReport {
   size_t weights = 0;
   size_t gradients = 0;  // of the weights
-  size_t batch = 0;      // input and labels
+  size_t batch = 0;      // input and labels, of a device also those of the next step
   // Activations, their gradients and scratch memory: of training or evaluation, whichever takes
   // more, in the places that the plan gives them; and what they would take side by side.
   size_t step = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/batch_memory.h"
 #include "engine/loss_scale.h"
 #include "engine/memory_report.h"
 #include "engine/model_spec.h"
@@ -64,9 +65,9 @@ struct Network::Impl {
   InputShape shape;
   std::unique_ptr<PlannedNetwork> planned;
   Backend* backend = nullptr;  // of `planned`
+  std::unique_ptr<BatchMemory> batch_memory;
   Region memory;
-  void *input = nullptr, *values = nullptr, *labels = nullptr, *result = nullptr;
-  void* device_logits = nullptr;
+  void *result = nullptr, *device_logits = nullptr;
   std::vector<float> logits;  // of the last evaluation
   size_t input_elements = 0, label_elements = 0;
   std::unique_ptr<ParameterMemory> parameters;
@@ -79,9 +80,11 @@ struct Network::Impl {
 
   absl::Status Prepare();
   absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
-  absl::StatusOr<Result> Run(Executor* executor, const NetworkInput& batch_input,
-                             std::span<const int32_t> given, uint64_t step,
-                             const std::function<void(int)>& on_gradient);
+  // Kernels that are launched from now on see the batch.
+  absl::Status Bring(const StepBatch& given, bool training);
+  absl::Status Stage(const StepBatch& next);
+  absl::StatusOr<Result> Run(Executor* executor, const StepBatch& given, uint64_t step,
+                             const std::function<void(int)>& on_gradient, const StepBatch* next);
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
@@ -89,7 +92,8 @@ struct Network::Impl {
   absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
   // Runs the kernels once. False: gradients overflowed, and it is to be done again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
-                                  const std::function<void(int)>& on_gradient);
+                                  const std::function<void(int)>& on_gradient,
+                                  const StepBatch* next);
 };
 
 // Takes one region for all that both graphs touch.
@@ -99,10 +103,6 @@ absl::Status Network::Impl::Prepare() {
   input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
   label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
 
-  static_assert(sizeof(float) == sizeof(int32_t), "pixels and tokens take the same room");
-  const size_t input_at = memory.Add(input_elements * sizeof(float));
-  const size_t values_at = memory.Add(shape.IsSparse() ? input_elements * sizeof(float) : 0);
-  const size_t labels_at = memory.Add(label_elements * sizeof(int32_t));
   const size_t result_at = memory.Add(3 * sizeof(double));
   if (evaluate.logits != kNoTensor) {
     logits.resize(static_cast<size_t>(ElementCount(evaluate.graph.shape(evaluate.logits))));
@@ -111,16 +111,20 @@ absl::Status Network::Impl::Prepare() {
   const size_t temporary_at = memory.Add(planned->temporary_bytes());
   PSGD_RETURN_IF_ERROR(memory.Allocate(backend));
   PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend));
+  PSGD_ASSIGN_OR_RETURN(
+      batch_memory, BatchMemory::Create({.input = input_elements,
+                                         .values = shape.IsSparse() ? input_elements : 0,
+                                         .labels = label_elements},
+                                        backend));
 
-  input = memory.at(input_at);
-  values = memory.at(values_at);
-  labels = memory.at(labels_at);
   result = memory.at(result_at);
   device_logits = memory.at(logits_at);
   const auto externals = [&](const ModelGraph& model) {
     std::vector<ExternalMemory> made = {
-        {model.input, input}, {model.labels, labels}, {model.result, result}};
-    if (model.values != kNoTensor) made.push_back({model.values, values});
+        {model.input, batch_memory->input()},
+        {model.labels, batch_memory->labels()},
+        {model.result, result}};
+    if (model.values != kNoTensor) made.push_back({model.values, batch_memory->values()});
     return made;
   };
   std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
@@ -165,24 +169,32 @@ absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor,
-                                                   const NetworkInput& batch_input,
-                                                   std::span<const int32_t> given, uint64_t step,
-                                                   const std::function<void(int)>& on_gradient) {
-  PSGD_RETURN_IF_ERROR(CheckBatch(batch_input, given));
-  backend->EnterThread();
-  PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
-  const auto bytes = batch_input.tokens.empty() ? std::as_bytes(batch_input.pixels)
-                                                : std::as_bytes(batch_input.tokens);
-  PSGD_RETURN_IF_ERROR(backend->Upload(bytes.data(), input, bytes.size()));
-  if (shape.IsSparse()) {
-    PSGD_RETURN_IF_ERROR(
-        backend->Upload(batch_input.values.data(), values, batch_input.values.size_bytes()));
+absl::Status Network::Impl::Stage(const StepBatch& next) {
+  PSGD_RETURN_IF_ERROR(CheckBatch(next.input, next.labels));
+  return batch_memory->Stage(next.input, next.labels);
+}
+
+absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
+  if (training && batch_memory->stages()) {
+    if (!given.staged) PSGD_RETURN_IF_ERROR(Stage(given));
+    return batch_memory->TakeStaged();
   }
-  PSGD_RETURN_IF_ERROR(backend->Upload(given.data(), labels, given.size_bytes()));
+  // Also of an evaluation, which may come while a batch of training is staged.
+  PSGD_RETURN_IF_ERROR(CheckBatch(given.input, given.labels));
+  return batch_memory->Upload(given.input, given.labels);
+}
+
+absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const StepBatch& given,
+                                                   uint64_t step,
+                                                   const std::function<void(int)>& on_gradient,
+                                                   const StepBatch* next) {
+  backend->EnterThread();
+  PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
+  PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
   int repeated = 0;
   for (;; ++repeated) {
-    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient));
+    PSGD_ASSIGN_OR_RETURN(const bool sound,
+                          RunKernels(executor, step, on_gradient, repeated == 0 ? next : nullptr));
     if (sound) break;
   }
   PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
@@ -212,7 +224,8 @@ absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_g
 }
 
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
-                                               const std::function<void(int)>& on_gradient) {
+                                               const std::function<void(int)>& on_gradient,
+                                               const StepBatch* next) {
   const float scale = loss_scale ? loss_scale->value() : 1;
   if (executor != planned->train_executor.get()) {
     PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
@@ -224,6 +237,8 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     for (int i : finished_after[node]) status.Update(Launched(i, on_gradient));
   };
   status.Update(executor->Run({step, parameter_version, scale}, after));
+  // What was launched runs meanwhile.
+  if (status.ok() && next != nullptr && batch_memory->stages()) status.Update(Stage(*next));
   if (status.ok() && loss_scale) {
     const absl::StatusOr<bool> repeat = Overflowed();
     status.Update(repeat.status());
@@ -275,6 +290,7 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
     const std::unique_ptr<PlannedNetwork> planned = std::move(impl->planned);
     impl->memory = {};
     impl->parameters.reset();
+    impl->batch_memory.reset();
     return OutOfMemory(model, shape, batch, options, *planned, enough ? 0 : available);
   }
   PSGD_RETURN_IF_ERROR(prepared);
@@ -313,15 +329,17 @@ void Network::InvalidateParameters() { ++impl_->parameter_version; }
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
 const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
 
-absl::StatusOr<Network::Result> Network::TrainStep(const NetworkInput& input,
-                                                   std::span<const int32_t> labels, uint64_t step,
-                                                   const std::function<void(int)>& on_gradient) {
-  return impl_->Run(impl_->planned->train_executor.get(), input, labels, step, on_gradient);
+bool Network::stages() const { return impl_->batch_memory->stages(); }
+
+absl::StatusOr<Network::Result> Network::TrainStep(const StepBatch& batch, uint64_t step,
+                                                   const std::function<void(int)>& on_gradient,
+                                                   const StepBatch* next) {
+  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, next);
 }
 
 absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
                                                   std::span<const int32_t> labels) {
-  return impl_->Run(impl_->planned->evaluate_executor.get(), input, labels, 0, nullptr);
+  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, nullptr);
 }
 
 }  // namespace psgd

@@ -48,6 +48,13 @@ struct NetworkInput {
   std::span<const float> values;
 };
 
+struct StepBatch {
+  NetworkInput input;
+  std::span<const int32_t> labels;
+  // It was `next` of the step before.
+  bool staged = false;
+};
+
 // One replica: the weights, and the means to compute a gradient from a batch. Not thread-safe, but
 // may move between threads. All memory is planned and allocated by Create.
 class Network {
@@ -93,8 +100,17 @@ class Network {
   // is when all are known to be finite; a step that overflows is run again with half the loss scale.
   // Tokens are below the vocabulary; a label is below `classes`, or -1: not counted. A network that
   // labels pixels takes batch x height x width labels.
+  // `next`, where it is not null, is the batch of the next call: a device gets it while this step
+  // computes. Its content may be written again once this has returned.
+  absl::StatusOr<Result> TrainStep(const StepBatch& batch, uint64_t step,
+                                   const std::function<void(int)>& on_gradient,
+                                   const StepBatch* next = nullptr);
   absl::StatusOr<Result> TrainStep(const NetworkInput& input, std::span<const int32_t> labels,
-                                   uint64_t step, const std::function<void(int)>& on_gradient);
+                                   uint64_t step, const std::function<void(int)>& on_gradient) {
+    return TrainStep({input, labels}, step, on_gradient);
+  }
+  // Whether it takes `next`; else that is left alone.
+  bool stages() const;
   // Forward only, in evaluation mode (running statistics, no dropout).
   absl::StatusOr<Result> Evaluate(const NetworkInput& input, std::span<const int32_t> labels);
   // Of the last Evaluate on sparse vectors, batch x classes; empty for other samples.

@@ -43,21 +43,38 @@ struct Replicas::Impl {
   std::unique_ptr<Crew> crew;  // last: its threads end before what they use
 
   size_t size() const { return networks.size(); }
-  NetworkInput Part(const NetworkInput& input, size_t replica) const;
+  StepBatch Part(const StepBatch& batch, size_t replica) const;
+  // The step of one replica, on its own thread.
+  absl::StatusOr<Network::Result> StepOf(size_t replica, const StepBatch& batch, uint64_t step,
+                                         const std::function<void(int)>& on_gradient,
+                                         const StepBatch* next);
   void RenewParameters(size_t replica);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
   // Every replica's step on its part of the batch; results tell how it went.
-  void MeetOnHost(const NetworkInput& input, std::span<const int32_t> labels, uint64_t step,
-                  const std::function<void(int)>& on_gradient);
-  void MeetOnDevices(const NetworkInput& input, std::span<const int32_t> labels, uint64_t step,
-                     const std::function<void(int)>& on_gradient);
+  void MeetOnHost(const StepBatch& batch, uint64_t step,
+                  const std::function<void(int)>& on_gradient, const StepBatch* next);
+  void MeetOnDevices(const StepBatch& batch, uint64_t step,
+                     const std::function<void(int)>& on_gradient, const StepBatch* next);
   absl::StatusOr<Network::Result> Total() const;
 };
 
-NetworkInput Replicas::Impl::Part(const NetworkInput& input, size_t replica) const {
-  return {PartOf(input.pixels, replica, size()), PartOf(input.tokens, replica, size()),
-          PartOf(input.values, replica, size())};
+StepBatch Replicas::Impl::Part(const StepBatch& batch, size_t replica) const {
+  const NetworkInput input = {PartOf(batch.input.pixels, replica, size()),
+                              PartOf(batch.input.tokens, replica, size()),
+                              PartOf(batch.input.values, replica, size())};
+  return {input, PartOf(batch.labels, replica, size()), batch.staged};
+}
+
+absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const StepBatch& batch,
+                                                       uint64_t step,
+                                                       const std::function<void(int)>& on_gradient,
+                                                       const StepBatch* next) {
+  RenewParameters(replica);
+  const StepBatch part = Part(batch, replica);
+  if (next == nullptr) return networks[replica]->TrainStep(part, step, on_gradient);
+  const StepBatch part_of_next = Part(*next, replica);
+  return networks[replica]->TrainStep(part, step, on_gradient, &part_of_next);
 }
 
 // On the replica's own thread: each copies for itself, at the same time.
@@ -98,8 +115,9 @@ void Replicas::Impl::AddUp(int parameter) {
   }
 }
 
-void Replicas::Impl::MeetOnHost(const NetworkInput& input, std::span<const int32_t> labels,
-                                uint64_t step, const std::function<void(int)>& on_gradient) {
+void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
+                                const std::function<void(int)>& on_gradient,
+                                const StepBatch* next) {
   for (auto& count : finished) count = 0;
   std::atomic<bool> failed{false};
   // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
@@ -114,13 +132,11 @@ void Replicas::Impl::MeetOnHost(const NetworkInput& input, std::span<const int32
     if (on_gradient) on_gradient(parameter);
   };
   crew->Run([&](size_t r) {
-    RenewParameters(r);
     const auto other = [this, r](int) {
       ++finished[r];
       finished[r].notify_one();
     };
-    results[r] = networks[r]->TrainStep(Part(input, r), PartOf(labels, r, size()), step,
-                                        r == 0 ? std::function<void(int)>(first) : other);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : other, next);
     if (results[r].ok()) return;
     failed = true;
     finished[r] = kAllGradients;
@@ -128,17 +144,16 @@ void Replicas::Impl::MeetOnHost(const NetworkInput& input, std::span<const int32
   });
 }
 
-void Replicas::Impl::MeetOnDevices(const NetworkInput& input, std::span<const int32_t> labels,
-                                   uint64_t step, const std::function<void(int)>& on_gradient) {
+void Replicas::Impl::MeetOnDevices(const StepBatch& batch, uint64_t step,
+                                   const std::function<void(int)>& on_gradient,
+                                   const StepBatch* next) {
   std::atomic<bool> failed{false};
   const auto first = [&](int parameter) {
     if (!failed && on_gradient) on_gradient(parameter);
   };
   crew->Run([&](size_t r) {
-    RenewParameters(r);
     networks[r]->set_share(weights[r]);
-    results[r] = networks[r]->TrainStep(Part(input, r), PartOf(labels, r, size()), step,
-                                        r == 0 ? std::function<void(int)>(first) : nullptr);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, next);
     if (results[r].ok()) return;
     failed = true;
     // The others wait for this one's gradients, on their devices.
@@ -241,19 +256,18 @@ const absl::Status& Replicas::recorded() const {
   return found == networks.end() ? networks[0]->recorded() : (*found)->recorded();
 }
 
-absl::StatusOr<Network::Result> Replicas::TrainStep(const NetworkInput& input,
-                                                    std::span<const int32_t> labels, uint64_t step,
-                                                    const std::function<void(int)>& on_gradient) {
+bool Replicas::stages() const { return impl_->networks[0]->stages(); }
+
+absl::StatusOr<Network::Result> Replicas::TrainStep(const StepBatch& batch, uint64_t step,
+                                                    const std::function<void(int)>& on_gradient,
+                                                    const StepBatch* next) {
   Impl& impl = *impl_;
-  if (impl.size() == 1) {
-    impl.RenewParameters(0);
-    return impl.networks[0]->TrainStep(input, labels, step, on_gradient);
-  }
-  impl.WeighReplicas(labels);
+  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, next);
+  impl.WeighReplicas(batch.labels);
   if (impl.group.empty()) {
-    impl.MeetOnHost(input, labels, step, on_gradient);
+    impl.MeetOnHost(batch, step, on_gradient, next);
   } else {
-    impl.MeetOnDevices(input, labels, step, on_gradient);
+    impl.MeetOnDevices(batch, step, on_gradient, next);
   }
   return impl.Total();
 }
@@ -263,8 +277,8 @@ absl::StatusOr<Network::Result> Replicas::Evaluate(const NetworkInput& input,
   Impl& impl = *impl_;
   impl.crew->Run([&](size_t r) {
     impl.RenewParameters(r);
-    impl.results[r] =
-        impl.networks[r]->Evaluate(impl.Part(input, r), PartOf(labels, r, impl.size()));
+    const StepBatch part = impl.Part({input, labels}, r);
+    impl.results[r] = impl.networks[r]->Evaluate(part.input, part.labels);
   });
   impl.logits.clear();
   for (const auto& network : impl.networks) {

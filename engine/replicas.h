@@ -43,9 +43,15 @@ class Replicas {
 
   // As Network's, also in its bits from run to run: gradients are added in one order. After an error
   // of one replica no step is possible any more where gradients meet on devices.
+  absl::StatusOr<Network::Result> TrainStep(const StepBatch& batch, uint64_t step,
+                                            const std::function<void(int)>& on_gradient,
+                                            const StepBatch* next = nullptr);
   absl::StatusOr<Network::Result> TrainStep(const NetworkInput& input,
                                             std::span<const int32_t> labels, uint64_t step,
-                                            const std::function<void(int)>& on_gradient);
+                                            const std::function<void(int)>& on_gradient) {
+    return TrainStep({input, labels}, step, on_gradient);
+  }
+  bool stages() const;
   absl::StatusOr<Network::Result> Evaluate(const NetworkInput& input,
                                            std::span<const int32_t> labels);
   std::span<const float> logits() const;

@@ -1,5 +1,6 @@
 #include <variant>
 
+#include "engine/cudnn/feed.h"
 #include "engine/cudnn/group.h"
 #include "engine/cudnn/lower.h"
 #include "engine/plugin.h"
@@ -49,6 +50,10 @@ class CudnnBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) override {
     return device_->StartDownload(device, host, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
+    return cudnn::MakeFeed(*device_, bytes);
   }
 
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,

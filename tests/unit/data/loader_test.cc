@@ -56,6 +56,24 @@ TEST(BatchLoaderTest, PrefetchIsBounded) {
   EXPECT_EQ(dataset->reads(), 40u);
 }
 
+TEST(BatchLoaderTest, WhatIsReadyIsHadWithoutAWait) {
+  BatchLoader loader(Source(std::make_shared<CountingDataset>(30)), {10, 2, 1, 1});
+  EXPECT_FALSE(loader.NextIfReady().has_value());
+  loader.Enqueue(0, 2);
+  loader.Enqueue(0, 0);
+  EpochOrder order(30, 10, 1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  auto first = loader.NextIfReady();
+  while (!first && std::chrono::steady_clock::now() < deadline) first = loader.NextIfReady();
+  ASSERT_TRUE(first.has_value() && first->ok());
+  EXPECT_EQ(Labels(**first), order.Batch(0, 2));
+  EXPECT_EQ(Labels(*loader.Next()), order.Batch(0, 0));
+  EXPECT_FALSE(loader.NextIfReady().has_value());
+  loader.Enqueue(0, 1);
+  loader.Cancel();
+  EXPECT_FALSE(loader.NextIfReady().has_value());
+}
+
 TEST(BatchLoaderTest, NoRequestIsAnErrorAndNotAWait) {
   BatchLoader loader(Source(std::make_shared<CountingDataset>(20)), {10, 2, 1, 1});
   EXPECT_EQ(loader.Next().status().code(), absl::StatusCode::kFailedPrecondition);

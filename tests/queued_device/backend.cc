@@ -1,0 +1,177 @@
+// A device without one: the reference's kernels behind streams (queues.h), as a plugin in the place of
+// `cudnn`. What a network does around kernels on a GPU (uploads, batches that come ahead, gradients that
+// leave early, recorded steps) can so be tested anywhere. BackendOptions::device is the seed.
+#include <cstring>
+
+#include "engine/host_memory.h"
+#include "engine/plugin.h"
+#include "engine/reference/backend.h"
+#include "tests/queued_device/queues.h"
+
+namespace psgd::queued {
+namespace {
+
+constexpr int kKernels = 0, kDownloads = 1, kUploads = 2, kStreams = 3;
+using QueuesPtr = std::shared_ptr<Queues>;
+using EventPtr = std::shared_ptr<Event>;
+
+// Freed once nothing that waits can touch it.
+class Memory : public DeviceMemory {
+ public:
+  Memory(QueuesPtr queues, std::unique_ptr<DeviceMemory> memory)
+      : queues_(std::move(queues)), memory_(std::move(memory)) {}
+  ~Memory() override { queues_->WaitForAll(); }
+  void* data() const override { return memory_->data(); }
+
+ private:
+  const QueuesPtr queues_;
+  const std::unique_ptr<DeviceMemory> memory_;
+};
+
+class QueuedKernel : public Kernel {
+ public:
+  QueuedKernel(QueuesPtr queues, std::unique_ptr<Kernel> kernel, const Step* step)
+      : queues_(std::move(queues)), kernel_(std::move(kernel)), step_(step) {}
+  void Bind(const Buffers& buffers) override { kernel_->Bind(buffers); }
+  absl::Status Run(const Step&) override {
+    queues_->Put(kKernels, [this] { (void)kernel_->Run(*step_); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const QueuesPtr queues_;
+  const std::unique_ptr<Kernel> kernel_;
+  const Step* const step_;  // on the device
+};
+
+class QueuedCopy : public Copy {
+ public:
+  QueuedCopy(QueuesPtr queues, EventPtr done) : queues_(std::move(queues)), done_(std::move(done)) {}
+  absl::Status Wait() override {
+    queues_->Wait(*done_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const QueuesPtr queues_;
+  const EventPtr done_;
+};
+
+class QueuedRecording : public Recording {
+ public:
+  explicit QueuedRecording(std::vector<Queues::Work> work) : work_(std::move(work)) {}
+  absl::Status Replay() override {
+    for (const Queues::Work& work : work_) work();
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Queues::Work> work_;
+};
+
+// As that of engine/cudnn/feed.cc.
+class QueuedFeed : public Feed {
+ public:
+  QueuedFeed(QueuesPtr queues, size_t bytes)
+      : queues_(std::move(queues)), host_(bytes), waiting_(bytes) {}
+  ~QueuedFeed() override { queues_->WaitForAll(); }
+
+  absl::StatusOr<std::span<std::byte>> Fill() override {
+    queues_->Wait(*arrived_);
+    return std::span(host_);
+  }
+  absl::Status Start() override {
+    queues_->Await(kUploads, taken_);
+    queues_->Put(kUploads, [this] { waiting_ = host_; });
+    queues_->Set(kUploads, arrived_);
+    return absl::OkStatus();
+  }
+  absl::Status Take(void* device) override {
+    queues_->Await(kKernels, arrived_);
+    queues_->Put(kKernels, [this, device] { std::memcpy(device, waiting_.data(), waiting_.size()); });
+    queues_->Set(kKernels, taken_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const QueuesPtr queues_;
+  std::vector<std::byte> host_, waiting_;
+  const EventPtr arrived_ = std::make_shared<Event>(), taken_ = std::make_shared<Event>();
+};
+
+class QueuedBackend : public HostBackend {
+ public:
+  explicit QueuedBackend(const BackendOptions& options)
+      : kernels_(MakeReferenceBackend<float>(options)),
+        queues_(std::make_shared<Queues>(kStreams, static_cast<uint32_t>(options.device))) {}
+
+  bool computes_on_host() const override { return false; }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
+    PSGD_ASSIGN_OR_RETURN(auto memory, HostBackend::Allocate(bytes));
+    return std::make_unique<Memory>(queues_, std::move(memory));
+  }
+  absl::Status Upload(const void* host, void* device, size_t bytes) override {
+    queues_->Put(kKernels, [=] { std::memcpy(device, host, bytes); });
+    return absl::OkStatus();
+  }
+  absl::Status Download(const void* device, void* host, size_t bytes) override {
+    queues_->Wait(kKernels);
+    return HostBackend::Download(device, host, bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
+                                                      size_t bytes) override {
+    Order(kKernels, kDownloads);
+    queues_->Put(kDownloads, [=] { std::memcpy(host, device, bytes); });
+    const auto done = std::make_shared<Event>();
+    queues_->Set(kDownloads, done);
+    return std::make_unique<QueuedCopy>(queues_, done);
+  }
+  absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
+    return std::make_unique<QueuedFeed>(queues_, bytes);
+  }
+  absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
+                                                                   MemoryPlan* plan) override {
+    PSGD_ASSIGN_OR_RETURN(auto kernels, kernels_->MakeKernels(graph, plan));
+    for (auto& kernel : kernels) {
+      if (kernel) kernel = std::make_unique<QueuedKernel>(queues_, std::move(kernel), &step_);
+    }
+    return kernels;
+  }
+  void EnterThread() override {}
+  absl::Status BeginRun(const Step& step) override {
+    queues_->Put(kKernels, [this, step] { step_ = step; });
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      const std::function<absl::Status()>& work) override {
+    queues_->BeginRecording();
+    Order(kKernels, kDownloads);
+    const absl::Status status = work();
+    Order(kDownloads, kKernels);
+    auto recorded = queues_->EndRecording();
+    PSGD_RETURN_IF_ERROR(status);
+    return std::make_unique<QueuedRecording>(std::move(recorded));
+  }
+
+ private:
+  void Order(int first, int after) {
+    const auto event = std::make_shared<Event>();
+    queues_->Set(first, event);
+    queues_->Await(after, event);
+  }
+
+  const std::unique_ptr<Backend> kernels_;
+  const QueuesPtr queues_;
+  Step step_;  // on the device
+};
+
+}  // namespace
+}  // namespace psgd::queued
+
+extern "C" __attribute__((visibility("default"))) bool psgd_make_backend(
+    uint32_t interface, const psgd::BackendOptions& options,
+    absl::StatusOr<std::unique_ptr<psgd::Backend>>* made) {
+  if (interface != PSGD_BACKEND_INTERFACE) return false;
+  *made = std::make_unique<psgd::queued::QueuedBackend>(options);
+  return true;
+}
