@@ -187,6 +187,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
         static_cast<double>(report.correct()) / static_cast<double>(report.samples());
     member->input_stall = InputStall(report);
   }
+  if (report.has_choices()) member->choices = report.choices();
   member->last_report = now;
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
@@ -318,6 +319,9 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_input_stall(member.input_stall);
     if (!member.live) continue;
     ++live;
+    if (!status.has_choices() && member.choices.tensors_size() > 0) {
+      *status.mutable_choices() = member.choices;
+    }
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
     if (member.samples_per_second == 0) continue;
     slowest = std::min(slowest, member.epoch);
