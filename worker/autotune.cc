@@ -10,6 +10,9 @@
 namespace psgd {
 namespace {
 
+// After measuring, none for so many times as long as it took.
+constexpr int kRestAfter = 10;
+
 // The shortest that any choice asks for.
 Duration RemeasureAfter(const CompressionConfig& compression) {
   int64_t shortest = 0;
@@ -52,8 +55,9 @@ void Autotune::Pushed(size_t bytes) { watch_.Pushed(bytes, SteadyNow()); }
 
 bool Autotune::Due() const {
   if (!measured_) return encoder_->tried();
-  if (watch_.changed()) return true;
-  return remeasure_ > Duration::zero() && SteadyNow() - measured_at_ >= remeasure_;
+  const Duration age = SteadyNow() - measured_at_;
+  if (age < kRestAfter * took_) return false;
+  return watch_.changed() || (remeasure_ > Duration::zero() && age >= remeasure_);
 }
 
 absl::Status Autotune::BetweenSteps(uint64_t clock) {
@@ -67,12 +71,14 @@ absl::Status Autotune::BetweenSteps(uint64_t clock) {
   if (watch_.changed()) {
     options_.log->info("step {}: pushes take other times than the link's speed says", clock);
   }
+  const Time start = SteadyNow();
   PSGD_ASSIGN_OR_RETURN(const LinkSpeed speed, session_->MeasureLink());
   const bool other = encoder_->Choose(speed);
   watch_.Measured(speed);
   Tell(clock, speed, other);
   measured_ = true;
   measured_at_ = SteadyNow();
+  took_ = measured_at_ - start;
   return absl::OkStatus();
 }
 

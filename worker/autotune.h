@@ -46,6 +46,7 @@ class Autotune {
   LinkWatch watch_;
   bool measured_ = false;
   Time measured_at_{};
+  Duration took_{};  // to measure
 };
 
 }  // namespace psgd

@@ -78,7 +78,7 @@ TEST_F(Auto, TravelsOverEveryTransport) {
 
 TEST_F(Auto, IsMeasuredAgainAfterAWhile) {
   const Ended ended = RunSmall(
-      "run", Sets({"compression.push.auto.remeasure=100ms", "train.epochs=6", "cluster.workers=1"}));
+      "run", Sets({"compression.push.auto.remeasure=100ms", "train.epochs=60", "cluster.workers=1"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string log = File("run/worker-0/worker.log");
   size_t times = 0;

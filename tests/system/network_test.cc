@@ -78,7 +78,7 @@ class AutoOverALink : public Network {
  protected:
   std::vector<std::string> Wide(const std::vector<std::string>& more) const {
     return Sets({"model.hidden=[512,512]", "cluster.workers=1", "compression.pull=fp16",
-                 "train.max_steps=60", "cluster.lease=3s"}) +
+                 "train.epochs=10", "train.max_steps=60", "cluster.lease=3s"}) +
            Sets(more);
   }
   // Starts both sides; the worker begins to train.
@@ -90,7 +90,8 @@ class AutoOverALink : public Network {
                Wide(more)));
     const std::string address = ServerOf(*server_);
     ASSERT_EQ(address, "10.77.0.1:7070") << server_->Err();
-    worker_ = std::make_unique<Process>(On(2, "ps-worker", {"--cpu", "--server", address}));
+    worker_ = std::make_unique<Process>(
+        On(2, "ps-worker", {"--cpu", "--server", address, "--step-delay", "50ms"}));
   }
   void Finish() {
     EXPECT_EQ(worker_->Wait().code, 0) << worker_->Err();
@@ -135,7 +136,7 @@ TEST_F(AutoOverALink, ASlowLinkAsksForFewBytes) {
 // Rank 64 halves the bytes at a cost in time that only a slow link repays.
 TEST_F(AutoOverALink, AnotherLinkIsNoticedAndChosenForAnew) {
   Start({"compression.push.auto.codecs=[{powersgd: {rank: 64}}]",
-         "compression.push.auto.remeasure=0ms", "train.max_steps=100"});
+         "compression.push.auto.remeasure=0ms", "train.max_steps=300"});
   ASSERT_TRUE(Eventually([&] { return !Choices().empty(); }, 120s)) << worker_->Err();
   EXPECT_EQ(Choices().front(), "powersgd(rank: 64)");
   const double chosen = Metrics("far", "codecs").front()["clock"].get<double>();

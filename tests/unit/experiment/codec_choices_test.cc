@@ -45,9 +45,9 @@ TEST(CodecChoicesText, IsATableTheLargestFirst) {
   EXPECT_EQ(CodecChoicesText(Two()),
             "\ncodecs of worker 3 from step 13 on: the link carries 2.50 MB/s, a round trip takes "
             "1.25 ms; predicted ms a push\n"
-            "  tensor       push    fp16   topk  int8\n"
+            "  tensor       push    fp16   topk     int8\n"
             "  fc.weight    topk  41.500  2.500  250.000\n"
-            "  conv.weight  fp16  41.500  2.500  -\n");
+            "  conv.weight  fp16  41.500  2.500        -\n");
   EXPECT_EQ(CodecChoicesText(CodecChoices()), "");
 }
 
