@@ -306,6 +306,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
   double slowest = total_.epoch();
   double loss = 0, accuracy = 0;
   int reporting = 0, live = 0;
+  bool first_found = false;
   for (const auto& [worker, member] : members_.all()) {
     WorkerStatus* out = status.add_workers();
     *out->mutable_key() = member.key;
@@ -317,11 +318,14 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_seconds_since_heard(Seconds(now - member.last_heard));
     out->set_note(member.note);
     out->set_input_stall(member.input_stall);
+    // One worker's, and always the same one's: not those of whoever was faster.
+    const bool chose = member.choices.tensors_size() > 0;
+    if (!first_found && (member.live || chose)) {
+      first_found = true;
+      if (chose) *status.mutable_choices() = member.choices;
+    }
     if (!member.live) continue;
     ++live;
-    if (!status.has_choices() && member.choices.tensors_size() > 0) {
-      *status.mutable_choices() = member.choices;
-    }
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
     if (member.samples_per_second == 0) continue;
     slowest = std::min(slowest, member.epoch);
