@@ -1,5 +1,8 @@
 #include "worker/codec_choice.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/median.h"
 
 namespace psgd {
@@ -19,13 +22,15 @@ void CodecChoice::Tried(const CodecCost& cost) {
 }
 
 CodecCost CodecChoice::Cost(size_t candidate) const {
-  const auto median = [&](double CodecCost::*part) {
-    std::vector<double> values;
-    for (const CodecCost& cost : tries_[candidate]) values.push_back(cost.*part);
-    return Median(std::move(values));
-  };
-  return {median(&CodecCost::bytes), median(&CodecCost::encode_seconds),
-          median(&CodecCost::decode_seconds)};
+  CodecCost cost = tries_[candidate][0];
+  std::vector<double> bytes;
+  for (const CodecCost& each : tries_[candidate]) {
+    bytes.push_back(each.bytes);
+    cost.encode_seconds = std::min(cost.encode_seconds, each.encode_seconds);
+    cost.decode_seconds = std::min(cost.decode_seconds, each.decode_seconds);
+  }
+  cost.bytes = Median(std::move(bytes));
+  return cost;
 }
 
 double CodecChoice::Predict(size_t candidate, double bytes_per_second) const {

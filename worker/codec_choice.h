@@ -34,7 +34,8 @@ class CodecChoice {
   // REQUIRES: tried().
   bool Choose(double bytes_per_second);
 
-  // The medians of its tries.
+  // Of its tries the median of the bytes, which may differ, and the least of the times: what else
+  // the machine does only ever adds to them.
   CodecCost Cost(size_t candidate) const;
   double Predict(size_t candidate, double bytes_per_second) const;
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
-#include "common/median.h"
 #include "common/philox.h"
 
 namespace psgd {
@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t kFirst = 16u << 10;
 constexpr size_t kMost = 4u << 20;
-constexpr double kTelling = 0.03;        // seconds
-constexpr int kTimes = 3;                // that a probe whose time counts is sent
-constexpr double kLeastSeconds = 1e-6;   // of sending: no clock tells less apart
+constexpr double kTelling = 0.03;  // seconds
+constexpr int kTimes = 3;               // that a probe whose time counts is sent
+constexpr double kLeastSeconds = 1e-6;  // of sending: no clock tells less apart
 
 // Bytes that nothing on the way can make fewer.
 Bytes Noise(size_t size) {
@@ -30,26 +30,30 @@ Bytes Noise(size_t size) {
 
 absl::StatusOr<LinkSpeed> MeasureLink(
     const std::function<absl::StatusOr<double>(const Bytes& probe)>& seconds_for) {
+  // The least of some times: whatever else a machine does only adds to them.
+  const auto least_of = [&](const Bytes& probe, double unless_below) -> absl::StatusOr<double> {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kTimes && least >= unless_below; ++i) {
+      PSGD_ASSIGN_OR_RETURN(const double seconds, seconds_for(probe));
+      least = std::min(least, seconds);
+    }
+    return least;
+  };
   LinkSpeed speed;
-  std::vector<double> seconds(kTimes);
-  for (double& each : seconds) {
-    PSGD_ASSIGN_OR_RETURN(each, seconds_for(Bytes()));
-  }
-  speed.round_trip_seconds = Median(seconds);
+  PSGD_ASSIGN_OR_RETURN(speed.round_trip_seconds, least_of(Bytes(), 0));
+  const double telling = speed.round_trip_seconds + kTelling;
   const Bytes noise = Noise(kMost);
-  size_t size = kFirst;
-  while (true) {
-    PSGD_ASSIGN_OR_RETURN(seconds[0], seconds_for(noise.Sub(0, size)));
-    if (seconds[0] - speed.round_trip_seconds >= kTelling || size == kMost) break;
-    size *= 2;
+  Bytes probe;
+  for (size_t size = kFirst; size <= kMost; size *= 2) {
+    probe = noise.Sub(0, size);
+    PSGD_ASSIGN_OR_RETURN(const double seconds, least_of(probe, telling));
+    if (seconds >= telling) break;
   }
-  // Many a link lets the first bytes after a pause through faster than those that follow: with two
-  // more right behind, the median is of what it carries on and on.
-  for (int i = 1; i < kTimes; ++i) {
-    PSGD_ASSIGN_OR_RETURN(seconds[i], seconds_for(noise.Sub(0, size)));
-  }
-  const double sending = std::max(Median(seconds) - speed.round_trip_seconds, kLeastSeconds);
-  speed.bytes_per_second = static_cast<double>(size) / sending;
+  // Many a link lets the first bytes after a pause through faster than those that follow. They are
+  // through by now: what is sent once more goes at the speed that the link keeps up.
+  PSGD_ASSIGN_OR_RETURN(const double seconds, least_of(probe, 0));
+  speed.bytes_per_second = static_cast<double>(probe.size()) /
+                           std::max(seconds - speed.round_trip_seconds, kLeastSeconds);
   return speed;
 }
 

@@ -14,7 +14,7 @@ struct LinkSpeed {
 };
 
 // `seconds_for` sends a probe and says after how many seconds it was answered. Probes grow until one
-// takes long enough to tell, to 4 MiB at most; all together are less than 20 MiB.
+// takes long enough to tell, to 4 MiB at most; all together are less than 40 MiB.
 absl::StatusOr<LinkSpeed> MeasureLink(
     const std::function<absl::StatusOr<double>(const Bytes& probe)>& seconds_for);
 
