@@ -167,6 +167,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.log = log;
   options.on_news = [&](const std::string& text) { recorder->News(text); };
   options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };
+  options.on_choices = [&](const CodecChoices& choices) { recorder->Choices(choices); };
   options.on_checkpoint = [&](const CheckpointInfo& info) { recorder->Checkpoint(info); };
   if (!arguments.resume.empty()) {
     PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, CheckpointStore(dir.ServerDir()).LoadNewest());

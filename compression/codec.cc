@@ -57,6 +57,8 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
       return MakeDgc(config.dgc(), options.workers, kernels);
     case CodecConfig::kPowersgd:
       return MakePowersgd(config.powersgd(), kernels);
+    case CodecConfig::kAuto:
+      return absl::InvalidArgumentError("auto is a choice among codecs, and none itself");
   }
   return absl::InvalidArgumentError("compression names a codec that this program does not have");
 }
@@ -65,6 +67,7 @@ std::vector<CodecConfig> DefaultCodecs() {
   std::vector<CodecConfig> configs;
   const auto& kinds = *CodecConfig::descriptor()->FindOneofByName("kind");
   for (int i = 0; i < kinds.field_count(); ++i) {
+    if (kinds.field(i)->number() == CodecConfig::kAutoFieldNumber) continue;
     CodecConfig& config = configs.emplace_back();
     config.GetReflection()->MutableMessage(&config, kinds.field(i));
   }

@@ -6,17 +6,21 @@ namespace psgd {
 
 ErrorFeedback::ErrorFeedback(const Codec& codec, const SliceShape& shape,
                              const ErrorFeedbackOptions& options)
-    : decay_(options.decay),
-      elements_(shape.elements),
-      state_arrays_(codec.state_arrays()),
-      kernels_(KernelsFor(options.backend)),
-      encoder_(codec.NewEncoder(shape)),
-      residual_(options.accumulate && codec.keeps_residual() ? shape.elements : 0) {}
+    : options_(options), shape_(shape), kernels_(KernelsFor(options.backend)) {
+  Use(codec);
+}
+
+void ErrorFeedback::Use(const Codec& codec) {
+  state_arrays_ = codec.state_arrays();
+  encoder_ = codec.NewEncoder(shape_);
+  // A lossless codec sends what another left out, and needs none for itself.
+  if (options_.accumulate && codec.keeps_residual()) residual_.resize(shape_.elements);
+}
 
 void ErrorFeedback::Encode(std::span<const float> gradient, PhiloxKey key, uint64_t step,
                            std::vector<std::byte>* out) {
-  if (decay_ != 1) {
-    for (float& r : residual_) r *= decay_;
+  if (options_.decay != 1) {
+    for (float& r : residual_) r *= options_.decay;
   }
   encoder_->Encode({gradient, residual_, key, step}, out);
 }
@@ -29,17 +33,17 @@ void ErrorFeedback::SetResidual(std::span<const float> values) {
 
 std::vector<float> ErrorFeedback::CopyState() const {
   if (residual_.empty() && state_arrays_ == 0) return {};
-  std::vector<float> arrays((1 + state_arrays_) * elements_);
+  std::vector<float> arrays((1 + state_arrays_) * shape_.elements);
   std::copy(residual_.begin(), residual_.end(), arrays.begin());
-  encoder_->SaveState(std::span(arrays).subspan(elements_));
+  encoder_->SaveState(std::span(arrays).subspan(shape_.elements));
   return arrays;
 }
 
 void ErrorFeedback::LoadState(std::span<const float> arrays) {
-  if (!residual_.empty() && arrays.size() >= elements_) SetResidual(arrays.first(elements_));
-  const size_t needed = (1 + state_arrays_) * elements_;
+  if (!residual_.empty() && arrays.size() >= shape_.elements) SetResidual(arrays.first(shape_.elements));
+  const size_t needed = (1 + state_arrays_) * shape_.elements;
   if (state_arrays_ > 0 && arrays.size() >= needed) {
-    encoder_->LoadState(arrays.first(needed).subspan(elements_));
+    encoder_->LoadState(arrays.first(needed).subspan(shape_.elements));
   }
 }
 

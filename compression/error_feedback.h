@@ -35,6 +35,9 @@ class ErrorFeedback {
   void Encode(std::span<const float> gradient, PhiloxKey key, uint64_t step,
               std::vector<std::byte>* out);
 
+  // Goes on with another codec: what is left out stays, what the encoder remembered does not.
+  void Use(const Codec& codec);
+
   // What is left out so far. Empty where nothing is kept: lossless codecs, accumulate off.
   std::span<const float> residual() const { return residual_; }
   double SquaredNorm() const;
@@ -50,11 +53,11 @@ class ErrorFeedback {
   void LoadState(std::span<const float> arrays);
 
  private:
-  const float decay_;
-  const size_t elements_;
-  const size_t state_arrays_;  // of the encoder
+  const ErrorFeedbackOptions options_;
+  const SliceShape shape_;
   const CodecKernels& kernels_;
-  const std::unique_ptr<Encoder> encoder_;
+  size_t state_arrays_ = 0;  // of the encoder
+  std::unique_ptr<Encoder> encoder_;
   std::vector<float> residual_;
 };
 

@@ -1,9 +1,13 @@
 #include "compression/policy.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace psgd {
 namespace {
@@ -53,7 +57,44 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   if (parameter.role() == ParameterSpec::STATISTIC) return None();
   CodecConfig chosen = Configured(config, parameter);
   if (IsSmall(config, parameter)) return Whole(std::move(chosen));
+  if (parameter.sparse() && chosen.has_auto_()) return None();
   return chosen;
+}
+
+std::vector<CodecConfig> Candidates(const AutoCodec& config) {
+  std::vector<CodecConfig> candidates(1);
+  candidates[0].mutable_fp16();
+  for (const CodecConfig& codec : config.codecs()) {
+    if (!codec.has_fp16()) candidates.push_back(codec);
+  }
+  if (config.codecs().empty()) {
+    candidates.resize(4);
+    candidates[1].mutable_int8();
+    candidates[2].mutable_onebit();
+    candidates[3].mutable_topk();
+  }
+  return candidates;
+}
+
+std::string CodecText(const CodecConfig& codec) {
+  using google::protobuf::TextFormat;
+  const auto* kind = CodecConfig::descriptor()->FindFieldByNumber(codec.kind_case());
+  if (kind == nullptr) return "none";
+  const auto& options = codec.GetReflection()->GetMessage(codec, kind);
+  const auto& usual = CodecConfig::default_instance().GetReflection()->GetMessage(
+      CodecConfig::default_instance(), kind);
+  std::vector<std::string> others;
+  for (int i = 0; i < kind->message_type()->field_count(); ++i) {
+    const auto& field = *kind->message_type()->field(i);
+    if (field.is_repeated()) continue;
+    std::string value, usual_value;
+    TextFormat::PrintFieldValueToString(options, &field, -1, &value);
+    TextFormat::PrintFieldValueToString(usual, &field, -1, &usual_value);
+    if (value == usual_value) continue;
+    others.push_back(absl::StrCat(field.name(), ": ", absl::AsciiStrToLower(value)));
+  }
+  if (others.empty()) return kind->name();
+  return absl::StrCat(kind->name(), "(", absl::StrJoin(others, ", "), ")");
 }
 
 bool GlobMatches(absl::string_view glob, absl::string_view name) {

@@ -71,7 +71,7 @@ absl::Status ConfigReader::ReadSection(uint32_t index, const std::string& path, 
     case YamlNode::kMap:
       return ReadKeys(node, path, message);
     case YamlNode::kScalar:
-      return ReadWord(node, path, message);
+      return ReadWord(index, path, message);
     case YamlNode::kList:
       break;
   }
@@ -111,10 +111,13 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
   return absl::OkStatus();
 }
 
-// `push: topk`, short for `push: {topk: {}}`.
-absl::Status ConfigReader::ReadWord(const YamlNode& word, const std::string& path,
-                                    Message* message) {
+// `push: topk`, short for `push: {topk: {}}`; `compression: topk` for that as its push.
+absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Message* message) {
+  const YamlNode& word = tree_.nodes[index];
   const Descriptor& type = *message->GetDescriptor();
+  if (const FieldDescriptor* key = KeyOfWord(type)) {
+    return ReadField(index, Join(path, key->name()), *key, message);
+  }
   const std::vector<std::string> members = MembersOf(type);
   if (members.empty()) {
     return Error(word, path, absl::StrCat("expected ", SectionForm(type), ", got ", What(word)));

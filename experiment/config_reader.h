@@ -29,7 +29,7 @@ class ConfigReader {
  private:
   absl::Status ReadKeys(const YamlNode& map, const std::string& path,
                         google::protobuf::Message* message);
-  absl::Status ReadWord(const YamlNode& word, const std::string& path,
+  absl::Status ReadWord(uint32_t node, const std::string& path,
                         google::protobuf::Message* message);
   absl::Status ReadList(const YamlNode& list, const std::string& path,
                         const google::protobuf::FieldDescriptor& field,

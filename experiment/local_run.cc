@@ -188,17 +188,19 @@ absl::Status LocalRun::ServerEnded() {
     return Failed(cluster_->Obituary(server));
   }
   WaitForWorkers();
-  ShowLastEvaluations();
+  ShowTheLast();
   if (server.exit_code() == 0) return absl::OkStatus();
   const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
   return absl::CancelledError(absl::StrCat(why.empty() ? "drained" : why, ". ",
                                            ResumeAdvice(run_dir_)));
 }
 
-void LocalRun::ShowLastEvaluations() {
+void LocalRun::ShowTheLast() {
   // The server may have ended before it could be asked once more.
   const auto left = ReadRunDirStatus(run_dir_);
-  if (left.ok()) display_.ShowEvaluations(left->evaluations, status_.epochs());
+  if (!left.ok()) return;
+  display_.ShowChoices(left->choices);
+  display_.ShowEvaluations(left->evaluations, status_.epochs());
 }
 
 absl::Status LocalRun::Failed(std::string what) {

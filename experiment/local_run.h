@@ -52,7 +52,8 @@ class LocalRun {
   absl::Status ServerEnded();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
-  void ShowLastEvaluations();
+  // Evaluations and choices of codecs that were not seen while the run went.
+  void ShowTheLast();
   bool AnyoneLives() const;
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/metrics.h"
 #include "common/units.h"
+#include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "proto/input_stall.h"
@@ -168,6 +170,7 @@ void ProgressDisplay::Update(const StatusReply& status) {
   const auto shown = evaluated_;
   ShowEvaluations({status.evaluations().begin(), status.evaluations().end()}, status.epochs());
   if (evaluated_ != shown) last_plain_ = now;
+  ShowChoices(status.choices());
   if (options_.quiet) return;
   if (options_.terminal.interactive) {
     Draw(status);
@@ -184,6 +187,14 @@ void ProgressDisplay::ShowEvaluations(const std::vector<EvalResult>& evaluations
     evaluated_ = MadeAt(result);
     Note(EvaluationText(result, epochs));
   }
+}
+
+void ProgressDisplay::ShowChoices(const CodecChoices& choices) {
+  const std::pair<uint32_t, uint64_t> made{choices.worker(), choices.clock()};
+  if (choices.tensors().empty() || made == chosen_) return;
+  chosen_ = made;
+  // It begins and ends lines of its own; Note adds one end.
+  Note(std::string(absl::StripAsciiWhitespace(CodecChoicesText(choices))));
 }
 
 void ProgressDisplay::Draw(const StatusReply& status) {

@@ -55,6 +55,8 @@ class ProgressDisplay {
   void Update(const StatusReply& status);
   // A line for each that has not had one yet, in the order they were made.
   void ShowEvaluations(const std::vector<EvalResult>& evaluations, uint32_t epochs);
+  // Once each; none where there are none.
+  void ShowChoices(const CodecChoices& choices);
   // A line that stays; shown even when quiet if it is `important`.
   void Note(const std::string& text, bool important = false);
   // Takes the redrawn line away.
@@ -68,6 +70,7 @@ class ProgressDisplay {
   ProgressRate rate_;
   bool started_ = false;
   std::pair<uint64_t, double> evaluated_;  // clock and epoch of the last that was shown
+  std::pair<uint32_t, uint64_t> chosen_;   // worker and clock of the choices shown last
   Time last_plain_{};
   bool drawn_ = false;
 };

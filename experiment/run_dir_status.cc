@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "experiment/codec_choices_record.h"
+#include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
@@ -28,6 +30,11 @@ void ReadRecords(const RunDir& dir, RunDirStatus* status) {
   for (const Record& record : *records) {
     const std::string kind = record.value("kind", "");
     if (kind == "progress") status->progress = record;
+    if (kind == "codecs") {
+      const CodecChoices choices = CodecChoicesOf(record);
+      const bool first = status->choices.tensors().empty();
+      if (first || choices.worker() <= status->choices.worker()) status->choices = choices;
+    }
     if (kind != "evaluation") continue;
     const EvalResult result = EvaluationOf(record);
     evaluations[result.epoch()] = result;
@@ -74,7 +81,7 @@ std::string RunDirStatusText(const RunDirStatus& status) {
     }
   }
   return absl::StrCat(text, EvaluationsText(status.evaluations),
-                      CheckpointsText(status.checkpoints));
+                      CheckpointsText(status.checkpoints), CodecChoicesText(status.choices));
 }
 
 Record RunDirStatusJson(const RunDirStatus& status) {
@@ -87,6 +94,7 @@ Record RunDirStatusJson(const RunDirStatus& status) {
   for (const EvalResult& result : status.evaluations) {
     json["evaluations"].push_back(EvaluationRecord(result));
   }
+  if (!status.choices.tensors().empty()) json["codecs"] = CodecChoicesRecord(status.choices);
   json["checkpoints"] = Record::array();
   for (const CheckpointManifest& manifest : status.checkpoints) {
     uint64_t bytes = 0;

@@ -17,6 +17,7 @@ struct RunDirStatus {
   std::optional<Summary> summary;  // none: the run goes on, or its server was killed
   Record progress;                 // the last in metrics.jsonl; null: there is none
   std::vector<EvalResult> evaluations;          // the last of each epoch
+  CodecChoices choices;                         // the latest of the lowest worker that made any
   std::vector<CheckpointManifest> checkpoints;  // newest first
   std::vector<std::string> notes;               // what could not be read
 };

@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "common/clock.h"
 #include "common/metrics.h"
+#include "experiment/codec_choices_record.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/weights_collector.h"
 #include "proto/input_stall.h"
@@ -44,6 +45,10 @@ void RunRecorder::Checkpoint(const CheckpointInfo& info) {
                        {"epoch", info.epoch()},
                        {"clock", info.clock()},
                        {"bytes", info.bytes()}});
+}
+
+void RunRecorder::Choices(const CodecChoices& choices) {
+  Write("codecs", CodecChoicesRecord(choices));
 }
 
 void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}}); }
@@ -126,6 +131,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config);
+  summary.codecs = ChosenCodecs(status.choices());
   summary.seed = config.seed();
   return summary;
 }

@@ -26,6 +26,7 @@ class RunRecorder {
   void ResumedAfter(uint64_t samples) { samples_before_ = samples; }
   void Evaluation(const EvalResult& result);
   void Checkpoint(const CheckpointInfo& info);
+  void Choices(const CodecChoices& choices);
   void News(const std::string& text);
   void Progress(const StatusReply& status);
 

@@ -49,6 +49,11 @@ std::vector<std::string> MembersOf(const Descriptor& type) {
   return members;
 }
 
+const FieldDescriptor* KeyOfWord(const Descriptor& type) {
+  const std::string& key = type.options().GetExtension(word_for);
+  return key.empty() ? nullptr : type.FindFieldByName(key);
+}
+
 std::optional<NumberWord> WordOf(const FieldDescriptor& field) {
   const std::vector<std::string> parts = absl::StrSplit(field.options().GetExtension(word), '=');
   NumberWord result;

@@ -26,6 +26,9 @@ std::vector<std::string> ChoicesOf(const google::protobuf::EnumDescriptor& type)
 // The sections of which one may be given, as none, fp16, topk; empty where there is no such choice.
 std::vector<std::string> MembersOf(const google::protobuf::Descriptor& type);
 
+// The key that a bare word in place of the section is a value for; null: there is none.
+const google::protobuf::FieldDescriptor* KeyOfWord(const google::protobuf::Descriptor& type);
+
 // A word that may stand for a number, as "unbounded" for -1.
 struct NumberWord {
   std::string word;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/metrics.h"
 #include "common/units.h"
+#include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "proto/input_stall.h"
@@ -103,7 +104,7 @@ std::string LocalTime(int64_t unix_seconds) {
 std::string StatusText(const StatusReply& status) {
   return absl::StrCat(Head(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
-                      Checkpoints(status));
+                      Checkpoints(status), CodecChoicesText(status.choices()));
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {

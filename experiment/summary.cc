@@ -54,6 +54,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("shards", summary.shards);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
+  visit("codecs", summary.codecs);
   visit("seed", summary.seed);
 }
 

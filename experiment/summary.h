@@ -47,6 +47,7 @@ struct Summary {
   int shards = 0;
   std::string transport;
   std::string codec;
+  std::map<std::string, std::string> codecs;  // that auto took last for the pushes of each parameter
   uint64_t seed = 0;
 
   bool operator==(const Summary&) const = default;

@@ -1,11 +1,13 @@
 #include "experiment/summary_text.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/units.h"
 #include "experiment/readable.h"
 #include "experiment/resume_advice.h"
@@ -30,6 +32,13 @@ std::string Traffic(uint64_t sent, uint64_t dense) {
   return absl::StrCat(HumanBytes(static_cast<double>(sent)),
                       " (fp32: ", HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ",
                       ratio, ")");
+}
+
+// How many parameters each codec carries, as "topk 2, fp16 1".
+std::string Counted(const std::map<std::string, std::string>& codecs) {
+  std::map<std::string, int> counts;
+  for (const auto& [parameter, codec] : codecs) ++counts[codec];
+  return absl::StrCat(absl::StrJoin(counts, ", ", absl::PairFormatter(" ")), " (tensors)");
 }
 
 // A long story was told in full before: without what leads over to its lines.
@@ -72,6 +81,7 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
                     absl::StrCat(summary.shards, summary.shards == 1 ? " shard, " : " shards, ",
                                  summary.workers, summary.workers == 1 ? " worker, " : " workers, ",
                                  summary.transport, ", push ", summary.codec));
+  if (!summary.codecs.empty()) rows.emplace_back("pushed as", Counted(summary.codecs));
   rows.emplace_back("run directory", run_dir);
   std::string text = absl::StrCat(summary.name, "\n");
   for (const auto& [key, value] : rows) absl::StrAppendFormat(&text, "  %-14s %s\n", key, value);

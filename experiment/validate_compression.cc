@@ -1,19 +1,58 @@
 #include "experiment/validate_compression.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "compression/codec.h"
+#include "compression/policy.h"
 
 namespace psgd {
 namespace {
 
 using Problems = std::vector<std::string>;
 
-// Each codec that is named, with where.
+// Each choice of a codec, with where.
 template <typename Body>
-void ForEachCodec(const CompressionConfig& compression, Body body) {
+void ForEachPush(const CompressionConfig& compression, Body body) {
   body(compression.push(), std::string("compression.push"));
   for (int i = 0; i < compression.rules_size(); ++i) {
     body(compression.rules(i).push(), absl::StrCat("compression.rules[", i, "].push"));
+  }
+}
+
+// Each codec that is named, with where: of auto each that it chooses among.
+template <typename Body>
+void ForEachCodec(const CompressionConfig& compression, Body body) {
+  ForEachPush(compression, [&](const CodecConfig& codec, const std::string& path) {
+    if (!codec.has_auto_()) return body(codec, path);
+    for (int i = 0; i < codec.auto_().codecs_size(); ++i) {
+      body(codec.auto_().codecs(i), absl::StrCat(path, ".auto.codecs[", i, "]"));
+    }
+  });
+}
+
+// What can be chosen among: different codecs whose residuals another can take over.
+void CheckAuto(const AutoCodec& config, const std::string& path, Problems* problems) {
+  std::map<std::string, int> seen;
+  for (int i = 0; i < config.codecs_size(); ++i) {
+    const CodecConfig& codec = config.codecs(i);
+    const std::string item = absl::StrCat(path, "[", i, "]");
+    if (codec.has_dgc() || codec.has_signum()) {
+      problems->push_back(absl::StrCat(
+          item, ": ", codec.has_dgc() ? "dgc" : "signum",
+          " applies momentum on the worker, and no other codec could go on from it: leave it out, "
+          "or name it as compression.push"));
+    }
+    const auto [same, is_new] = seen.emplace(CodecText(codec), i);
+    if (!is_new) {
+      problems->push_back(absl::StrCat(item, ": ", same->first, " is named twice, first as ", path,
+                                       "[", same->second, "]"));
+    }
+  }
+  if (!config.codecs().empty() && Candidates(config).size() == 1) {
+    problems->push_back(absl::StrCat(
+        path, ": fp16 alone leaves nothing to choose: name another codec, or say "
+              "compression.push: fp16"));
   }
 }
 
@@ -78,6 +117,9 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
         path, " none leaves nothing out: name a lossy codec, or leave codec away to send what "
               "changed"));
   }
+  if (delta.codec().has_auto_()) {
+    problems->push_back(absl::StrCat(path, " auto: only pushes are measured: name a codec"));
+  }
   if (delta.codec().has_dgc() || delta.codec().has_signum()) {
     problems->push_back(absl::StrCat(
         path, " is of differences between weights, and dgc and signum are made for gradients: use "
@@ -114,13 +156,17 @@ void CheckCompressionKeys(const CompressionConfig& compression, Problems* proble
 
 void CheckCodecs(const Config& config, Problems* problems) {
   const CompressionConfig& compression = config.compression();
+  ForEachPush(compression, [&](const CodecConfig& codec, const std::string& path) {
+    CheckMomentum(codec, path, config.optimizer(), problems);
+    if (codec.has_auto_()) CheckAuto(codec.auto_(), path + ".auto.codecs", problems);
+  });
   ForEachCodec(compression, [&](const CodecConfig& codec, const std::string& path) {
     CheckOptions(codec, path, problems);
-    CheckMomentum(codec, path, config.optimizer(), problems);
     CheckFeedback(codec, path, compression, problems);
   });
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);
+  if (compression.pull().delta().codec().has_auto_()) return;  // which was told
   CheckOptions(compression.pull().delta().codec(), "compression.pull.delta.codec", problems);
 }
 

@@ -187,6 +187,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
         static_cast<double>(report.correct()) / static_cast<double>(report.samples());
     member->input_stall = InputStall(report);
   }
+  if (report.has_choices()) member->choices = report.choices();
   member->last_report = now;
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
@@ -305,6 +306,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
   double slowest = total_.epoch();
   double loss = 0, accuracy = 0;
   int reporting = 0, live = 0;
+  bool first_found = false;
   for (const auto& [worker, member] : members_.all()) {
     WorkerStatus* out = status.add_workers();
     *out->mutable_key() = member.key;
@@ -316,6 +318,12 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_seconds_since_heard(Seconds(now - member.last_heard));
     out->set_note(member.note);
     out->set_input_stall(member.input_stall);
+    // One worker's, and always the same one's: not those of whoever was faster.
+    const bool chose = member.choices.tensors_size() > 0;
+    if (!first_found && (member.live || chose)) {
+      first_found = true;
+      if (chose) *status.mutable_choices() = member.choices;
+    }
     if (!member.live) continue;
     ++live;
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);

@@ -28,6 +28,7 @@ struct MemberState {
   double recent_loss = 0;       // over its last report
   double recent_accuracy = 0;
   double input_stall = 0;       // share of that report's time spent waiting for data
+  CodecChoices choices;         // the latest it reported
   Time last_report{};
 };
 

@@ -199,8 +199,13 @@ absl::StatusOr<EvaluatedReply> ParameterServer::Evaluated(const EvaluatedRequest
 }
 
 absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest& request) {
-  std::lock_guard lock(mutex_);
-  return core_.Heartbeat(request, SteadyNow());
+  std::unique_lock lock(mutex_);
+  auto reply = core_.Heartbeat(request, SteadyNow());
+  lock.unlock();
+  if (reply.ok() && request.report().has_choices() && options_.on_choices) {
+    options_.on_choices(request.report().choices());
+  }
+  return reply;
 }
 
 absl::StatusOr<LeaveReply> ParameterServer::Leave(const LeaveRequest& request) {

@@ -39,6 +39,7 @@ struct ParameterServerOptions {
   // Called for everything that happened, from any thread; they must not call back.
   std::function<void(const std::string&)> on_news;
   std::function<void(const EvalResult&)> on_evaluation;
+  std::function<void(const CodecChoices&)> on_choices;
   std::function<void(const CheckpointInfo&)> on_checkpoint;
 };
 

@@ -142,6 +142,7 @@ void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
       Message welcome{ReplyHeader(message.header), {}};
       welcome.header.mutable_welcome()->set_next_seq(member->next_seq);
       welcome.header.mutable_welcome()->set_clock(member->clock);
+      welcome.header.mutable_welcome()->set_probe(message.header.hello().probe());
       out->push_back({from, std::move(welcome)});
       return;
     }

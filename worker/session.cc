@@ -82,4 +82,32 @@ absl::StatusOr<std::map<uint32_t, Bytes>> Session::LoadState() {
   return core_.TakeLoadedState();
 }
 
+absl::StatusOr<LinkSpeed> Session::MeasureLink() {
+  PSGD_RETURN_IF_ERROR(WaitAcknowledged());
+  const EndpointStats before = endpoint_->stats();
+  const absl::StatusOr<LinkSpeed> speed =
+      psgd::MeasureLink([this](const Bytes& probe) -> absl::StatusOr<double> {
+        const Time start = SteadyNow();
+        core_.Probe(probe, start);
+        PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_.probing(); }));
+        return Seconds(SteadyNow() - start);
+      });
+  const EndpointStats after = endpoint_->stats();
+  measured_sent_ += after.bytes_sent - before.bytes_sent;
+  measured_received_ += after.bytes_received - before.bytes_received;
+  return speed;
+}
+
+std::optional<Time> Session::AcknowledgedAt() const {
+  if (!core_.AllAcknowledged()) return std::nullopt;
+  return core_.acknowledged_at();
+}
+
+EndpointStats Session::traffic() const {
+  EndpointStats stats = endpoint_->stats();
+  stats.bytes_sent -= measured_sent_;
+  stats.bytes_received -= measured_received_;
+  return stats;
+}
+
 }  // namespace psgd

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "common/log.h"
 #include "net/transport.h"
+#include "worker/link_speed.h"
 #include "worker/session_core.h"
 
 namespace psgd {
@@ -31,10 +33,17 @@ class Session {
   void SaveState(uint64_t checkpoint, const std::vector<std::pair<uint32_t, Bytes>>& residuals);
   absl::StatusOr<std::map<uint32_t, Bytes>> LoadState();
 
+  // What the way to the shards carries, once all that was pushed is acknowledged.
+  // REQUIRES: no pull is under way.
+  absl::StatusOr<LinkSpeed> MeasureLink();
+
   uint64_t AcknowledgedClock() const { return core_.AcknowledgedClock(); }
+  // When everything pushed so far was acknowledged; nothing: it is not yet.
+  std::optional<Time> AcknowledgedAt() const;
 
   const SessionStats& stats() const { return core_.stats(); }
-  EndpointStats traffic() const { return endpoint_->stats(); }
+  // Without what measuring took.
+  EndpointStats traffic() const;
 
  private:
   // Sends what may be sent; never waits.
@@ -44,6 +53,8 @@ class Session {
   const std::unique_ptr<Endpoint> endpoint_;
   const std::function<absl::Status()> interrupted_;
   SessionCore core_;
+  uint64_t measured_sent_ = 0;  // bytes of probes and of their answers
+  uint64_t measured_received_ = 0;
 };
 
 }  // namespace psgd

@@ -123,48 +123,6 @@ void SessionCore::Enqueue(uint32_t s, Message message, uint64_t seq) {
   shard.pushes.push_back({seq, std::move(message), bytes, false});
 }
 
-void SessionCore::SaveState(uint64_t checkpoint,
-                            const std::vector<std::pair<uint32_t, Bytes>>& residuals, Time now) {
-  now_ = now;
-  std::vector<Message> open(shards_.size());
-  std::vector<size_t> open_bytes(shards_.size());
-  const auto close = [&](uint32_t s, bool last) {
-    const uint64_t seq = shards_[s].next_seq++;
-    psgd::SaveState* save = open[s].header.mutable_save_state();
-    save->set_checkpoint(checkpoint);
-    save->set_seq(seq);
-    save->set_last(last);
-    Enqueue(s, std::move(open[s]), seq);
-    open[s] = MakeMessage(s);
-    open_bytes[s] = 0;
-  };
-  for (uint32_t s = 0; s < shards_.size(); ++s) open[s] = MakeMessage(s);
-  constexpr size_t kMessageBytes = 4u << 20;
-  for (const auto& [slice, residual] : residuals) {
-    const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
-    if (open_bytes[s] > 0 && open_bytes[s] + residual.size() > kMessageBytes) close(s, false);
-    open[s].header.mutable_save_state()->add_slices(slice);
-    open[s].payloads.push_back(residual);
-    open_bytes[s] += residual.size();
-  }
-  for (uint32_t s = 0; s < shards_.size(); ++s) close(s, true);
-}
-
-void SessionCore::LoadState(Time now) {
-  now_ = now;
-  const uint64_t request = next_request_++;
-  loaded_.clear();
-  loads_left_ = shards_.size();
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    Message message = MakeMessage(s);
-    message.header.mutable_load_state()->set_request(request);
-    shards_[s].load = message;
-    shards_[s].loaded = 0;
-    shards_[s].requests.push_back(std::move(message));
-    shards_[s].owed_since = now;
-  }
-}
-
 bool SessionCore::AllAcknowledged() const {
   return std::all_of(shards_.begin(), shards_.end(),
                      [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
@@ -177,7 +135,7 @@ uint64_t SessionCore::AcknowledgedClock() const {
 }
 
 bool SessionCore::Owes(const Shard& shard) const {
-  return !shard.pushes.empty() || shard.pull || shard.load;
+  return !shard.pushes.empty() || shard.pull || shard.load || shard.probe;
 }
 
 void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
@@ -211,6 +169,10 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
     }
     case DataHeader::kWelcome:
       OnAck(shard, message.header.welcome().next_seq());
+      if (shard.probe && message.header.welcome().probe() == shard.probe->header.hello().probe()) {
+        shard.probe.reset();
+        --probes_left_;
+      }
       break;
     case DataHeader::kRefusal:
       OnRefusal(from, shard, message.header.refusal(), now);
@@ -221,6 +183,7 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
 }
 
 void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
+  const bool any = !shard.pushes.empty() && shard.pushes.front().seq < next_seq;
   while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
     const Unacknowledged& push = shard.pushes.front();
     if (push.sent) shard.flying_bytes -= push.bytes;
@@ -229,6 +192,7 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
     }
     shard.pushes.pop_front();
   }
+  if (any && AllAcknowledged()) acknowledged_at_ = now_;
 }
 
 void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message) {
@@ -317,6 +281,7 @@ absl::Status SessionCore::Tick(Time now) {
     }
     if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
     ResendAll(shard);
+    if (shard.requests.empty() && shard.probe) shard.requests.push_back(*shard.probe);
     if (shard.requests.empty() && (shard.pull || shard.load)) {
       // A pull may rightly wait at the shard, without a word, for as long as another worker takes:
       // the answer to the greeting tells that from a dead shard.

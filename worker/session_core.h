@@ -82,8 +82,15 @@ class SessionCore {
   // Residuals by slice id.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
+  // Sends bytes that mean nothing, each shard its share, to see how long they take. They count as no
+  // push. REQUIRES: no probe is under way.
+  void Probe(const Bytes& payload, Time now);
+  bool probing() const { return probes_left_ > 0; }
+
   // Every push and saved state is acknowledged.
   bool AllAcknowledged() const;
+  // When the last of them was; the epoch before any.
+  Time acknowledged_at() const { return acknowledged_at_; }
   // Steps whose every push is acknowledged; 0 before the first.
   uint64_t AcknowledgedClock() const;
 
@@ -121,9 +128,10 @@ class SessionCore {
     size_t flying_bytes = 0;             // sent and not acknowledged
     std::map<uint32_t, Part> parts;      // of this step, by slice: front layers first
     size_t part_bytes = 0;
-    std::deque<Message> requests;        // pulls and loads to send
+    std::deque<Message> requests;        // pulls, loads and probes to send
     std::optional<Message> pull;         // the one under way, for repeating
     std::optional<Message> load;
+    std::optional<Message> probe;
     size_t loaded = 0;                   // slices of the load under way that have come
     uint64_t gap = 0;                    // the lost push that the last resend was for
     Time last_gap{};                     // and when that was
@@ -157,12 +165,14 @@ class SessionCore {
   std::vector<bool> pull_done_;
   std::vector<bool> slice_seen_;
   size_t loads_left_ = 0;
+  size_t probes_left_ = 0;
   std::map<uint32_t, Bytes> loaded_;
   absl::Status fatal_;
   std::optional<uint32_t> offered_;  // shard whose message Next gave out
   bool offered_request_ = false;
   uint32_t turn_ = 0;
   Time now_{};
+  Time acknowledged_at_{};
   Time last_tick_{};
   Time listening_since_{};           // without a longer break
   SessionStats stats_;

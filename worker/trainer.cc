@@ -103,6 +103,16 @@ absl::Status Trainer::Prepare() {
   session.fuse_bytes = config_.cluster().fuse();
   session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
                                        [this] { return Interrupted(); });
+  autotune_ = std::make_unique<Autotune>(
+      AutotuneOptions{.compression = config_.compression(),
+                      .worker = key_.worker(),
+                      .log = options_.log,
+                      .report = [this](const CodecChoices& choices) {
+                        heartbeat_->Record([&](WorkerReport* report) {
+                          *report->mutable_choices() = choices;
+                        });
+                      }},
+      encoder_.get(), session_.get());
   return absl::OkStatus();
 }
 
@@ -230,6 +240,10 @@ absl::Status Trainer::InstallWeights() {
 
 absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   PSGD_RETURN_IF_ERROR(PullWeights(clock - 1));
+  {
+    StepClock choosing(&seconds_encode_);
+    PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(clock - 1));
+  }
   PullAhead(segment, clock);
   Batch batch;
   {
@@ -249,6 +263,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
         encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
                          weight_decay, clock, &encoded_);
         for (EncodedSlice& slice : encoded_) {
+          autotune_->Pushed(slice.payload.size());
           session_->Push(clock, slice.slice, slice.codec, std::move(slice.payload));
         }
       }));

@@ -14,6 +14,7 @@
 #include "data/open_data.h"
 #include "engine/replicas.h"
 #include "net/transport.h"
+#include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
 #include "worker/session.h"
@@ -69,6 +70,7 @@ class Trainer {
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for

@@ -1,49 +1,63 @@
 #include "worker/update_encoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock.h"
 #include "compression/policy.h"
 #include "compression/slice_shape.h"
+#include "worker/decode_cost.h"
 
 namespace psgd {
+
+absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& config,
+                                                                const ParameterSpec& parameter) {
+  Tensor tensor;
+  tensor.name = parameter.name();
+  // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
+  // applies that of sparse parameters, whose gradients it would fill.
+  tensor.decays = parameter.decay() && !parameter.sparse() && !config.optimizer().has_adamw();
+  CodecOptions options;
+  options.workers = static_cast<uint32_t>(config.cluster().workers());
+  const CodecConfig chosen = ChooseCodec(config.compression(), parameter);
+  const std::vector<CodecConfig> candidates =
+      chosen.has_auto_() ? Candidates(chosen.auto_()) : std::vector<CodecConfig>{chosen};
+  for (const CodecConfig& candidate : candidates) {
+    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(candidate, options));
+    tensor.codecs.push_back(std::move(codec));
+    tensor.codec_names.push_back(CodecText(candidate));
+  }
+  if (chosen.has_auto_()) tensor.choice.emplace(candidates.size(), chosen.auto_().steps());
+  tensor.codec = tensor.codecs[0].get();
+  tensor.only_nonzero = parameter.sparse() && tensor.codec->id() == CODEC_NONE;
+  return tensor;
+}
 
 absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Config& config,
                                                                      const ModelSpec& model,
                                                                      const Placement& placement,
                                                                      uint32_t worker) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
-  encoder->slices_.resize(model.parameters_size());
-  std::vector<const Codec*> by_parameter;
   for (const ParameterSpec& parameter : model.parameters()) {
-    CodecOptions options;
-    options.workers = static_cast<uint32_t>(config.cluster().workers());
-    PSGD_ASSIGN_OR_RETURN(auto codec,
-                          MakeCodec(ChooseCodec(config.compression(), parameter), options));
-    by_parameter.push_back(codec.get());
-    encoder->codecs_.push_back(std::move(codec));
-    // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
-    // applies that of sparse parameters, whose gradients it would fill.
-    encoder->decays_.push_back(parameter.decay() && !parameter.sparse() &&
-                               !config.optimizer().has_adamw());
+    PSGD_ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(config, parameter));
+    encoder->tensors_.push_back(std::move(tensor));
   }
+  ErrorFeedbackOptions feedback;
+  feedback.accumulate = config.compression().error_feedback();
+  feedback.decay = static_cast<float>(config.compression().residual_decay());
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
-    const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
-    const SliceShape shape = ShapeOf(spec, parameter);
+    Tensor& tensor = encoder->tensors_[spec.parameter()];
     Slice slice;
     slice.spec = spec;
     slice.id = id;
-    slice.codec = by_parameter[spec.parameter()];
-    ErrorFeedbackOptions feedback;
-    feedback.accumulate = config.compression().error_feedback();
-    feedback.decay = static_cast<float>(config.compression().residual_decay());
-    slice.only_nonzero = parameter.sparse() && slice.codec->id() == CODEC_NONE;
-    slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
+    slice.shape = ShapeOf(spec, model.parameters(static_cast<int>(spec.parameter())));
+    slice.encoder = std::make_unique<ErrorFeedback>(*tensor.codec, slice.shape, feedback);
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
                         (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
-    encoder->slices_[spec.parameter()].push_back(std::move(slice));
+    tensor.slices.push_back(std::move(slice));
   }
   return encoder;
 }
@@ -51,29 +65,99 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
 void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
                            std::span<const float> weights, double weight_decay, uint64_t step,
                            std::vector<EncodedSlice>* out) {
-  if (weight_decay != 0 && decays_[parameter]) {
+  Tensor& tensor = tensors_[parameter];
+  if (weight_decay != 0 && tensor.decays) {
     decayed_.resize(gradient.size());
     const auto decay = static_cast<float>(weight_decay);
     for (size_t i = 0; i < gradient.size(); ++i) decayed_[i] = gradient[i] + decay * weights[i];
     gradient = decayed_;
   }
-  for (Slice& slice : slices_[parameter]) {
+  const size_t before = out->size();
+  const Time start = SteadyNow();
+  for (Slice& slice : tensor.slices) {
     std::vector<std::byte> payload;
     const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
-    CodecId codec = slice.codec->id();
-    if (slice.only_nonzero && nonzero_.Encode(own, &payload)) {
+    CodecId codec = tensor.codec->id();
+    if (tensor.only_nonzero && nonzero_.Encode(own, &payload)) {
       codec = CODEC_TOPK;
     } else {
       slice.encoder->Encode(own, slice.key, step, &payload);
     }
     out->push_back({slice.id, codec, Bytes::Adopt(std::move(payload))});
   }
+  if (tensor.choice && !tensor.choice->tried()) {
+    Try(tensor, Seconds(SteadyNow() - start), std::span(*out).subspan(before));
+  }
+}
+
+void UpdateEncoder::Try(Tensor& tensor, double encode_seconds,
+                        std::span<const EncodedSlice> encoded) {
+  CodecCost cost;
+  cost.encode_seconds = encode_seconds;
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    const ByteSpan payload = encoded[i].payload.span();
+    cost.bytes += static_cast<double>(payload.size());
+    applied_.resize(tensor.slices[i].shape.elements);
+    const auto seconds = SecondsToApply(*tensor.codec, tensor.slices[i].shape, payload, applied_);
+    // One that cannot be read the shard will refuse, and say why.
+    if (seconds.ok()) cost.decode_seconds += *seconds;
+  }
+  tensor.choice->Tried(cost);
+  Use(tensor, tensor.choice->current());
+}
+
+void UpdateEncoder::Use(Tensor& tensor, size_t candidate) {
+  const Codec* codec = tensor.codecs[candidate].get();
+  if (codec == tensor.codec) return;
+  tensor.codec = codec;
+  for (Slice& slice : tensor.slices) slice.encoder->Use(*codec);
+}
+
+bool UpdateEncoder::chooses() const {
+  return std::ranges::any_of(tensors_, [](const Tensor& t) { return t.choice.has_value(); });
+}
+
+bool UpdateEncoder::tried() const {
+  return std::ranges::all_of(tensors_,
+                             [](const Tensor& t) { return !t.choice || t.choice->tried(); });
+}
+
+bool UpdateEncoder::Choose(const LinkSpeed& speed) {
+  bool any = false;
+  for (Tensor& tensor : tensors_) {
+    if (!tensor.choice) continue;
+    any |= tensor.choice->Choose(speed.bytes_per_second);
+    Use(tensor, tensor.choice->current());
+  }
+  return any;
+}
+
+CodecChoices UpdateEncoder::Choices(const LinkSpeed& speed) const {
+  CodecChoices choices;
+  choices.set_bytes_per_second(speed.bytes_per_second);
+  choices.set_seconds_round_trip(speed.round_trip_seconds);
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.choice) continue;
+    CodecChoices::Tensor* out = choices.add_tensors();
+    out->set_parameter(tensor.name);
+    out->set_chosen(static_cast<uint32_t>(tensor.choice->current()));
+    for (size_t i = 0; i < tensor.codecs.size(); ++i) {
+      const CodecCost cost = tensor.choice->Cost(i);
+      CodecChoices::Candidate* candidate = out->add_candidates();
+      candidate->set_codec(tensor.codec_names[i]);
+      candidate->set_bytes(static_cast<uint64_t>(cost.bytes));
+      candidate->set_seconds_encode(cost.encode_seconds);
+      candidate->set_seconds_send(cost.bytes / speed.bytes_per_second);
+      candidate->set_seconds_decode(cost.decode_seconds);
+    }
+  }
+  return choices;
 }
 
 std::vector<std::pair<uint32_t, Bytes>> UpdateEncoder::CopyResiduals() const {
   std::vector<std::pair<uint32_t, Bytes>> residuals;
-  for (const auto& slices : slices_) {
-    for (const Slice& slice : slices) {
+  for (const Tensor& tensor : tensors_) {
+    for (const Slice& slice : tensor.slices) {
       const std::vector<float> state = slice.encoder->CopyState();
       if (!state.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(state)));
     }
@@ -82,8 +166,8 @@ std::vector<std::pair<uint32_t, Bytes>> UpdateEncoder::CopyResiduals() const {
 }
 
 absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& residuals) {
-  for (auto& slices : slices_) {
-    for (Slice& slice : slices) {
+  for (Tensor& tensor : tensors_) {
+    for (Slice& slice : tensor.slices) {
       auto saved = residuals.find(slice.id);
       if (saved == residuals.end()) continue;
       const size_t bytes = saved->second.size(), array = slice.spec.count() * sizeof(float);
@@ -101,8 +185,8 @@ absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& re
 
 double UpdateEncoder::ResidualNorm() const {
   double sum = 0;
-  for (const auto& slices : slices_) {
-    for (const Slice& slice : slices) sum += slice.encoder->SquaredNorm();
+  for (const Tensor& tensor : tensors_) {
+    for (const Slice& slice : tensor.slices) sum += slice.encoder->SquaredNorm();
   }
   return std::sqrt(sum);
 }

@@ -73,6 +73,87 @@ TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
   EXPECT_TRUE(Weights("far") == Near());
 }
 
+// Half a million bytes a push in fp16.
+class AutoOverALink : public Network {
+ protected:
+  std::vector<std::string> Wide(const std::vector<std::string>& more) const {
+    return Sets({"model.hidden=[512,512]", "cluster.workers=1", "compression.pull=fp16",
+                 "train.epochs=10", "train.max_steps=60", "cluster.lease=3s"}) +
+           Sets(more);
+  }
+  // Starts both sides; the worker begins to train.
+  void Start(const std::vector<std::string>& more) {
+    server_ = std::make_unique<Process>(
+        On(1, "ps-server",
+           std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1", "--insecure",
+                                    "--run-dir", Path("far")} +
+               Wide(more)));
+    const std::string address = ServerOf(*server_);
+    ASSERT_EQ(address, "10.77.0.1:7070") << server_->Err();
+    worker_ = std::make_unique<Process>(
+        On(2, "ps-worker", {"--cpu", "--server", address, "--step-delay", "50ms"}));
+  }
+  void Finish() {
+    EXPECT_EQ(worker_->Wait().code, 0) << worker_->Err();
+    EXPECT_EQ(server_->Wait().code, 0) << server_->Err();
+    EXPECT_EQ(Summary("far")["status"], "finished");
+  }
+  // What carries the largest tensor, choice after choice, and how fast the link was.
+  std::vector<std::string> Choices() const {
+    std::vector<std::string> choices;
+    for (const Json& record : Metrics("far", "codecs")) {
+      for (const Json& tensor : record["tensors"]) {
+        if (tensor["parameter"] == "fc2.weight") choices.push_back(tensor["codec"]);
+      }
+    }
+    return choices;
+  }
+  double MegabitsASecond() const {
+    return Metrics("far", "codecs").back()["bytes_per_second"].get<double>() * 8 / 1e6;
+  }
+  // The way from the worker to the server from now on.
+  static void SetRate(const std::string& rate) {
+    for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1")}) {
+      const Ended set = RunProgram(Script({"run", space, "tc", "qdisc", "change", "dev", device,
+                                           "root", "tbf", "rate", rate, "burst", "256kb", "latency",
+                                           "200ms"}));
+      ASSERT_EQ(set.code, 0) << set.err;
+    }
+  }
+
+  std::unique_ptr<Process> server_, worker_;
+};
+
+TEST_F(AutoOverALink, ASlowLinkAsksForFewBytes) {
+  Start({"compression.push=auto"});
+  Finish();
+  ASSERT_FALSE(Choices().empty()) << worker_->Err();
+  EXPECT_THAT(Choices().back(), testing::AnyOf("onebit", "topk"));
+  EXPECT_GT(MegabitsASecond(), 14);
+  EXPECT_LT(MegabitsASecond(), 22);
+}
+
+// Rank 64 halves the bytes at a cost in time that only a slow link repays.
+TEST_F(AutoOverALink, AnotherLinkIsNoticedAndChosenForAnew) {
+  Start({"compression.push.auto.codecs=[{powersgd: {rank: 64}}]",
+         "compression.push.auto.remeasure=0ms", "train.max_steps=300"});
+  ASSERT_TRUE(Eventually([&] { return !Choices().empty(); }, 120s)) << worker_->Err();
+  EXPECT_EQ(Choices().front(), "powersgd(rank: 64)");
+  const double chosen = Metrics("far", "codecs").front()["clock"].get<double>();
+  // What is usual has been learned.
+  ASSERT_TRUE(Eventually(
+      [&] {
+        const std::vector<Json> progress = Metrics("far", "progress");
+        return !progress.empty() && progress.back()["clock"].get<double>() > chosen + 8;
+      },
+      120s));
+  SetRate("1000mbit");
+  Finish();
+  EXPECT_THAT(worker_->Err(), testing::HasSubstr("pushes take other times"));
+  EXPECT_GT(MegabitsASecond(), 100);
+  EXPECT_EQ(Choices().back(), "fp16");
+}
+
 TEST_F(Network, NothingOfItIsLeft) {
   EXPECT_EQ(RunProgram(Script({"down"})).code, 0);
   const Ended left = RunProgram({"/usr/bin/env", "ip", "netns", "list"});

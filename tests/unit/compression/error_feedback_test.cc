@@ -109,6 +109,33 @@ TEST(ErrorFeedback, TakesTheResidualOfAnotherCodec) {
   EXPECT_EQ(without.SquaredNorm(), 4.0 * kElements);
 }
 
+TEST(ErrorFeedback, AnotherCodecGoesOnWithWhatIsLeft) {
+  CodecConfig config;
+  config.mutable_topk()->set_density(0.1);
+  const auto topk = MakeCodec(config).value();
+  config.mutable_none();
+  const auto none = MakeCodec(config).value();
+  const auto onebit = Onebit();
+  ErrorFeedback feedback(*none, Shape());
+  const std::vector<float> gradient = Ramp();
+  std::vector<float> sent(kElements);
+  std::vector<std::byte> payload;
+  int step = 0;
+  for (const Codec* codec : {none.get(), topk.get(), onebit.get(), topk.get(), none.get()}) {
+    feedback.Use(*codec);
+    for (int i = 0; i < 3; ++i) {
+      Step(&feedback, gradient, &payload);
+      codec->Open(payload, Shape()).value()->AddBlock(1, sent);
+      ++step;
+      for (size_t k = 0; k < kElements; ++k) {
+        const float left = feedback.residual().empty() ? 0 : feedback.residual()[k];
+        ASSERT_EQ(sent[k] + left, static_cast<float>(step) * gradient[k]);
+      }
+    }
+    EXPECT_EQ(feedback.SquaredNorm() == 0, codec == none.get());
+  }
+}
+
 TEST(ErrorFeedback, DecayFadesTheResidual) {
   const auto codec = Onebit();
   ErrorFeedbackOptions options;

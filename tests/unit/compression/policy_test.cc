@@ -62,6 +62,38 @@ TEST(ChooseCodec, SmallTensorsKeepTheMomentumOfTheirCodec) {
   EXPECT_EQ(ChooseCodec(config, Parameter("b", {10})).signum().momentum(), 0.5);
 }
 
+// A choice for tensors that are worth one; of a sparse one, what is not zero is sent anyway.
+TEST(ChooseCodec, AutoIsForLargeDenseTensors) {
+  CompressionConfig config;
+  config.mutable_push()->mutable_auto_();
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {1024})).has_auto_());
+  EXPECT_TRUE(ChooseCodec(config, Parameter("w", {1023})).has_none());
+  ParameterSpec table = Parameter("table", {1 << 20});
+  table.set_sparse(true);
+  EXPECT_TRUE(ChooseCodec(config, table).has_none());
+  config.mutable_push()->mutable_topk();
+  EXPECT_TRUE(ChooseCodec(config, table).has_topk());
+}
+
+std::vector<std::string> CandidateTexts(const AutoCodec& config) {
+  std::vector<std::string> texts;
+  for (const CodecConfig& codec : Candidates(config)) texts.push_back(CodecText(codec));
+  return texts;
+}
+
+TEST(Candidates, HaveFp16First) {
+  AutoCodec config;
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(CandidateTexts(config), (Texts{"fp16", "int8", "onebit", "topk"}));
+  config.add_codecs()->mutable_topk()->set_density(0.05);
+  config.mutable_codecs(0)->mutable_topk()->set_values(TopkCodec::FP16);
+  config.mutable_codecs(0)->mutable_topk()->set_select(TopkCodec::EXACT);
+  EXPECT_EQ(CandidateTexts(config), (Texts{"fp16", "topk(density: 0.05, values: fp16)"}));
+  config.add_codecs()->mutable_fp16();
+  config.add_codecs()->mutable_none();
+  EXPECT_EQ(CandidateTexts(config), (Texts{"fp16", "topk(density: 0.05, values: fp16)", "none"}));
+}
+
 TEST(ChooseCodec, TheFirstRuleThatMatchesDecides) {
   CompressionConfig config;
   config.mutable_push()->mutable_onebit();

@@ -49,6 +49,12 @@ TEST_F(ConfigSet, AnotherMemberOfAChoiceReplacesTheFirst) {
   EXPECT_TRUE(config_.compression().push().has_onebit());
   Set("compression.push.ternary.clip=2");
   EXPECT_TRUE(config_.compression().push().has_ternary());
+  Set("compression.push.auto.codecs=[topk, {onebit: {block: 128}}]");
+  ASSERT_EQ(config_.compression().push().auto_().codecs_size(), 2);
+  EXPECT_EQ(config_.compression().push().auto_().codecs(1).onebit().block(), 128);
+  Set("compression=auto");
+  EXPECT_TRUE(config_.compression().push().has_auto_());
+  EXPECT_EQ(config_.compression().push().auto_().codecs_size(), 0);
   Set("compression.push={topk: {density: 0.5}}");
   EXPECT_EQ(config_.compression().push().topk().density(), 0.5);
 }
@@ -100,7 +106,8 @@ TEST_F(ConfigSet, Errors) {
   EXPECT_EQ(ErrorOf("compression.push=topkk"),
             "--set compression.push=topkk: compression.push: \"topkk\" is not one of none, fp16, "
             "topk, onebit, ternary, bf16, int8, qsgd, natural, sign, signum, randomk, threshold, "
-            "blocks, dgc, powersgd; did you mean \"topk\"?");
+            "blocks, dgc, powersgd, auto; did you mean \"topk\"?");
+  EXPECT_THAT(ErrorOf("compression=atuo"), testing::EndsWith("; did you mean \"auto\"?"));
   EXPECT_EQ(ErrorOf("compression.push={topk: {densty: 1}}"),
             "--set compression.push={topk: {densty: 1}}: unknown key \"densty\" in "
             "compression.push.topk; did you mean \"density\"?");

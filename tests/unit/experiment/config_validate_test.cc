@@ -90,6 +90,28 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.push={onebit: {block: 100}}"},
        "compression.push: onebit.block is 100; it must be a multiple of 64 between 64 "
        "and 1048576, such as 1024"},
+      {{"compression.push.auto.codecs=[{onebit: {block: 100}}]"},
+       "compression.push.auto.codecs[0]: onebit.block is 100; it must be a multiple of 64 between 64 "
+       "and 1048576, such as 1024"},
+      {{"compression.push.auto.codecs=[topk, dgc]"},
+       "compression.push.auto.codecs[1]: dgc applies momentum on the worker, and no other codec could "
+       "go on from it: leave it out, or name it as compression.push"},
+      {{"compression.rules=[{match: fc*, push: {auto: {codecs: [signum]}}}]"},
+       "compression.rules[0].push.auto.codecs[0]: signum applies momentum on the worker, and no other "
+       "codec could go on from it: leave it out, or name it as compression.push"},
+      {{"compression.push.auto.codecs=[fp16]"},
+       "compression.push.auto.codecs: fp16 alone leaves nothing to choose: name another codec, or say "
+       "compression.push: fp16"},
+      {{"compression.push.auto.codecs=[topk, onebit, topk]"},
+       "compression.push.auto.codecs[2]: topk is named twice, first as "
+       "compression.push.auto.codecs[0]"},
+      {{"compression.push.auto.codecs=[auto, topk]"},
+       "compression.push.auto.codecs[0]: auto is a choice among codecs, and none itself"},
+      {{"compression.push.auto.codecs=[{qsgd: {norm: l2}}]"},
+       "compression.push.auto.codecs[0]: qsgd with norm l2 may err by more than what it sends, and "
+       "residuals would pile up: set compression.error_feedback to false, or norm to max"},
+      {{"compression.pull.delta.codec=auto"},
+       "compression.pull.delta.codec auto: only pushes are measured: name a codec"},
       {{"compression.rules=[{match: fc*, push: {onebit: {block: 65}}}]"},
        "compression.rules[0].push: onebit.block is 65; it must be a multiple of 64 "
        "between 64 and 1048576, such as 1024"},

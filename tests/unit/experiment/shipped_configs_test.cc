@@ -94,7 +94,8 @@ void CollectRows(const Descriptor& type, const std::string& prefix, std::set<std
       rows->insert(absl::StrCat("| `", key, "` | "));
     } else {
       // A rule's codec is documented once, under compression.push.
-      if (key == "compression.rules[].push" || key == "compression.pull.delta.codec") {
+      if (key == "compression.rules[].push" || key == "compression.pull.delta.codec" ||
+          key == "compression.push.auto.codecs") {
         rows->insert(absl::StrCat("| `", key, "` | "));
         continue;
       }

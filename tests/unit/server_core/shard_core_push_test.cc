@@ -182,11 +182,13 @@ TEST(ShardPush, AGreetingTellsWhatIsAbsorbed) {
   shard.Start(1);
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
   Message hello = ShardFixture::Header(0);
-  hello.header.mutable_hello();
+  hello.header.mutable_hello()->set_probe(7);
+  hello.payloads.push_back(BytesOf({1, 2, 3}));
   const auto out = shard.Send(hello);
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.header.welcome().next_seq(), 2u);
   EXPECT_EQ(out[0].message.header.welcome().clock(), 1u);
+  EXPECT_EQ(out[0].message.header.welcome().probe(), 7u);
 }
 
 TEST(ShardPush, AFailedInstallLeavesNoModel) {

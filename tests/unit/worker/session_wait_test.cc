@@ -81,6 +81,74 @@ TEST_F(SessionTest, ALostReplyIsAskedForAgain) {
   EXPECT_FALSE(core_->pulling());
 }
 
+TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
+  PushAll(1);
+  Drain();
+  const auto welcome = [&](uint32_t shard, uint64_t probe) {
+    Message message = From(shard);
+    message.header.mutable_welcome()->set_next_seq(1);
+    message.header.mutable_welcome()->set_probe(probe);
+    core_->OnMessage(shard, message, now_);
+  };
+  core_->Probe(Payload(1001), now_);
+  const auto sent = Drain();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].second.PayloadBytes() + sent[1].second.PayloadBytes(), 1001u);
+  const uint64_t probe = sent[0].second.header.hello().probe();
+  EXPECT_NE(probe, 0u);
+  welcome(0, 0);          // of another greeting
+  welcome(0, probe + 1);
+  welcome(1, probe);
+  welcome(1, probe);      // once more
+  EXPECT_TRUE(core_->probing());
+  // It is asked again, but what was lost is not carried again.
+  now_ += 2 * kResend;
+  ASSERT_TRUE(core_->Tick(now_).ok());
+  const auto again = DrainTo(0);
+  ASSERT_FALSE(again.empty());
+  EXPECT_EQ(again.back().header.hello().probe(), probe);
+  EXPECT_EQ(again.back().PayloadBytes(), 0u);
+  welcome(0, probe);
+  EXPECT_FALSE(core_->probing());
+  EXPECT_FALSE(core_->AllAcknowledged()) << "a probe acknowledges no push";
+  Ack(0, 2);
+  Ack(1, 2);
+  core_->Probe(Bytes(), now_);
+  EXPECT_TRUE(core_->probing());
+  for (const auto& [to, message] : Drain()) welcome(to, message.header.hello().probe());
+  EXPECT_FALSE(core_->probing());
+  // Pushes go on from the number that they had.
+  PushAll(2);
+  EXPECT_THAT(SentSeqs(0), ElementsAre(2u));
+}
+
+TEST_F(SessionTest, AShardThatIsSilentToAProbeIsGivenUp) {
+  core_->Probe(Payload(10), now_);
+  Drain();
+  absl::Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) {
+    now_ += kResend;
+    status = core_->Tick(now_);
+    Drain();
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
+TEST_F(SessionTest, KnowsWhenTheLastPushWasAcknowledged) {
+  PushAll(1);
+  Drain();
+  now_ += kResend / 4;
+  Ack(0, 2);
+  EXPECT_FALSE(core_->AllAcknowledged());
+  now_ += kResend / 4;
+  Ack(1, 2);
+  const Time then = now_;
+  EXPECT_EQ(core_->acknowledged_at(), then);
+  now_ += kResend / 4;
+  Ack(1, 2);  // which says nothing new
+  EXPECT_EQ(core_->acknowledged_at(), then);
+}
+
 TEST_F(SessionTest, SavesStateToEveryShardInOrderWithPushes) {
   PushAll(1);
   core_->SaveState(9, {{0, Payload(3u << 20)}, {2, Payload(3u << 20)}, {3, Payload(8)}}, now_);

@@ -1,0 +1,67 @@
+// What a session does beside pushing and pulling: a checkpoint's state, and probes of the link.
+#include <utility>
+
+#include "worker/session_core.h"
+
+namespace psgd {
+
+void SessionCore::SaveState(uint64_t checkpoint,
+                            const std::vector<std::pair<uint32_t, Bytes>>& residuals, Time now) {
+  now_ = now;
+  std::vector<Message> open(shards_.size());
+  std::vector<size_t> open_bytes(shards_.size());
+  const auto close = [&](uint32_t s, bool last) {
+    const uint64_t seq = shards_[s].next_seq++;
+    psgd::SaveState* save = open[s].header.mutable_save_state();
+    save->set_checkpoint(checkpoint);
+    save->set_seq(seq);
+    save->set_last(last);
+    Enqueue(s, std::move(open[s]), seq);
+    open[s] = MakeMessage(s);
+    open_bytes[s] = 0;
+  };
+  for (uint32_t s = 0; s < shards_.size(); ++s) open[s] = MakeMessage(s);
+  constexpr size_t kMessageBytes = 4u << 20;
+  for (const auto& [slice, residual] : residuals) {
+    const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
+    if (open_bytes[s] > 0 && open_bytes[s] + residual.size() > kMessageBytes) close(s, false);
+    open[s].header.mutable_save_state()->add_slices(slice);
+    open[s].payloads.push_back(residual);
+    open_bytes[s] += residual.size();
+  }
+  for (uint32_t s = 0; s < shards_.size(); ++s) close(s, true);
+}
+
+void SessionCore::LoadState(Time now) {
+  now_ = now;
+  const uint64_t request = next_request_++;
+  loaded_.clear();
+  loads_left_ = shards_.size();
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    Message message = MakeMessage(s);
+    message.header.mutable_load_state()->set_request(request);
+    shards_[s].load = message;
+    shards_[s].loaded = 0;
+    shards_[s].requests.push_back(std::move(message));
+    shards_[s].owed_since = now;
+  }
+}
+
+void SessionCore::Probe(const Bytes& payload, Time now) {
+  now_ = now;
+  const uint64_t request = next_request_++;
+  probes_left_ = shards_.size();
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    Message message = MakeMessage(static_cast<uint32_t>(s));
+    message.header.mutable_hello()->set_probe(request);
+    // Repeated without its payload: what the link lost it need not carry again.
+    shards_[s].probe = message;
+    const size_t begin = payload.size() * s / shards_.size();
+    const size_t end = payload.size() * (s + 1) / shards_.size();
+    if (end > begin) message.payloads.push_back(payload.Sub(begin, end - begin));
+    shards_[s].requests.push_back(std::move(message));
+    shards_[s].owed_since = now;
+  }
+}
+
+}  // namespace psgd
