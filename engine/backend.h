@@ -48,6 +48,14 @@ class Copy {
   virtual absl::Status Wait() = 0;
 };
 
+// A point in the order of launches, for what waits for it on the device.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  // That of the device's library: of CUDA a cudaEvent_t.
+  virtual void* event() const = 0;
+};
+
 // One backend's part in a group whose gradients meet on their devices. Its backend's thread calls it,
 // but for Abort.
 class GroupPart {
@@ -98,6 +106,9 @@ class Backend {
   // As Download, but returns at once.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
+  // Lies behind all that was launched before; set in a recording, behind that of each replay. An error
+  // where kernels are done when Run returns.
+  virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;
 
   // A kernel for every node, in order; null where a node needs none (an alias, or fused into its
   // neighbour). Asks `plan` for every buffer; external tensors are plain row-major memory.

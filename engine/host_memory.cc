@@ -48,6 +48,10 @@ absl::Status HostBackend::Download(const void* device, void* host, size_t bytes)
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Mark>> HostBackend::SetMark() {
+  return absl::UnimplementedError("kernels run on the host");
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> HostBackend::Record(
     const std::function<absl::Status()>&) {
   return absl::UnimplementedError("kernels run on the host");

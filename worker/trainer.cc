@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/slice_shape.h"
 #include "net/wire_format.h"
+#include "worker/device_codecs.h"
 #include "worker/evaluate.h"
 #include "worker/install_slice.h"
 #include "worker/step_clock.h"
@@ -86,8 +87,7 @@ absl::Status Trainer::Prepare() {
   placement_ = registered.placement();
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
-  PSGD_ASSIGN_OR_RETURN(
-      encoder_, UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker()));
+  PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
 
   TransportOptions transport;
   transport.log = options_.log;
@@ -103,6 +103,25 @@ absl::Status Trainer::Prepare() {
   session.fuse_bytes = config_.cluster().fuse();
   session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
                                        [this] { return Interrupted(); });
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
+  Network* const network = network_->device_network();
+  if (network != nullptr) {
+    PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
+  }
+  PSGD_ASSIGN_OR_RETURN(encoder_,
+                        UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker(),
+                                              device_codecs_.get()));
+  const auto& on_device = encoder_->on_device();
+  const auto moved = std::count(on_device.begin(), on_device.end(), true);
+  if (moved == 0) return absl::OkStatus();
+  options_.log->info("the gradients of {} of {} parameters are encoded on the GPU", moved,
+                     on_device.size());
+  network->KeepOnDevice(on_device, [this](int parameter, const DeviceGradient& gradient) {
+    return encoder_->Start(parameter, gradient, step_weight_decay_, step_clock_);
+  });
   return absl::OkStatus();
 }
 
@@ -181,14 +200,6 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
   return heartbeat_->Flush();
 }
 
-void Trainer::ReportDamage() {
-  const uint64_t damaged = data_->damage ? data_->damage->count() : 0;
-  if (damaged == reported_damage_) return;
-  reported_damage_ = damaged;
-  options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
-                     data_->damage->last());
-}
-
 absl::Status Trainer::PullWeights(uint64_t clock) {
   {
     StepClock waiting(&seconds_wait_);
@@ -238,20 +249,20 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   }
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
-  const double weight_decay = heartbeat_->hyper().weight_decay();
+  step_clock_ = clock;
+  step_weight_decay_ = heartbeat_->hyper().weight_decay();
   double encoding = 0;
   const Time start = SteadyNow();
+  absl::Status pushed;
   PSGD_ASSIGN_OR_RETURN(
       const Network::Result result,
       network_->TrainStep({batch.pixels, batch.tokens, batch.values}, batch.labels, clock, [&](int parameter) {
-        StepClock timer(&encoding);
-        encoded_.clear();
-        encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
-                         weight_decay, clock, &encoded_);
-        for (EncodedSlice& slice : encoded_) {
-          session_->Push(clock, slice.slice, slice.codec, std::move(slice.payload));
-        }
+        // Of a GPU's part of the encoding nothing can be told from computing.
+        double waiting = 0;
+        StepClock timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
+        if (pushed.ok()) pushed = PushGradient(parameter);
       }));
+  PSGD_RETURN_IF_ERROR(pushed);
   session_->EndClock(clock);
   seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
   seconds_encode_ += encoding;
@@ -264,68 +275,18 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   return absl::OkStatus();
 }
 
-void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
-  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
-  if (!options_.gpus.empty() && ++steps_ == kSettled) {
-    const absl::Status& recorded = network_->recorded();
-    if (recorded.ok()) {
-      options_.log->info("steps are recorded: each is one launch");
-    } else {
-      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
-    }
+absl::Status Trainer::PushGradient(int parameter) {
+  encoded_.clear();
+  if (encoder_->on_device()[parameter]) {
+    PSGD_RETURN_IF_ERROR(encoder_->Finish(parameter, &encoded_));
+  } else {
+    encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
+                     step_weight_decay_, step_clock_, &encoded_);
   }
-  if (result.repeated == 0) return;
-  repeated_steps_ += result.repeated;
-  options_.log->info(
-      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
-      "in {} steps",
-      clock, network_->loss_scale(), repeated_steps_, steps_);
-}
-
-void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
-  const EndpointStats traffic = session_->traffic();
-  const SessionStats& stats = session_->stats();
-  heartbeat_->Record([&](WorkerReport* report) {
-    // Not this step's: what is not acknowledged may have to be done again by another worker.
-    report->set_clock(session_->AcknowledgedClock());
-    // The last step of an epoch may find fewer batches than workers.
-    report->set_epoch(std::min(segment.epoch() + 1.0,
-                               segment.epoch_at_start() +
-                                   static_cast<double>(clock - segment.first_clock()) *
-                                       segment.epochs_per_clock()));
-    report->set_steps(report->steps() + 1);
-    report->set_samples(report->samples() + result.counted);
-    report->set_loss_sum(report->loss_sum() + result.loss_sum);
-    report->set_correct(report->correct() + result.correct);
-    report->set_bytes_pushed(report->bytes_pushed() + traffic.bytes_sent -
-                             reported_traffic_.bytes_sent);
-    report->set_bytes_pulled(report->bytes_pulled() + traffic.bytes_received -
-                             reported_traffic_.bytes_received);
-    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
-    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
-    report->set_seconds_data(report->seconds_data() + seconds_data_);
-    report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
-    report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
-    report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
-    report->set_resent(report->resent() + stats.resent - reported_.resent);
-    const auto& counts = stats.pull_staleness.counts();
-    const auto& before = reported_.pull_staleness.counts();
-    while (report->pull_staleness_size() < static_cast<int>(counts.size())) {
-      report->add_pull_staleness(0);
-    }
-    for (size_t s = 0; s < counts.size(); ++s) {
-      const uint64_t earlier = s < before.size() ? before[s] : 0;
-      report->set_pull_staleness(s, report->pull_staleness(s) + counts[s] - earlier);
-    }
-    for (const auto& [reason, count] : stats.refused) {
-      auto earlier = reported_.refused.find(reason);
-      const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
-      if (count > known) (*report->mutable_refused())[reason] += count - known;
-    }
-  });
-  seconds_data_ = seconds_compute_ = seconds_encode_ = seconds_wait_ = 0;
-  reported_traffic_ = traffic;
-  reported_ = stats;
+  for (EncodedSlice& slice : encoded_) {
+    session_->Push(step_clock_, slice.slice, slice.codec, std::move(slice.payload));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
@@ -345,9 +306,10 @@ absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
 }
 
 absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  const double norm = encoder_->ResidualNorm();
+  PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
   heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
-  session_->SaveState(checkpoint, encoder_->CopyResiduals());
+  PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
+  session_->SaveState(checkpoint, std::move(residuals));
   PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
   saved_checkpoint_ = checkpoint;
   return absl::OkStatus();

@@ -46,6 +46,10 @@ class Trainer {
   // Of this worker in the segment's deal.
   int Rank(const Segment& segment) const;
   bool HasBatch(const Segment& segment, uint64_t clock) const;
+  // Makes the encoder, of a GPU's gradients there.
+  absl::Status PrepareEncoder(const NetworkOptions& first);
+  // Encodes the gradient of a parameter, which is final, and pushes it.
+  absl::Status PushGradient(int parameter);
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
@@ -66,6 +70,7 @@ class Trainer {
   std::unique_ptr<Replicas> network_;
   Placement placement_;
   CodecTable codecs_;
+  std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Session> session_;
@@ -77,6 +82,8 @@ class Trainer {
   uint64_t reported_damage_ = 0;
   EndpointStats reported_traffic_;
   SessionStats reported_;
+  uint64_t step_clock_ = 0;       // of the step under way
+  double step_weight_decay_ = 0;  // likewise
   double seconds_data_ = 0;
   double seconds_compute_ = 0;
   double seconds_encode_ = 0;

@@ -1,4 +1,5 @@
 // From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec.
+// A gradient that lies on a device is encoded there, where its codec has a twin.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,10 @@
 #include "common/bytes.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/nonzero.h"
+#include "engine/network.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 
@@ -26,11 +29,16 @@ struct EncodedSlice {
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // REQUIRES: `model` and `placement` outlive this.
+  // `device` has the codecs of where gradients lie; null: on the host. REQUIRES: `model`, `placement`
+  // and `device` outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(const Config& config,
                                                                const ModelSpec& model,
                                                                const Placement& placement,
-                                                               uint32_t worker);
+                                                               uint32_t worker,
+                                                               DeviceCodecs* device = nullptr);
+
+  // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
+  const std::vector<bool>& on_device() const { return on_device_; }
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
   // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
@@ -38,28 +46,42 @@ class UpdateEncoder {
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
+  // As Encode, on the device: Start launches it, behind the gradient's event; Finish waits for the
+  // payloads. REQUIRES: on_device()[parameter]; what `gradient` names stays as it is until Finish.
+  absl::Status Start(int parameter, const DeviceGradient& gradient, double weight_decay,
+                     uint64_t step);
+  absl::Status Finish(int parameter, std::vector<EncodedSlice>* out);
+
   // What codecs left behind, and what their encoders remember, of the slices that have any: see
   // ErrorFeedback::CopyState.
-  std::vector<std::pair<uint32_t, Bytes>> CopyResiduals() const;
+  absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> CopyResiduals() const;
   // Puts back what CopyResiduals gave, in this process or another.
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
-  double ResidualNorm() const;
+  absl::StatusOr<double> ResidualNorm() const;
 
  private:
   struct Slice {
     SliceSpec spec;
     uint32_t id = 0;
     const Codec* codec = nullptr;
-    std::unique_ptr<ErrorFeedback> encoder;
+    std::unique_ptr<ErrorFeedback> encoder;  // null where the device's is
+    std::unique_ptr<DeviceEncoder> device_encoder;
     bool only_nonzero = false;
     PhiloxKey key;
+
+    absl::StatusOr<std::vector<float>> CopyState() const;
+    absl::Status LoadState(std::span<const float> arrays);
   };
 
   UpdateEncoder() = default;
+  // Makes the device's encoders of a parameter, if its codec has a twin there and there is room.
+  absl::Status MoveToDevice(int parameter, const Config& config, const ModelSpec& model,
+                            DeviceCodecs* device);
 
   std::vector<std::unique_ptr<Codec>> codecs_;
   std::vector<std::vector<Slice>> slices_;  // by parameter
   std::vector<bool> decays_;                // by parameter
+  std::vector<bool> on_device_;             // by parameter
   std::vector<float> decayed_;              // scratch: gradient with weight decay
   NonzeroEncoder nonzero_;
 };

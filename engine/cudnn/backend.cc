@@ -51,6 +51,8 @@ class CudnnBackend : public Backend {
     return device_->StartDownload(device, host, bytes);
   }
 
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() override { return device_->SetMark(); }
+
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                    MemoryPlan* plan) override {
     std::vector<std::unique_ptr<Kernel>> kernels;
