@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compression/lanes.h"
+
 namespace psgd {
+
 SignSums SumSignsOneByOne(std::span<const float> values) {
   SignSums sums;
   for (float v : values) {

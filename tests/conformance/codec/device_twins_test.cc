@@ -2,8 +2,9 @@
 // same residual: their kernels run by loops of this host, and where there is a GPU, on that.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> MakeCodecs(Where where) {
 }
 
 // How a slice is encoded, step after step.
-struct Run {
+struct Steps {
   std::vector<std::vector<float>> gradients;  // of each step
   std::vector<float> weights;                 // for weight decay; may be empty
   ErrorFeedbackOptions feedback;
@@ -57,7 +58,7 @@ class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>
     return MakeTwinOptions(std::get<1>(GetParam()).config, *codec_, shape, feedback);
   }
 
-  void ExpectAgreement(const Run& run) {
+  void ExpectAgreement(const Steps& run) {
     const size_t elements = run.gradients[0].size();
     const SliceShape shape = ShapeOf(elements);
     ErrorFeedbackOptions feedback = run.feedback;
@@ -106,7 +107,7 @@ TEST_P(DeviceTwins, AgreeOnRandomTensors) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
     const size_t elements = RandomLength(&stream);
-    Run run;
+    Steps run;
     run.seed = seed;
     run.feedback.accumulate = seed % 4 != 0;
     run.feedback.decay = seed % 5 == 0 ? 0.9f : 1;
@@ -124,7 +125,7 @@ TEST_P(DeviceTwins, AgreeOnRandomTensors) {
 TEST_P(DeviceTwins, AgreeWithWeightDecay) {
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 2);
   for (size_t elements : {1, 1009, 20011}) {
-    Run run;
+    Steps run;
     run.first_step = 1000;  // any warm-up is over
     for (size_t i = 0; i < elements; ++i) run.weights.push_back(stream.NextUnit() - 0.5f);
     run.gradients.assign(2, std::vector<float>(elements));
@@ -143,7 +144,7 @@ TEST_P(DeviceTwins, AgreeOnLongTensors) {
   constexpr size_t kElements = 50021;
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 3);
   for (int kind = 0; kind < 4; ++kind) {
-    Run run;
+    Steps run;
     run.first_step = 1000;
     std::vector<float> gradient(kElements, kind == 0 ? 0.0f : 0.25f);
     if (kind == 1) {
@@ -161,7 +162,7 @@ TEST_P(DeviceTwins, AgreeOnLongTensors) {
 
 TEST_P(DeviceTwins, AgreeOnTheLargestSlice) {
   if (std::get<0>(GetParam()) == Where::kBackwards) GTEST_SKIP() << "once on a host is enough";
-  Run run;
+  Steps run;
   run.first_step = 1000;
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 4);
   std::vector<float>& gradient = run.gradients.emplace_back(size_t{1} << 20);
@@ -194,7 +195,9 @@ TEST_P(DeviceTwins, GoOnFromSavedState) {
   EXPECT_EQ(second->CopyState().value(), first->CopyState().value());
   const std::vector<float> residual(kElements, 1.0f);
   ASSERT_TRUE(second->LoadState(residual).ok());
-  if (codec_->keeps_residual()) EXPECT_EQ(second->CopyState().value()[7], 1.0f);
+  if (codec_->keeps_residual()) {
+    EXPECT_EQ(second->CopyState().value()[7], 1.0f);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(AllCodecs, DeviceTwins,
