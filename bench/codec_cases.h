@@ -18,8 +18,8 @@ std::vector<float> RandomGradient(size_t elements);
 SliceShape BenchedSlice(size_t elements, size_t begin, size_t slice);
 PhiloxKey BenchedKey(size_t slice);
 
-// Every codec with its defaults (but a tau that fits the gradient), and those options that change what
-// is done.
+// Every codec with its defaults (but a tau that fits the gradient), and those options that change
+// what is done.
 std::vector<CodecConfig> BenchedCodecs();
 // The codec's name, and what of its options is not the default.
 std::string CaseName(const Codec& codec, const CodecConfig& config);

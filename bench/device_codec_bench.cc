@@ -25,8 +25,8 @@ class DeviceSubject {
       Slice slice;
       slice.gradient = std::span(gradient).subspan(begin, shape.elements);
       slice.begin = begin;
-      PSGD_ASSIGN_OR_RETURN(slice.twin, options.device->NewEncoder(
-                                            *MakeTwinOptions(config, codec, shape, {})));
+      PSGD_ASSIGN_OR_RETURN(slice.twin,
+                            options.device->NewEncoder(*MakeTwinOptions(config, codec, shape, {})));
       slice.host = std::make_unique<ErrorFeedback>(codec, shape);
       subject->slices_.push_back(std::move(slice));
     }

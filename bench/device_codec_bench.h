@@ -1,4 +1,5 @@
-// How fast a codec's twin on a device is, against copies within the device's memory in the same run.
+// How fast a codec's twin on a device is, against copies within the device's memory in the same
+// run.
 #pragma once
 
 #include <optional>

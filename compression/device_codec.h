@@ -26,13 +26,14 @@ struct DeviceEncodeInput {
   uint64_t step = 0;
 };
 
-// Encodes one slice of one worker, step after step, as ErrorFeedback around an Encoder does: the same
-// payloads, and the same residual. Not thread-safe, and all of one DeviceCodecs share its stream.
+// Encodes one slice of one worker, step after step, as ErrorFeedback around an Encoder does: the
+// same payloads, and the same residual. Not thread-safe, and all of one DeviceCodecs share its
+// stream.
 class DeviceEncoder {
  public:
   virtual ~DeviceEncoder() = default;
-  // Launches what makes the payload and brings it to the host, once the event `ready` (null: at once)
-  // has come. What `input` points to stays as it is until Finish.
+  // Launches what makes the payload and brings it to the host, once the event `ready` (null: at
+  // once) has come. What `input` points to stays as it is until Finish.
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start; it is good until the next.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
@@ -49,7 +50,8 @@ class DeviceArray {
   virtual float* data() const = 0;
 };
 
-// The codecs of one device, and the stream that they work on. Not thread-safe; outlives what it makes.
+// The codecs of one device, and the stream that they work on. Not thread-safe; outlives what it
+// makes.
 class DeviceCodecs {
  public:
   virtual ~DeviceCodecs() = default;

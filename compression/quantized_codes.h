@@ -1,4 +1,5 @@
-// Levels and the groups that their codes lie in; see quantized_layout.h. No Abseil: nvcc reads this.
+// Levels and the groups that their codes lie in; see quantized_layout.h. No Abseil: nvcc reads
+// this.
 #pragma once
 
 #include <cstddef>

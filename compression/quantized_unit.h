@@ -1,4 +1,5 @@
-// The unit of a block, and an element as so many of them; see quantized.h. No Abseil: nvcc reads this.
+// The unit of a block, and an element as so many of them; see quantized.h. No Abseil: nvcc reads
+// this.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace psgd {
 
-// `size` is the block's norm, `top` its largest level. NaN where the values are not finite, so that a
-// shard refuses what the caller should have.
+// `size` is the block's norm, `top` its largest level. NaN where the values are not finite, so that
+// a shard refuses what the caller should have.
 PS_HD inline float QuantizedUnit(double size, float top) {
   constexpr float kMost = std::numeric_limits<float>::max();
   constexpr float kLeast = 0x1p-100f;

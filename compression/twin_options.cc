@@ -38,9 +38,8 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
       twin.codec = TernaryTwin{config.ternary().clip()};
       return twin;
     case CodecConfig::kInt8:
-      twin.codec =
-          QuantizedTwin{.block = static_cast<uint32_t>(config.int8().block()),
-                        .stochastic = config.int8().rounding() == Rounding::STOCHASTIC};
+      twin.codec = QuantizedTwin{.block = static_cast<uint32_t>(config.int8().block()),
+                                 .stochastic = config.int8().rounding() == Rounding::STOCHASTIC};
       return twin;
     case CodecConfig::kQsgd:
       twin.codec = QuantizedTwin{static_cast<uint32_t>(config.qsgd().block()),
@@ -63,12 +62,15 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
     case CodecConfig::kRandomk:
       twin.codec = RandomkTwin{config.randomk().density()};
       return twin;
+    case CodecConfig::kBlocks:
+      twin.codec =
+          BlocksTwin{config.blocks().density(), static_cast<uint32_t>(config.blocks().block())};
+      return twin;
     // A gradient that travels whole is copied as it is, without a codec's work.
     case CodecConfig::kNone:
     case CodecConfig::KIND_NOT_SET:
     // Products and orthogonal columns, whose sums the host keeps in an order of its own.
     case CodecConfig::kPowersgd:
-    case CodecConfig::kBlocks:
       break;
   }
   return std::nullopt;

@@ -6,9 +6,8 @@
 namespace psgd {
 
 absl::StatusOr<std::unique_ptr<DeviceCodecs>> LoadDeviceCodecs(const NetworkOptions& network) {
-  PSGD_ASSIGN_OR_RETURN(
-      void* const found,
-      FindInPlugin(network.backend, network.plugin_dir, "psgd_make_device_codecs"));
+  PSGD_ASSIGN_OR_RETURN(void* const found, FindInPlugin(network.backend, network.plugin_dir,
+                                                        "psgd_make_device_codecs"));
   const auto make = reinterpret_cast<MakeDeviceCodecsFunction>(found);
   absl::StatusOr<std::unique_ptr<DeviceCodecs>> made;
   if (!make(PluginInterface(), network.device, &made)) {

@@ -1,7 +1,7 @@
-// What kernels are made of: a body is a functor for one block of threads, in phases. On a device the
-// threads run a phase together and meet at its end; on a host, where tests run the same bodies, one
-// loop runs it after the other. So a body keeps nothing in a thread from phase to phase but in Shared,
-// and may not tell in which order the threads of a phase come. No Abseil: nvcc reads this.
+// What kernels are made of: a body is a functor for one block of threads, in phases. On a device
+// the threads run a phase together and meet at its end; on a host, where tests run the same bodies,
+// one loop runs it after the other. So a body keeps nothing in a thread from phase to phase but in
+// Shared, and may not tell in which order the threads of a phase come. No Abseil: nvcc reads this.
 #pragma once
 
 #include <cstddef>

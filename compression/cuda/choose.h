@@ -43,14 +43,12 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
     const SamplePlan plan = PlanSample(elements, keep, false);
     queue.Zero(bins, kSampleBins);
     queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, bins});
-    queue.Launch(1, FindBinBody<UseAsGuess>{bins, kSampleBins,
-                                            {chosen, static_cast<uint32_t>(plan.wanted)}});
+    queue.Launch(1, FindBinBody<UseAsGuess>{
+                        bins, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
   }
   queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, chosen});
   queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
-  constexpr struct {
-    uint32_t shift, width;
-  } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
+  constexpr struct { uint32_t shift, width; } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
   constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to those of all
   const uint32_t blocks = BlocksFor(elements);
   for (const auto& digit : kDigits) {

@@ -1,9 +1,11 @@
-// Which elements of a slice are sent, chosen on a device as compression/select_largest.h does: by their
-// magnitudes' bits, the lower index first among equals. A Maker makes the numbers that are chosen from:
+// Which elements of a slice are sent, chosen on a device as compression/select_largest.h does: by
+// their magnitudes' bits, the lower index first among equals. A Maker makes the numbers that are
+// chosen from:
 //   Corrected(i)   number i as it will be made
 //   Make(i)        makes it
 //   Made(i)        it, once made
 //   Leave(i, left) what is not sent of it, if it is chosen
+//   kLeastBits     of magnitudes that are chosen at all
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -43,8 +45,8 @@ struct SampleBody {
   }
 };
 
-// Finds the bin in which the count from the top reaches `wanted`, and tells how many of it are: use(bin,
-// wanted). Of one block of threads; `bins` are a multiple of them.
+// Finds the bin in which the count from the top reaches `wanted`, and tells how many of it are:
+// use(bin, wanted). Of one block of threads; `bins` are a multiple of them.
 template <typename Use>
 struct FindBinBody {
   struct Shared {
@@ -116,8 +118,8 @@ struct MakeBody {
   }
 };
 
-// Says what the passes that follow are to find: nothing more, where a sample guessed well enough or all
-// that reach `least` are sent, else the `keep` largest.
+// Says what the passes that follow are to find: nothing more, where a sample guessed well enough or
+// all that reach `least` are sent, else the `keep` largest.
 struct JudgeBody {
   using Shared = Nothing;
   Chosen* chosen;
@@ -129,8 +131,8 @@ struct JudgeBody {
   PS_HD void operator()(const Block& block, Shared&) const {
     block.Each([&](uint32_t thread) {
       if (thread != 0) return;
-      const bool guessed = sampled && chosen->reached >= LeastOf(keep) &&
-                           chosen->reached <= MostOf(keep);
+      const bool guessed =
+          sampled && chosen->reached >= LeastOf(keep) && chosen->reached <= MostOf(keep);
       chosen->settled = reaching || guessed;
       chosen->least = reaching ? least : guessed ? chosen->guess : 0;
       chosen->last_tie = kEveryTie;
@@ -245,7 +247,8 @@ struct ChosenFlag {
   Maker maker;
   const Chosen* chosen;
   PS_HD bool operator()(uint32_t i) const {
-    return IsChosen(*chosen, MagnitudeBits(maker.Made(i)), i);
+    const uint32_t bits = MagnitudeBits(maker.Made(i));
+    return bits >= Maker::kLeastBits && IsChosen(*chosen, bits, i);
   }
 };
 

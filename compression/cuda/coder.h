@@ -1,10 +1,10 @@
-// A codec's twin as a row of launches on a queue. The queue is a stream of a device, or the host's loops
-// of the tests (tests/conformance/codec/host_queue.h):
-//   queue.Launch(blocks, body)                 the body for each of so many blocks, if any (block.h)
-//   queue.Select(count, flag, out, found)      the i below count where flag(i), ascending; how many
-//   queue.Scan(count, of, out)                 out[i] = of(0) + ... + of(i - 1), uint32
-//   queue.Zero(pointer, count)
-//   queue.template Scratch<T>(count)           not set; good until the coder's Encode is over
+// A codec's twin as a row of launches on a queue. The queue is a stream of a device, or the host's
+// loops of the tests (tests/conformance/codec/host_queue.h):
+//   queue.Launch(blocks, body)                 the body for each of so many blocks, if any
+//   (block.h) queue.Select(count, flag, out, found)      the i below count where flag(i),
+//   ascending; how many queue.Scan(count, of, out)                 out[i] = of(0) + ... + of(i -
+//   1), uint32 queue.Zero(pointer, count) queue.template Scratch<T>(count)           not set; good
+//   until the coder's Encode is over
 // All work that is put on it runs in its order. No Abseil: nvcc reads this.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace psgd::cuda {
 
-// What a slice's payload is made of, in the order of the host's twin: weight decay, then what was left
-// out before. Pointers are device memory.
+// What a slice's payload is made of, in the order of the host's twin: weight decay, then what was
+// left out before. Pointers are device memory.
 struct Source {
   const float* gradient = nullptr;
   const float* weights = nullptr;  // null: no weight decay

@@ -11,8 +11,8 @@ namespace {
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  const std::string message = absl::StrCat("codecs on the device, ", call, ": ",
-                                           cudaGetErrorString(error));
+  const std::string message =
+      absl::StrCat("codecs on the device, ", call, ": ", cudaGetErrorString(error));
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
                                             : absl::InternalError(message);
 }
@@ -90,9 +90,9 @@ class CudaDevice {
   }
   absl::StatusOr<CudaEvent> NewEvent() const {
     cudaEvent_t event = nullptr;
-    PSGD_RETURN_IF_ERROR(Check(
-        cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
-        "cudaEventCreate"));
+    PSGD_RETURN_IF_ERROR(
+        Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+              "cudaEventCreate"));
     return CudaEvent(event);
   }
 
@@ -104,8 +104,7 @@ class CudaDevice {
   }
   absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
     PSGD_RETURN_IF_ERROR(Enter());
-    PSGD_RETURN_IF_ERROR(
-        Check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync"));
+    PSGD_RETURN_IF_ERROR(Check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync"));
     return Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
@@ -131,9 +130,8 @@ class CudaDevice {
   }
   absl::Status StartRead(void* to, const void* from, size_t bytes, CudaEvent* event) {
     PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "a launch"));
-    PSGD_RETURN_IF_ERROR(
-        Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
-              "cudaMemcpyAsync"));
+    PSGD_RETURN_IF_ERROR(Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+                               "cudaMemcpyAsync"));
     return Check(cudaEventRecord(event->get(), stream_), "cudaEventRecord");
   }
   absl::Status Wait(CudaEvent* event) const {
@@ -206,8 +204,7 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> Make(int index) {
 }  // namespace psgd::cuda
 
 extern "C" __attribute__((visibility("default"))) bool psgd_make_device_codecs(
-    uint32_t interface, int device,
-    absl::StatusOr<std::unique_ptr<psgd::DeviceCodecs>>* made) {
+    uint32_t interface, int device, absl::StatusOr<std::unique_ptr<psgd::DeviceCodecs>>* made) {
   if (interface != PSGD_BACKEND_INTERFACE) return false;
   *made = psgd::cuda::Make(device);
   return true;

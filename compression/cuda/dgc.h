@@ -8,9 +8,10 @@
 
 namespace psgd::cuda {
 
-// residual + velocity, where velocity = momentum * velocity + scale * gradient; without a residual the
-// velocity itself.
+// residual + velocity, where velocity = momentum * velocity + scale * gradient; without a residual
+// the velocity itself.
 struct VelocityMaker {
+  static constexpr uint32_t kLeastBits = 0;
   Source source;
   float momentum;
   const float* scale;  // null: 1
@@ -37,8 +38,7 @@ struct VelocityMaker {
 
  private:
   PS_HD float With(size_t i, float moved) const {
-    return source.residual == nullptr ? moved
-                                      : source.residual_decay * source.residual[i] + moved;
+    return source.residual == nullptr ? moved : source.residual_decay * source.residual[i] + moved;
   }
 };
 

@@ -40,9 +40,9 @@ class HalfCoder final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return elements_ * sizeof(uint16_t); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(BlocksFor(elements_),
-                 HalfBody<Format>{input.source, elements_,
-                                  reinterpret_cast<uint16_t*>(output.payload)});
+    queue.Launch(
+        BlocksFor(elements_),
+        HalfBody<Format>{input.source, elements_, reinterpret_cast<uint16_t*>(output.payload)});
   }
 
  private:

@@ -1,5 +1,5 @@
-// The table of the codecs that have twins on a device. Each is defined in the header of its name, which
-// a .cu file instantiates for streams and a test for the host's loops.
+// The table of the codecs that have twins on a device. Each is defined in the header of its name,
+// which a .cu file instantiates for streams and a test for the host's loops.
 #pragma once
 
 #include <memory>
@@ -32,11 +32,13 @@ template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const DgcTwin& twin, uint32_t elements);
 template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const RandomkTwin& twin, uint32_t elements);
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const BlocksTwin& twin, uint32_t elements);
 
 template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoderFor(const TwinOptions& options) {
-  return std::visit(
-      [&](const auto& twin) { return MakeCoder<Queue>(twin, options.elements); }, options.codec);
+  return std::visit([&](const auto& twin) { return MakeCoder<Queue>(twin, options.elements); },
+                    options.codec);
 }
 
 }  // namespace psgd::cuda

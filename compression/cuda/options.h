@@ -49,10 +49,14 @@ struct DgcTwin {
 struct RandomkTwin {
   double density = 0;
 };
+struct BlocksTwin {
+  double density = 0;
+  uint32_t block = 0;
+};
 
 struct TwinOptions {
   std::variant<HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin, QuantizedTwin,
-               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin>
+               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin>
       codec;
   uint32_t elements = 0;
   size_t state_arrays = 0;      // see Codec::state_arrays

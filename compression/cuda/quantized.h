@@ -33,8 +33,8 @@ struct QuantizedBody {
       shared.unit = QuantizedUnit(SizeOf(shared), top);
       StoreUnit(block.index(), shared.unit);
     });
-    const Quantizer quantizer = {source, options.stochastic, key, step, shared.unit,
-                                 InverseUnit(shared.unit), top};
+    const Quantizer quantizer = {source,      options.stochastic,       key, step,
+                                 shared.unit, InverseUnit(shared.unit), top};
     std::byte* codes = payload + CodesAt();
     if (options.packed) {
       block.ForEach((count + kCodeGroup - 1) / kCodeGroup, [&](size_t g) {
@@ -135,9 +135,8 @@ struct QuantizedBody {
       const size_t i = first + k;
       if (k % 4 == 0) random = quantizer.Draw(i);
       const int8_t level = i < end ? quantizer.Level(i, random.word[k % 4], IsHighPart(i)) : 0;
-      code[k] = i < end && !spoilt
-                    ? static_cast<uint8_t>(level + LargestLevel(options.bits))
-                    : uint8_t{0};
+      code[k] = i < end && !spoilt ? static_cast<uint8_t>(level + LargestLevel(options.bits))
+                                   : uint8_t{0};
     }
     uint16_t* out = reinterpret_cast<uint16_t*>(codes) + first / kCodeGroup * options.bits;
     for (uint32_t plane = 0; plane < options.bits; ++plane) {
@@ -162,8 +161,8 @@ class QuantizedCoder final : public Coder<Queue> {
     return (options_.packed ? 8 : 4) + blocks_ * sizeof(uint16_t) + codes;
   }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(blocks_ == 0 ? 1 : blocks_, QuantizedBody{input.source, elements_, options_, input.key, input.step,
-                                        output.payload});
+    queue.Launch(blocks_ == 0 ? 1 : blocks_, QuantizedBody{input.source, elements_, options_,
+                                                           input.key, input.step, output.payload});
   }
 
  private:

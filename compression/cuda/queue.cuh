@@ -42,11 +42,9 @@ void CudaQueue::Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t
 template <typename Of>
 void CudaQueue::Scan(uint32_t count, const Of& of, uint32_t* out) {
   if (count == 0) return;
-  const auto terms =
-      thrust::make_transform_iterator(thrust::counting_iterator<uint32_t>(0), of);
+  const auto terms = thrust::make_transform_iterator(thrust::counting_iterator<uint32_t>(0), of);
   size_t bytes = 0;
-  Note(cub::DeviceScan::ExclusiveSum(nullptr, bytes, terms, out, static_cast<int>(count),
-                                     stream_));
+  Note(cub::DeviceScan::ExclusiveSum(nullptr, bytes, terms, out, static_cast<int>(count), stream_));
   std::byte* const temporary = Scratch<std::byte>(bytes);
   if (scratch_ == nullptr) return;
   Note(cub::DeviceScan::ExclusiveSum(temporary, bytes, terms, out, static_cast<int>(count),

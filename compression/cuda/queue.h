@@ -14,8 +14,8 @@ class CudaQueue {
  public:
   explicit CudaQueue(cudaStream_t stream) : stream_(stream) {}
 
-  // Where Scratch takes its memory from, for the next coder. Null: nothing is launched until the next
-  // call, and scratch_used() then says how much memory the launches would have needed.
+  // Where Scratch takes its memory from, for the next coder. Null: nothing is launched until the
+  // next call, and scratch_used() then says how much memory the launches would have needed.
   void SetScratch(void* memory) {
     scratch_ = static_cast<std::byte*>(memory);
     used_ = 0;

@@ -61,8 +61,9 @@ class RandomkCoder final : public Coder<Queue> {
     if (source.residual != nullptr) {
       queue.Launch(BlocksFor(elements_), MakeAllBody{source, elements_});
     }
-    queue.Launch(count_ == 0 ? 1 : BlocksFor(count_), StrataBody{source, elements_, count_, input.key, input.step,
-                                               reinterpret_cast<uint32_t*>(output.payload)});
+    queue.Launch(count_ == 0 ? 1 : BlocksFor(count_),
+                 StrataBody{source, elements_, count_, input.key, input.step,
+                            reinterpret_cast<uint32_t*>(output.payload)});
   }
 
  private:

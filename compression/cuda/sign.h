@@ -48,9 +48,8 @@ struct SignBitsBody {
   PS_HD void operator()(const Block& block, Shared&) const {
     const float value = *payload;
     std::byte* bits = reinterpret_cast<std::byte*>(payload + 1);
-    block.ForAll(BitBytes(elements), [&](size_t b) {
-      bits[b] = SendSigns(source, 0, b, elements, value, -value);
-    });
+    block.ForAll(BitBytes(elements),
+                 [&](size_t b) { bits[b] = SendSigns(source, 0, b, elements, value, -value); });
   }
 };
 
@@ -65,8 +64,7 @@ class SignCoder final : public Coder<Queue> {
     double* part = queue.template Scratch<double>(stretches);
     float* payload = reinterpret_cast<float*>(output.payload);
     queue.Launch((stretches + kTeams - 1) / kTeams, MagnitudesBody{input.source, elements_, part});
-    queue.Launch(1,
-                 FoldBody<KnownCount, UseAsMagnitude>{part, {stretches}, {payload, elements_}});
+    queue.Launch(1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches}, {payload, elements_}});
     queue.Launch(BlocksFor(BitBytes(elements_)), SignBitsBody{input.source, elements_, payload});
   }
 
@@ -100,8 +98,9 @@ class SignumCoder final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(BlocksFor(BitBytes(elements_)),
-                 MomentumSignsBody{input.source, elements_, momentum_, input.state, output.payload});
+    queue.Launch(
+        BlocksFor(BitBytes(elements_)),
+        MomentumSignsBody{input.source, elements_, momentum_, input.state, output.payload});
   }
 
  private:

@@ -30,8 +30,8 @@ PS_HD inline std::byte SendSigns(const Source& source, size_t begin, size_t b, s
   });
 }
 
-// Sums of one run of elements, split by sign: in lanes of floats, and where those overflow one by one
-// in double. A team of kLanes threads has a run.
+// Sums of one run of elements, split by sign: in lanes of floats, and where those overflow one by
+// one in double. A team of kLanes threads has a run.
 struct SplitLanes {
   float positive[kTeams][kLanes];
   float negative[kTeams][kLanes];

@@ -22,9 +22,9 @@ inline uint32_t StretchesOf(size_t count) {
   return static_cast<uint32_t>((count + kSumStretch - 1) / kSumStretch);
 }
 
-// part[b] = the sum of term.Of(value) over the values term.Make(i) of stretch b of those below count(),
-// added in lanes of doubles; *largest, if any, is raised to the bits of their largest magnitude. A
-// block of threads has one stretch.
+// part[b] = the sum of term.Of(value) over the values term.Make(i) of stretch b of those below
+// count(), added in lanes of doubles; *largest, if any, is raised to the bits of their largest
+// magnitude. A block of threads has one stretch.
 template <typename Count, typename Term>
 struct StretchSumBody {
   struct Shared {

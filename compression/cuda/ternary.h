@@ -155,14 +155,12 @@ class TernaryCoder final : public Coder<Queue> {
                                 {elements_}, {source}, part, &fit->largest});
     queue.Launch(1, FoldBody<KnownCount, UseAsLimit>{part, {stretches}, {fit, clip_, elements_}});
     std::byte* digits = output.payload + sizeof(float);
-    queue.Launch(stretches,
-                 DrawBody{source, elements_, input.key, input.step, fit, part, digits});
+    queue.Launch(stretches, DrawBody{source, elements_, input.key, input.step, fit, part, digits});
     const bool fitted = source.residual != nullptr;
     queue.Launch(
         1, FoldBody<KnownCount, UseAsValue>{part, {stretches}, {fit, fitted, output.payload}});
     if (!fitted) return;
-    queue.Launch(BlocksFor(elements_),
-                 KeepUndrawnBody{elements_, fit, digits, source.residual});
+    queue.Launch(BlocksFor(elements_), KeepUndrawnBody{elements_, fit, digits, source.residual});
   }
 
  private:

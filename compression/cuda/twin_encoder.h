@@ -1,12 +1,12 @@
-// A DeviceEncoder on any device: what lies there between steps, and what a step does. The Device is a
-// stream of CUDA's (device_codecs.cc) or the host's loops of the tests:
+// A DeviceEncoder on any device: what lies there between steps, and what a step does. The Device is
+// a stream of CUDA's (device_codecs.cc) or the host's loops of the tests:
 //   Device::Queue                     see coder.h
 //   Device::Memory                    device or pinned memory, freed with it: data()
 //   Device::Event                     a point in the device's work
 //   Allocate, AllocatePinned(bytes)   zeroed
-//   Read, Write(to, from, bytes)      between device and host, behind all work before; done on return
-//   Fit(encode)                       makes the queue's scratch fit what encode(queue) launches
-//   Begin(ready)                      the queue's work from now on waits for that event
+//   Read, Write(to, from, bytes)      between device and host, behind all work before; done on
+//   return Fit(encode)                       makes the queue's scratch fit what encode(queue)
+//   launches Begin(ready)                      the queue's work from now on waits for that event
 //   StartRead(to, from, bytes, event) as Read, but behind the event when done
 //   Wait(event)
 // Calls that can fail return absl::Status or StatusOr.
@@ -59,8 +59,8 @@ class TwinEncoder final : public DeviceEncoder {
     const size_t all = (1 + options_.state_arrays) * options_.elements;
     arrays.resize(all);
     const size_t from = options_.keeps_residual ? 0 : options_.elements;
-    PSGD_RETURN_IF_ERROR(device_->Read(arrays.data() + from, state() + from,
-                                       (all - from) * sizeof(float)));
+    PSGD_RETURN_IF_ERROR(
+        device_->Read(arrays.data() + from, state() + from, (all - from) * sizeof(float)));
     return arrays;
   }
 
@@ -79,9 +79,7 @@ class TwinEncoder final : public DeviceEncoder {
   static constexpr size_t kHeadBytes = 16;
 
   TwinEncoder(const TwinOptions& options, Device* device)
-      : options_(options),
-        device_(device),
-        coder_(MakeCoderFor<typename Device::Queue>(options)) {}
+      : options_(options), device_(device), coder_(MakeCoderFor<typename Device::Queue>(options)) {}
 
   absl::Status Allocate() {
     // What a step takes shrinks, if it changes: it is the most at the beginning or at the end.
@@ -96,8 +94,8 @@ class TwinEncoder final : public DeviceEncoder {
     for (uint64_t step : {kFirst, kLast}) {
       DeviceEncodeInput input;
       input.step = step;
-      PSGD_RETURN_IF_ERROR(device_->Fit(
-          [&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
+      PSGD_RETURN_IF_ERROR(
+          device_->Fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
     }
     return absl::OkStatus();
   }

@@ -1,5 +1,5 @@
-// Sums on a device are those of the host's twins to the last bit, where what is sent of them is rounded
-// so much that other tests would not tell.
+// Sums on a device are those of the host's twins to the last bit, where what is sent of them is
+// rounded so much that other tests would not tell.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -45,8 +45,8 @@ class DeviceSums : public ::testing::TestWithParam<std::tuple<bool, size_t>> {
 TEST_P(DeviceSums, OfSquaresGoByStretches) {
   Moments expected;
   for (size_t begin = 0; begin < numbers_.size(); begin += kSumStretch) {
-    const auto part = std::span(numbers_).subspan(begin).first(
-        std::min(kSumStretch, numbers_.size() - begin));
+    const auto part =
+        std::span(numbers_).subspan(begin).first(std::min(kSumStretch, numbers_.size() - begin));
     const Moments moments = kernels_.ternary.measure(part, nullptr);
     expected.sum_squares += moments.sum_squares;
     expected.largest = std::max(expected.largest, moments.largest);
@@ -68,8 +68,8 @@ TEST_P(DeviceSums, OfDrawnMagnitudesGoByGroupsAndStretches) {
   std::vector<std::byte> digits(TernaryDigitBytes(numbers_.size()) + 1), made(digits.size());
   for (size_t begin = 0; begin < numbers_.size(); begin += kSumStretch) {
     draw.first = static_cast<uint32_t>(begin);
-    const auto part = std::span(numbers_).subspan(begin).first(
-        std::min(kSumStretch, numbers_.size() - begin));
+    const auto part =
+        std::span(numbers_).subspan(begin).first(std::min(kSumStretch, numbers_.size() - begin));
     const Drawn drawn = kernels_.ternary.draw(part, draw, &digits[begin / kTernaryDigits]);
     expected.sum += drawn.sum;
     expected.count += drawn.count;
@@ -99,10 +99,9 @@ TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   EXPECT_EQ(Fold(part), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, DeviceSums,
-                         ::testing::Combine(::testing::Bool(),
-                                            ::testing::Values(1, 17, 320, 5119, 5120, 5121,
-                                                              100003)));
+INSTANTIATE_TEST_SUITE_P(
+    Lengths, DeviceSums,
+    ::testing::Combine(::testing::Bool(), ::testing::Values(1, 17, 320, 5119, 5120, 5121, 100003)));
 
 }  // namespace
 }  // namespace psgd::codec_test

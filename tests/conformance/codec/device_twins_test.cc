@@ -1,5 +1,6 @@
-// The twins of codecs on a device write the same bytes as the scalar twins on the host and leave the
-// same residual: their kernels run by loops of this host, and where there is a GPU, on that.
+// The twins of codecs on a device write the same bytes as the scalar twins on the host and leave
+// the same residual: their kernels run by loops of this host, and where there is a GPU, on that.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,6 +35,17 @@ absl::StatusOr<std::unique_ptr<DeviceCodecs>> MakeCodecs(Where where) {
   return made;
 }
 
+std::optional<TwinOptions> TwinOf(const CodecCase& codec, const SliceShape& shape,
+                                  const ErrorFeedbackOptions& feedback) {
+  return MakeTwinOptions(codec.config, *Make(codec, CodecBackend::kScalar), shape, feedback);
+}
+
+std::vector<CodecCase> CasesWithTwins() {
+  std::vector<CodecCase> cases = AllCases();
+  std::erase_if(cases, [](const CodecCase& codec) { return !TwinOf(codec, ShapeOf(1), {}); });
+  return cases;
+}
+
 // How a slice is encoded, step after step.
 struct Steps {
   std::vector<std::vector<float>> gradients;  // of each step
@@ -47,7 +59,6 @@ class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>
  protected:
   void SetUp() override {
     codec_ = Make(std::get<1>(GetParam()), CodecBackend::kScalar);
-    if (!TwinFor(ShapeOf(1), {})) GTEST_SKIP() << codec_->name() << " has no twin on a device";
     auto made = MakeCodecs(std::get<0>(GetParam()));
     if (!made.ok()) GTEST_SKIP() << made.status();
     device_ = *std::move(made);
@@ -55,7 +66,7 @@ class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>
 
   std::optional<TwinOptions> TwinFor(const SliceShape& shape,
                                      const ErrorFeedbackOptions& feedback) const {
-    return MakeTwinOptions(std::get<1>(GetParam()).config, *codec_, shape, feedback);
+    return TwinOf(std::get<1>(GetParam()), shape, feedback);
   }
 
   void ExpectAgreement(const Steps& run) {
@@ -152,7 +163,8 @@ TEST_P(DeviceTwins, AgreeOnLongTensors) {
     }
     if (kind == 2) gradient[777] = -3e38f;
     if (kind == 3) {
-      for (float& value : gradient) value = std::ldexp(stream.NextUnit() - 0.5f, stream.NextBelow(9));
+      for (float& value : gradient)
+        value = std::ldexp(stream.NextUnit() - 0.5f, stream.NextBelow(9));
     }
     run.gradients = {gradient, gradient};
     if (kind == 2) run.gradients[1][777] = 0;
@@ -203,11 +215,35 @@ TEST_P(DeviceTwins, GoOnFromSavedState) {
 INSTANTIATE_TEST_SUITE_P(AllCodecs, DeviceTwins,
                          ::testing::Combine(::testing::Values(Where::kForwards, Where::kBackwards,
                                                               Where::kCuda),
-                                            ::testing::ValuesIn(AllCases())),
+                                            ::testing::ValuesIn(CasesWithTwins())),
                          [](const auto& info) {
                            return NameOf(std::get<0>(info.param)) + "_" +
                                   std::get<1>(info.param).name;
                          });
+
+TEST(DeviceCodecsPlugin, RefusesAProgramOfAnotherBuild) {
+  const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");
+  if (!found.ok()) GTEST_SKIP() << found.status();
+  absl::StatusOr<std::unique_ptr<DeviceCodecs>> made = absl::UnknownError("untouched");
+  EXPECT_FALSE(reinterpret_cast<MakeDeviceCodecsFunction>(*found)(12345, 0, &made));
+  EXPECT_EQ(made.status().message(), "untouched");
+}
+
+TEST(DeviceCodecsPlugin, SaysThatThereIsNoDevice) {
+  const absl::Status status = MakeCodecs(Where::kCuda).status();
+  if (status.ok() || absl::IsNotFound(status)) GTEST_SKIP() << "there is one, or no plugin";
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+// As docs/compression.md says.
+TEST(DeviceTwinsTable, HasAllCodecsButThese) {
+  std::vector<std::string> without;
+  for (const CodecConfig& config : DefaultCodecs()) {
+    const std::string name(MakeCodec(config).value()->name());
+    if (!TwinOf({name, config}, ShapeOf(1), {})) without.push_back(name);
+  }
+  EXPECT_THAT(without, ::testing::UnorderedElementsAre("none", "powersgd"));
+}
 
 }  // namespace
 }  // namespace psgd::codec_test

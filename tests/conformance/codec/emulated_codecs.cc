@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "compression/cuda/blocks.h"
 #include "compression/cuda/dgc.h"
 #include "compression/cuda/half.h"
 #include "compression/cuda/natural.h"

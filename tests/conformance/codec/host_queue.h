@@ -1,5 +1,6 @@
-// The codecs' kernels on a host: each launch is a loop over its blocks, each phase one over its threads,
-// from the first to the last or, to show what depends on their order, from the last to the first.
+// The codecs' kernels on a host: each launch is a loop over its blocks, each phase one over its
+// threads, from the first to the last or, to show what depends on their order, from the last to the
+// first.
 #pragma once
 
 #include <cstdint>
