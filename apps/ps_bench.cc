@@ -1,5 +1,6 @@
 // ps-bench: measures each hot path against what the machine can do at best.
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@
 #include "compression/codec.h"
 #include "engine/plugin.h"
 #include "engine/recompute.h"
+#include "worker/device_codecs.h"
 
 namespace psgd {
 namespace {
@@ -26,6 +28,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench transport --transport zmq --size 1MiB
   ps-bench apply --optimizer momentum --json
   ps-bench codec --codec topk --elements 25000000
+  ps-bench codec --codec fp16 --codec topk --gpu 0 --json
   ps-bench step --model lenet5 --batch 64
   ps-bench data --threads 4 --image 224
 )";
@@ -41,6 +44,7 @@ struct Arguments {
   std::vector<std::string> codecs;
   std::vector<std::string> optimizers;
   size_t elements = 25'000'000;
+  std::optional<int> gpu;
   std::string model = "lenet5";
   int tokens = 0;
   int layers = 2;
@@ -136,6 +140,21 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   return std::vector<BenchRow>{std::move(row)};
 }
 
+absl::StatusOr<std::vector<BenchRow>> Codecs(const Arguments& arguments) {
+  CodecBenchOptions options;
+  options.codecs = arguments.codecs;
+  options.elements = arguments.elements;
+  std::unique_ptr<DeviceCodecs> device;
+  if (arguments.gpu) {
+    NetworkOptions network;
+    network.backend = "cudnn";
+    network.device = *arguments.gpu;
+    PSGD_ASSIGN_OR_RETURN(device, LoadDeviceCodecs(network));
+    options.device = device.get();
+  }
+  return RunCodecBench(options);
+}
+
 void Print(const std::vector<BenchRow>& rows, bool json) {
   if (json) {
     for (const BenchRow& row : rows) std::cout << ToJsonLine(row) << "\n";
@@ -198,6 +217,8 @@ int main(int argc, char** argv) {
   codec->add_option("--elements", arguments.elements, "Values of the gradient")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 30));
+  codec->add_option("--gpu", arguments.gpu, "Also the twins on this GPU, against its own copies")
+      ->check(CLI::Range(0, 1023));
 
   CLI::App* data = add("data", "JPEG images to batches, by the loader's threads");
   data->add_option("--threads", arguments.threads, "That prepare batches")
@@ -254,10 +275,7 @@ int main(int argc, char** argv) {
     options.optimizers = arguments.optimizers;
     rows = RunApplyBench(options);
   } else if (codec->parsed()) {
-    CodecBenchOptions options;
-    options.codecs = arguments.codecs;
-    options.elements = arguments.elements;
-    rows = RunCodecBench(options);
+    rows = Codecs(arguments);
   } else if (data->parsed()) {
     rows = RunDataBench({.threads = arguments.threads,
                          .size = arguments.sample,

@@ -5,30 +5,15 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "bench/codec_cases.h"
+#include "bench/device_codec_bench.h"
 #include "bench/machine_limits.h"
-#include "common/clock.h"
-#include "common/philox.h"
 #include "compression/codec.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kBlock = 4096;  // elements that a shard decodes at a time
-constexpr uint64_t kSeed = 1;
-constexpr uint64_t kColumns = 1024;
-
-// Gaussian values (Box and Muller), as gradients roughly are.
-std::vector<float> RandomGradient(size_t elements) {
-  RandomStream stream(MakeKey(kSeed, RandomPurpose::kSynthetic), 0);
-  std::vector<float> values(elements);
-  for (size_t i = 0; i < elements; i += 2) {
-    const float radius = std::sqrt(-2 * std::log(1 - stream.NextUnit()));
-    const float angle = 6.2831853f * stream.NextUnit();
-    values[i] = radius * std::cos(angle);
-    if (i + 1 < elements) values[i + 1] = radius * std::sin(angle);
-  }
-  return values;
-}
 
 // One codec on one backend at work on all slices.
 class Subject {
@@ -39,14 +24,8 @@ class Subject {
         residual_(codec.keeps_residual() ? gradient.size() : 0),
         slice_(slice) {
     for (size_t begin = 0; begin < gradient.size(); begin += slice) {
-      SliceShape shape;
-      shape.elements = static_cast<uint32_t>(std::min(slice, gradient.size() - begin));
-      // A large dense layer's.
-      shape.tensor_columns = kColumns;
-      shape.tensor_rows = (gradient.size() + kColumns - 1) / kColumns;
-      shape.offset = begin;
-      shapes_.push_back(shape);
-      encoders_.push_back(codec.NewEncoder(shape));
+      shapes_.push_back(BenchedSlice(gradient.size(), begin, slice));
+      encoders_.push_back(codec.NewEncoder(shapes_.back()));
       payloads_.emplace_back();
     }
   }
@@ -59,7 +38,7 @@ class Subject {
       if (!residual_.empty()) {
         input.residual = std::span(residual_).subspan(s * slice_, shapes_[s].elements);
       }
-      input.key = MakeKey(kSeed, RandomPurpose::kCodec, s);
+      input.key = BenchedKey(s);
       input.step = step_;
       payloads_[s].clear();
       encoders_[s]->Encode(input, &payloads_[s]);
@@ -124,23 +103,6 @@ class Subject {
   uint64_t step_ = 0;
 };
 
-struct Timing {
-  double best = 0;
-  double median = 0;
-};
-
-template <typename Work>
-Timing MeasureSeconds(int repeats, Work work) {
-  std::vector<double> seconds;
-  for (int i = 0; i < std::max(1, repeats); ++i) {
-    const Time start = SteadyNow();
-    work();
-    seconds.push_back(Seconds(SteadyNow() - start));
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds.front(), seconds[seconds.size() / 2]};
-}
-
 std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
                                    const std::string& backend, const std::vector<float>& gradient,
                                    const CodecBenchOptions& options) {
@@ -171,47 +133,6 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
   return rows;
 }
 
-// Every codec with its defaults (but a tau that fits the gradient), and those options that change what is done.
-std::vector<CodecConfig> BenchedCodecs() {
-  std::vector<CodecConfig> configs = DefaultCodecs();
-  for (CodecConfig& config : configs) {
-    // What 1 % of the elements reach.
-    if (config.has_threshold()) config.mutable_threshold()->set_tau(2.576);
-  }
-  configs.emplace_back().mutable_topk()->set_select(TopkCodec::SAMPLED);
-  CodecConfig ternary = configs.back();
-  ternary.mutable_topk()->set_values(TopkCodec::TERNARY);
-  configs.push_back(ternary);
-  configs.emplace_back().mutable_int8()->set_rounding(Rounding::NEAREST);
-  return configs;
-}
-
-// The codec's name, and what of its options is not the default.
-std::string CaseName(const Codec& codec, const CodecConfig& config) {
-  std::string name(codec.name());
-  if (config.topk().select() == TopkCodec::SAMPLED) name += "-sampled";
-  if (config.topk().values() == TopkCodec::TERNARY) name += "-ternary";
-  if (config.int8().rounding() == Rounding::NEAREST) name += "-nearest";
-  return name;
-}
-
-absl::Status CheckNames(const std::vector<std::string>& wanted) {
-  for (const std::string& name : wanted) {
-    bool known = false;
-    std::string names;
-    for (const CodecConfig& config : DefaultCodecs()) {
-      PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
-      known |= name == codec->name();
-      absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(codec->name()));
-    }
-    if (!known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("no codec is named '", name, "'; there are ", names));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& options) {
@@ -219,7 +140,7 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
     return absl::InvalidArgumentError(
         "the codec benchmark needs at least one element, in slices of 1 to 1048576");
   }
-  PSGD_RETURN_IF_ERROR(CheckNames(options.codecs));
+  PSGD_RETURN_IF_ERROR(CheckCodecNames(options.codecs));
   const std::vector<float> gradient = RandomGradient(options.elements);
   std::vector<CodecBackend> backends = {CodecBackend::kSimd};
   if (options.scalar) backends.push_back(CodecBackend::kScalar);
@@ -228,15 +149,18 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
   for (const CodecConfig& config : BenchedCodecs()) {
     for (CodecBackend backend : backends) {
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config, {backend}));
-      const std::string name(codec->name());
-      const auto& wanted = options.codecs;
-      if (!wanted.empty() && std::count(wanted.begin(), wanted.end(), name) == 0) continue;
+      if (!Wanted(*codec, options.codecs)) continue;
       const char* twin = backend == CodecBackend::kSimd ? "simd" : "scalar";
       for (BenchRow& row :
            MeasureCodec(*codec, CaseName(*codec, config), twin, gradient, options)) {
         rows.push_back(std::move(row));
       }
     }
+    if (options.device == nullptr) continue;
+    PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
+    if (!Wanted(*codec, options.codecs)) continue;
+    PSGD_ASSIGN_OR_RETURN(auto row, MeasureOnDevice(config, *codec, gradient, options));
+    if (row) rows.push_back(*std::move(row));
   }
   return rows;
 }

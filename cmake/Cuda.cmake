@@ -3,21 +3,25 @@
 # from which the driver makes that of others.
 set(PSGD_CUDA_CODE "-gencode=arch=compute_80,code=compute_80;-gencode=arch=compute_90,code=sm_90"
     CACHE STRING "Options of nvcc that say which GPUs to make code for")
+# OPTIONS ... are nvcc's, for these sources alone.
 function(psgd_cuda_objects out)
+  cmake_parse_arguments(ARG "" "" "OPTIONS" ${ARGN})
   set(objects)
-  foreach(source ${ARGN})
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+  foreach(source ${ARG_UNPARSED_ARGUMENTS})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path NORMALIZE)
+    file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR} ${path})
+    set(object ${CMAKE_BINARY_DIR}/${name}.o)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${PSGD_CCACHE} ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -DNDEBUG -lineinfo
-              ${PSGD_CUDA_CODE} --expt-relaxed-constexpr --extended-lambda
+              ${PSGD_CUDA_CODE} ${ARG_OPTIONS} --expt-relaxed-constexpr --extended-lambda
               -Xcompiler=-fPIC,-fvisibility=hidden -I${CMAKE_SOURCE_DIR}
-              -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
-      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+              -MD -MF ${object}.d -c ${path} -o ${object}
+      DEPENDS ${path}
       DEPFILE ${object}.d
-      COMMENT "Building CUDA object ${source}.o"
+      COMMENT "Building CUDA object ${name}.o"
       VERBATIM COMMAND_EXPAND_LISTS)
     list(APPEND objects ${object})
   endforeach()

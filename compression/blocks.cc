@@ -1,11 +1,10 @@
 #include "compression/blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "compression/block_norm.h"
 #include "compression/blocks_reader.h"
 #include "compression/density.h"
 #include "compression/payload_bytes.h"
@@ -67,9 +66,7 @@ class BlocksEncoder final : public Encoder {
         kernels_.dense.add(part, input.residual.subspan(begin, count));
         part = input.residual.subspan(begin, count);
       }
-      const double norm = std::sqrt(kernels_.dense.sum_squares(part));
-      constexpr double kMost = std::numeric_limits<float>::max();
-      norms_.push_back(static_cast<float>(norm > kMost ? kMost : norm));
+      norms_.push_back(NormOfBlock(kernels_.dense.sum_squares(part)));
     }
   }
 

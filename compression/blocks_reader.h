@@ -1,11 +1,11 @@
 // The reading side of blocks.h.
 #pragma once
 
+#include "compression/block_norm.h"
 #include "compression/kernels.h"
 
 namespace psgd {
 
-inline constexpr size_t kBlocksHeaderBytes = 16;
 inline constexpr int64_t kLargestSparseBlock = 1 << 20;
 
 // Checks every byte of a payload and opens it.

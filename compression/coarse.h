@@ -5,33 +5,43 @@
 // float, and travels as that.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
+
+#include "common/host_device.h"
 
 namespace psgd {
 
 inline constexpr uint32_t kLargestCoarse = 0x7F7F0000u;  // bits of the largest such finite number
 
 // To nearest; a finite value stays finite. Not for infinities and NaN.
-inline float RoundCoarse(float value) {
+PS_HD inline float RoundCoarse(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits & 0x80000000u;
   const uint32_t magnitude = ((bits & 0x7FFFFFFFu) + 0x8000u) & 0xFFFF0000u;
-  return std::bit_cast<float>(sign | std::min(magnitude, kLargestCoarse));
+  return std::bit_cast<float>(sign | (magnitude < kLargestCoarse ? magnitude : kLargestCoarse));
 }
 
 // The next one not below a non-negative value (or the largest there is).
-inline float CeilCoarse(float value) {
+PS_HD inline float CeilCoarse(float value) {
   const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
-  return std::bit_cast<float>(std::min(magnitude, kLargestCoarse));
+  return std::bit_cast<float>(magnitude < kLargestCoarse ? magnitude : kLargestCoarse);
+}
+
+// The mean of so many numbers, rounded; 0 of none. Not finite where the sum is not.
+PS_HD inline float CoarseMean(double sum, uint64_t count) {
+  if (count == 0) return 0;
+  const float mean = static_cast<float>(sum / static_cast<double>(count));
+  constexpr float kMost = std::numeric_limits<float>::max();
+  return mean >= -kMost && mean <= kMost ? RoundCoarse(mean) : mean;
 }
 
 // The upper half of a float that was rounded, or is not finite, and back.
-inline uint16_t CoarseBits(float value) {
+PS_HD inline uint16_t CoarseBits(float value) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
 }
-inline float FromCoarseBits(uint16_t bits) {
+PS_HD inline float FromCoarseBits(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 

@@ -1,7 +1,5 @@
 #include "compression/density.h"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +11,6 @@ absl::Status CheckDensity(absl::string_view codec, double density) {
   return absl::InvalidArgumentError(
       absl::StrCat("compression ", std::string(codec), ".density is ", density,
                    "; it is the share of elements sent: above 0, at most 1, such as 0.01"));
-}
-
-size_t CountAt(double density, size_t elements) {
-  const double count = std::max(1.0, std::round(density * static_cast<double>(elements)));
-  return std::min(elements, static_cast<size_t>(count));
 }
 
 }  // namespace psgd

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/density.h"
+#include "compression/dgc_schedule.h"
+#include "compression/lanes.h"
 #include "compression/select_largest.h"
 #include "compression/sparse_codec.h"
 
 namespace psgd {
 namespace {
-
-constexpr double kFirstDensity = 0.25;
 
 struct DgcOptions {
   double density = 0;
@@ -64,7 +64,7 @@ class DgcEncoder final : public Encoder {
  public:
   DgcEncoder(const DgcOptions& options, const SliceShape& shape, const CodecKernels& kernels)
       : options_(options),
-        limit_(LimitOfSlice(options.limit, shape)),
+        limit_(DgcLimitOfSlice(options.limit, shape)),
         kernels_(kernels),
         selector_(kernels),
         velocity_(shape.elements) {}
@@ -93,24 +93,18 @@ class DgcEncoder final : public Encoder {
   }
 
  private:
-  static double LimitOfSlice(double limit, const SliceShape& shape) {
-    const double tensor =
-        static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
-    // A slice whose tensor nobody knows is one of its own.
-    return tensor == 0 ? limit : limit * std::sqrt(shape.elements / tensor);
-  }
-
   double DensityAt(uint64_t step) const {
-    if (step >= options_.warmup) return options_.density;
-    const double part = static_cast<double>(step) / static_cast<double>(options_.warmup);
-    const double first = std::max(kFirstDensity, options_.density);
-    return std::pow(first, 1 - part) * std::pow(options_.density, part);
+    return WarmUpDensity(options_.density, step, options_.warmup);
   }
 
   float ScaleOf(std::span<const float> gradient) const {
     if (limit_ == 0) return 1;
-    const double norm = std::sqrt(kernels_.dense.sum_squares(gradient));
-    return norm > limit_ ? static_cast<float>(limit_ / norm) : 1;
+    double squares = 0;
+    for (size_t begin = 0; begin < gradient.size(); begin += kSumStretch) {  // see lanes.h
+      squares += kernels_.dense.sum_squares(
+          gradient.subspan(begin, std::min(kSumStretch, gradient.size() - begin)));
+    }
+    return ClippingScale(squares, limit_);
   }
 
   const DgcOptions options_;
@@ -135,6 +129,17 @@ class Dgc final : public SparseCodec {
 
 }  // namespace
 
+double DgcLimitOfSlice(double limit, const SliceShape& shape) {
+  const double tensor =
+      static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
+  // A slice whose tensor nobody knows is one of its own.
+  return tensor == 0 ? limit : limit * std::sqrt(shape.elements / tensor);
+}
+
+double DgcLimit(const DgcCodec& config, uint32_t workers) {
+  return config.clip() / std::sqrt(static_cast<double>(std::max(1u, workers)));
+}
+
 absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t workers,
                                                const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("dgc", config.density()));
@@ -148,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t 
   DgcOptions options;
   options.density = config.density();
   options.momentum = static_cast<float>(config.momentum());
-  options.limit = config.clip() / std::sqrt(static_cast<double>(std::max(1u, workers)));
+  options.limit = DgcLimit(config, workers);
   options.warmup = static_cast<uint64_t>(config.warmup());
   return std::make_unique<Dgc>(options, kernels);
 }

@@ -25,6 +25,10 @@
 
 namespace psgd {
 
+// On the norm of a worker's gradient of a whole tensor, and of a slice of it; 0: none.
+double DgcLimit(const DgcCodec& config, uint32_t workers);
+double DgcLimitOfSlice(double limit, const SliceShape& shape);
+
 absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t workers,
                                                const CodecKernels& kernels);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/philox.h"
 #include "compression/codec.h"
+#include "compression/ternary_value.h"
 
 namespace psgd {
 
@@ -47,21 +48,11 @@ struct OnebitKernels {
   void (*add)(const std::byte* bits, size_t first, float high, float low, std::span<float> y);
 };
 
-struct Moments {
-  float largest = 0;  // magnitude
-  double sum_squares = 0;
-};
-
 struct TernaryDraw {
   float limit = 0;  // an element of this magnitude is always drawn
   PhiloxKey key;
   uint64_t step = 0;
-};
-
-// The elements that were drawn.
-struct Drawn {
-  double sum = 0;  // of their magnitudes; infinite where a short sum of huge ones overflows fp32
-  uint64_t count = 0;
+  uint32_t first = 0;  // index in the slice of the first element, a multiple of kTernaryGroup
 };
 
 struct TernaryKernels {

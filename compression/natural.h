@@ -16,13 +16,9 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/natural_value.h"
 
 namespace psgd {
-
-inline constexpr uint32_t kNaturalFraction = 0x7FFFFFu;
-inline constexpr uint32_t kLargestNaturalExponent = 254;
-// What an encoder sends for an element that is not finite, so that a shard refuses it.
-inline constexpr uint32_t kNaturalNotFinite = 255;
 
 std::unique_ptr<Codec> MakeNatural(const CodecKernels& kernels);
 

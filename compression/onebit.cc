@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
 #include "compression/payload_bytes.h"
+#include "compression/sign_bits.h"
 
 namespace psgd {
 namespace {
@@ -36,22 +37,6 @@ size_t PayloadBytes(size_t elements, size_t block) {
 
 bool ValidBlock(int64_t block) {
   return block >= kOnebitBlockUnit && block <= kLargestOnebitBlock && block % kOnebitBlockUnit == 0;
-}
-
-// fp32 lanes overflow only where values near the end of the fp32 range come in numbers.
-SignSums SumsOfHugeValues(std::span<const float> values) {
-  SignSums sums;
-  for (float v : values) {
-    (v >= 0 ? sums.positive : sums.negative) += v;
-    sums.positive_count += v >= 0;
-  }
-  return sums;
-}
-
-float CoarseMean(double sum, size_t count) {
-  if (count == 0) return 0;
-  const float mean = static_cast<float>(sum / static_cast<double>(count));
-  return std::isfinite(mean) ? RoundCoarse(mean) : mean;
 }
 
 Pair Means(const SignSums& sums, size_t count) {
@@ -85,7 +70,7 @@ class OnebitEncoder final : public Encoder {
     const bool keep = !residual.empty();
     SignSums sums = kernels_.onebit.split(gradient, keep ? residual.data() : nullptr, bits);
     if (!std::isfinite(sums.positive) || !std::isfinite(sums.negative)) {
-      sums = SumsOfHugeValues(keep ? residual : gradient);
+      sums = SumSignsOneByOne(keep ? residual : gradient);
     }
     const Pair means = Means(sums, gradient.size());
     if (keep) kernels_.onebit.add(bits, 0, -means.high, -means.low, residual);

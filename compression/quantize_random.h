@@ -13,14 +13,22 @@ namespace psgd {
 inline constexpr size_t kRandomGroup = 32;
 inline constexpr float kRandomUnit = 1.0f / 65536.0f;
 
+PS_HD inline bool IsHighPart(size_t element) { return element % kRandomGroup >= kRandomGroup / 2; }
+
+PS_HD inline uint32_t RandomWordOf(uint32_t element) {
+  constexpr uint32_t kHalf = kRandomGroup / 2;
+  return element / kRandomGroup * kHalf + element % kHalf;
+}
+
 // Uniform in [0, 1), on a grid of 2^-16: added to a number of at most 127, the sum reaches no whole
 // number that it should not.
+PS_HD inline float RandomPartOf(uint32_t word, bool high) {
+  return static_cast<float>(high ? word >> 16 : word & 0xFFFFu) * kRandomUnit;
+}
+
 inline float RandomPart(PhiloxKey key, uint64_t step, uint32_t element) {
-  constexpr uint32_t kHalf = kRandomGroup / 2;
-  const uint32_t word = element / kRandomGroup * kHalf + element % kHalf;
-  const uint32_t bits = Philox(key, word / 4, step).word[word % 4];
-  const uint32_t part = element % kRandomGroup < kHalf ? bits & 0xFFFFu : bits >> 16;
-  return static_cast<float>(part) * kRandomUnit;
+  const uint32_t word = RandomWordOf(element);
+  return RandomPartOf(Philox(key, word / 4, step).word[word % 4], IsHighPart(element));
 }
 
 }  // namespace psgd

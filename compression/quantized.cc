@@ -4,17 +4,15 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
 #include "compression/payload_bytes.h"
 #include "compression/quantized_layout.h"
+#include "compression/quantized_unit.h"
 
 namespace psgd {
 namespace {
-
-constexpr float kLeastUnit = 0x1p-100f;
 
 class QuantizedEncoder final : public Encoder {
  public:
@@ -47,7 +45,7 @@ class QuantizedEncoder final : public Encoder {
     QuantizeDraw draw;
     draw.largest_level = static_cast<float>(layout_.largest_level());
     draw.unit = Unit(gradient, keep, draw.largest_level);
-    draw.inverse = draw.unit > 0 ? 1 / draw.unit : 0;
+    draw.inverse = InverseUnit(draw.unit);
     draw.stochastic = options_.stochastic;
     draw.key = input.key;
     draw.step = input.step;
@@ -65,7 +63,6 @@ class QuantizedEncoder final : public Encoder {
     return draw.unit;
   }
 
-  // NaN where the values are not finite, so that a shard refuses what the caller should have.
   float Unit(std::span<const float> gradient, float* residual, float top) const {
     double size;
     if (options_.l2) {
@@ -73,17 +70,7 @@ class QuantizedEncoder final : public Encoder {
     } else {
       size = std::bit_cast<float>(kernels_.quantize.largest(gradient, residual));
     }
-    if (!std::isfinite(size)) return std::numeric_limits<float>::quiet_NaN();
-    const float exact = static_cast<float>(
-        std::min(size / top, static_cast<double>(std::numeric_limits<float>::max())));
-    if (exact < kLeastUnit) return 0;
-    const float unit = CeilCoarse(exact);
-    // Near the end of the range the next lower one: the largest elements are then cut a little.
-    return std::isfinite(unit * top)
-               ? unit
-               : std::bit_cast<float>(
-                     std::bit_cast<uint32_t>(std::numeric_limits<float>::max() / top) &
-                     0xFFFF0000u);
+    return QuantizedUnit(size, top);
   }
 
   void Pack(size_t count, std::byte* out) {

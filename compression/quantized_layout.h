@@ -7,10 +7,10 @@
 #include "absl/strings/string_view.h"
 #include "common/bytes.h"
 #include "common/status.h"
+#include "compression/quantized_codes.h"
 
 namespace psgd {
 
-inline constexpr size_t kCodeGroup = 16;    // elements whose codes share words
 inline constexpr size_t kCodeChunk = 2048;  // elements handled at a time
 
 struct QuantizedLayout {
@@ -18,7 +18,7 @@ struct QuantizedLayout {
   uint32_t bits = 8;
   bool packed = false;
 
-  int largest_level() const { return (1 << (bits - 1)) - 1; }
+  int largest_level() const { return LargestLevel(bits); }
   size_t header_bytes() const { return packed ? 8 : 4; }
   size_t UnitBytes(size_t elements) const { return (elements + block - 1) / block * 2; }
   // Of the codes of the elements before `element`. REQUIRES: a whole number of groups.

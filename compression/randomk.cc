@@ -37,19 +37,12 @@ class RandomkEncoder final : public Encoder {
         StoreField(input.residual[index], payload);
         input.residual[index] = 0;
       } else {
-        StoreField(Scaled(input.gradient[index], strata.length()), payload);
+        StoreField(ScaledToStratum(input.gradient[index], strata.length()), payload);
       }
     }
   }
 
  private:
-  // Finite where the value is.
-  static float Scaled(float value, uint32_t times) {
-    constexpr float kMost = std::numeric_limits<float>::max();
-    if (!(value >= -kMost && value <= kMost)) return value;
-    return std::clamp(value * static_cast<float>(times), -kMost, kMost);
-  }
-
   const double density_;
   const CodecKernels& kernels_;
 };

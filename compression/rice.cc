@@ -1,6 +1,5 @@
 #include "compression/rice.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -23,13 +22,9 @@ uint64_t TotalBits(std::span<const uint32_t> indices, uint32_t low_bits) {
 
 RiceShape ChooseRice(std::span<const uint32_t> indices) {
   if (indices.empty()) return {};
-  // For geometric gaps the best is near log2(ln 2 * mean); its neighbours decide exactly.
-  const uint64_t gaps = indices.back() + 1ull - indices.size();
-  const uint64_t scaled = gaps * 69 / (indices.size() * 100);
-  const uint32_t middle = scaled == 0 ? 0 : static_cast<uint32_t>(std::bit_width(scaled)) - 1;
+  const RiceCandidates candidates = CandidatesFor(indices.back(), indices.size());
   RiceShape best;
-  const uint32_t last = std::min(middle + 1, kMostRiceLowBits);
-  for (uint32_t low = middle == 0 ? 0 : middle - 1; low <= last; ++low) {
+  for (uint32_t low = candidates.first; low <= candidates.last; ++low) {
     const uint64_t total = TotalBits(indices, low);
     if (best.total_bits == 0 || total < best.total_bits) best = {low, total};
   }

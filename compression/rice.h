@@ -9,10 +9,9 @@
 #include <span>
 
 #include "common/bytes.h"
+#include "compression/rice_choice.h"
 
 namespace psgd {
-
-inline constexpr uint32_t kMostRiceLowBits = 31;
 
 struct RiceShape {
   uint32_t low_bits = 0;

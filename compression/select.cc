@@ -1,13 +1,9 @@
 #include "compression/select.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace psgd {
 namespace {
-
-constexpr size_t kSamplePeriod = 1024;  // one run is taken of so many elements,
-constexpr size_t kLeastRuns = 256;      // or of fewer, to have at least so many runs
 
 // The bin in which the count from the top reaches `*keep`; takes what lies above it off `*keep`.
 size_t FindBin(std::span<const uint32_t> bins, size_t* keep) {
@@ -61,24 +57,15 @@ Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* s
 
 uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float* run)> sample,
                     size_t keep, bool enough, std::vector<uint32_t>* scratch) {
-  constexpr int kShift = 31 - 13;  // bins 3 % wide
-  scratch->assign(1 << 13, 0);
-  const size_t period = std::clamp(elements / kLeastRuns, kSampleRun, kSamplePeriod);
-  const uint32_t places = static_cast<uint32_t>(period / kSampleRun);
-  const size_t runs = elements / period;
-  for (size_t run = 0; run < runs; ++run) {
-    // Runs jump about within their period, lest they all fall into the same columns of a matrix.
-    const uint32_t place = (static_cast<uint32_t>(run) * 0x9E3779B9u >> 16) % places;
+  scratch->assign(kSampleBins, 0);
+  const SamplePlan plan = PlanSample(elements, keep, enough);
+  for (size_t run = 0; run < plan.runs; ++run) {
     float values[kSampleRun];
-    sample(run * period + place * kSampleRun, values);
-    for (float value : values) ++(*scratch)[MagnitudeBits(value) >> kShift];
+    sample(plan.Begin(run), values);
+    for (float value : values) ++(*scratch)[MagnitudeBits(value) >> kSampleShift];
   }
-  const double share = static_cast<double>(keep) * static_cast<double>(runs * kSampleRun) /
-                       static_cast<double>(elements);
-  // Four standard deviations more than the share of the sample, so that a miss is rare.
-  size_t wanted = enough ? static_cast<size_t>(share + 4 * std::sqrt(share)) + 4
-                         : std::max<size_t>(1, static_cast<size_t>(std::lround(share)));
-  return static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kShift;
+  size_t wanted = plan.wanted;
+  return static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kSampleShift;
 }
 
 }  // namespace psgd

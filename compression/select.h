@@ -2,17 +2,15 @@
 // like their bits without the sign, so selection is a radix search over 31-bit numbers.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "compression/sample_plan.h"
 
 namespace psgd {
-
-inline uint32_t MagnitudeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu; }
 
 // Keeps every magnitude above `least` and the first `ties` of those equal to it.
 struct Cut {
@@ -22,8 +20,6 @@ struct Cut {
 
 // The cut that keeps exactly `keep` of the values. REQUIRES: 0 < keep <= values.size().
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch);
-
-inline constexpr size_t kSampleRun = 16;  // neighbours sampled together: one cache line
 
 // Magnitude bits that about `keep` of so many elements reach, from a sample; with `enough`, a
 // little more than `keep` nearly always. Only a guess: the caller counts. 0 when there is nothing

@@ -5,13 +5,7 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kSampledFrom = 16384;  // fewer elements are searched as a whole
-constexpr size_t kSampledShare = 16;    // and so is a slice of which more than 1/16 is kept
 constexpr size_t kGatherBlock = 2048;
-
-// Sampled selection is content with this much more or less than asked for.
-constexpr size_t MostOf(size_t keep) { return keep + keep / 3; }
-constexpr size_t LeastOf(size_t keep) { return keep - keep / 2; }
 
 }  // namespace
 
@@ -22,7 +16,7 @@ void LargestSelector::Select(SelectSource* source, size_t keep, Selection select
     source->Make(0, elements);
     return;
   }
-  const bool sampled = elements >= kSampledFrom && keep <= elements / kSampledShare;
+  const bool sampled = WorthSampling(keep, elements);
   if (sampled && SelectFromSample(source, keep, selection)) return;
   if (!sampled) source->Make(0, elements);
   SelectFromMade(source->Made(), keep);

@@ -22,19 +22,13 @@ class SignEncoder final : public Encoder {
     std::byte* payload = Grow(kHeaderBytes + SignBytes(elements), out);
     std::byte* bits = payload + kHeaderBytes;
     const double sum = SplitAllSigns(input.gradient, input.residual, bits, kernels_);
-    const float value = Mean(sum, elements);
+    // Not finite where the values are not, so that a shard refuses what the caller should have.
+    const float value = CoarseMean(sum, elements);
     StoreField(value, payload);
     kernels_.onebit.add(bits, 0, -value, value, input.residual);
   }
 
  private:
-  // NaN where the values are not finite, so that a shard refuses what the caller should have.
-  static float Mean(double sum, size_t elements) {
-    if (elements == 0) return 0;
-    if (!std::isfinite(sum)) return std::numeric_limits<float>::quiet_NaN();
-    return RoundCoarse(static_cast<float>(sum / static_cast<double>(elements)));
-  }
-
   const CodecKernels& kernels_;
 };
 

@@ -3,33 +3,31 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compression/lanes.h"
+
 namespace psgd {
-namespace {
 
-constexpr size_t kStretch = 1024;  // elements summed in fp32 lanes
-
-double SumMagnitudes(std::span<const float> values) {
-  double sum = 0;
-  for (float v : values) sum += std::fabs(v);
-  return sum;
+SignSums SumSignsOneByOne(std::span<const float> values) {
+  SignSums sums;
+  for (float v : values) {
+    (v >= 0 ? sums.positive : sums.negative) += v;
+    sums.positive_count += v >= 0;
+  }
+  return sums;
 }
-
-}  // namespace
 
 double SplitAllSigns(std::span<const float> gradient, std::span<float> residual, std::byte* bits,
                      const CodecKernels& kernels) {
   double total = 0;
-  for (size_t begin = 0; begin < gradient.size(); begin += kStretch) {
+  for (size_t begin = 0; begin < gradient.size(); begin += kSignStretch) {
     const std::span<const float> part =
-        gradient.subspan(begin, std::min(kStretch, gradient.size() - begin));
+        gradient.subspan(begin, std::min(kSignStretch, gradient.size() - begin));
     float* keep = residual.empty() ? nullptr : residual.data() + begin;
-    const SignSums sums = kernels.onebit.split(part, keep, bits + begin / 8);
-    double sum = sums.positive - sums.negative;
-    // fp32 lanes overflow only where values near the end of the fp32 range come in numbers.
-    if (!std::isfinite(sum)) {
-      sum = SumMagnitudes(keep != nullptr ? std::span<const float>(keep, part.size()) : part);
+    SignSums sums = kernels.onebit.split(part, keep, bits + begin / 8);
+    if (!std::isfinite(sums.positive) || !std::isfinite(sums.negative)) {
+      sums = SumSignsOneByOne(keep != nullptr ? std::span<const float>(keep, part.size()) : part);
     }
-    total += sum;
+    total += sums.positive - sums.negative;
   }
   return total;
 }

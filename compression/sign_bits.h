@@ -31,6 +31,9 @@ class SignReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
+// For where fp32 lanes overflow: values near the end of the fp32 range that come in numbers.
+SignSums SumSignsOneByOne(std::span<const float> values);
+
 // Bits of c = gradient (+ residual, which becomes c), 1 for c >= 0; returns the sum of |c|, in
 // double precision but for short stretches. Not finite only where c is not.
 double SplitAllSigns(std::span<const float> gradient, std::span<float> residual, std::byte* bits,

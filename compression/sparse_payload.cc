@@ -1,10 +1,11 @@
 #include "compression/sparse_payload.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "compression/coarse.h"
+#include "compression/lanes.h"
 #include "compression/payload_bytes.h"
 #include "compression/rice.h"
 #include "compression/sign_bits.h"
@@ -12,13 +13,16 @@
 namespace psgd {
 namespace {
 
-// NaN where the values are not finite, so that a shard refuses what the caller should have.
+// Not finite where the values are not, so that a shard refuses what the caller should have.
 float MeanMagnitude(std::span<const float> values) {
-  if (values.empty()) return 0;
   double sum = 0;
-  for (float value : values) sum += std::fabs(value);
-  if (!std::isfinite(sum)) return std::numeric_limits<float>::quiet_NaN();
-  return RoundCoarse(static_cast<float>(sum / static_cast<double>(values.size())));
+  for (size_t begin = 0; begin < values.size(); begin += kSumStretch) {
+    Lanes<double> lanes;
+    const auto stretch = values.subspan(begin, std::min(kSumStretch, values.size() - begin));
+    for (size_t i = 0; i < stretch.size(); ++i) lanes.value[i % kLanes] += std::fabs(stretch[i]);
+    sum += lanes.Sum();
+  }
+  return CoarseMean(sum, values.size());
 }
 
 void WriteValues(std::span<float> values, ValueCoding coding, float magnitude,
@@ -44,25 +48,6 @@ void WriteValues(std::span<float> values, ValueCoding coding, float magnitude,
 }
 
 }  // namespace
-
-size_t SparseValueBytes(ValueCoding coding, size_t count) {
-  switch (coding) {
-    case ValueCoding::kFloat:
-      return count * sizeof(float);
-    case ValueCoding::kHalf:
-      return count * sizeof(uint16_t);
-    case ValueCoding::kSign:
-      return sizeof(float) + SignBytes(count);
-  }
-  return 0;
-}
-
-size_t WorthSending(size_t keep, size_t elements, ValueCoding coding) {
-  if (coding == ValueCoding::kSign) return keep;
-  const size_t bitmap = (elements + 7) / 8;
-  return SparseValueBytes(coding, keep) + bitmap >= SparseValueBytes(coding, elements) ? elements
-                                                                                       : keep;
-}
 
 void WriteSparse(const SparseEntries& entries, ValueCoding coding, float magnitude,
                  const CodecKernels& kernels, std::vector<std::byte>* out) {

@@ -18,19 +18,9 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/sparse_layout.h"
 
 namespace psgd {
-
-enum class IndexCoding : uint8_t { kRice = 0, kAll = 1 };
-enum class ValueCoding : uint8_t { kFloat = 0, kHalf = 1, kSign = 2 };
-
-inline constexpr size_t kSparseHeaderBytes = 8;
-
-size_t SparseValueBytes(ValueCoding coding, size_t count);
-
-// As many of `keep` of the elements, or all where those take no more room. (Not for signs: which
-// elements are zero is then what the indices say.)
-size_t WorthSending(size_t keep, size_t elements, ValueCoding coding);
 
 // Of one payload.
 struct SparseEntries {

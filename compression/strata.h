@@ -5,11 +5,36 @@
 // the first plus floor(word * length / 2^32), where word is word j % 4 of Philox(key, j / 4, step).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "common/philox.h"
 
 namespace psgd {
+
+struct Stratum {
+  uint64_t begin = 0;
+  uint32_t length = 0;
+};
+
+// The stretch j of `count`.
+PS_HD inline Stratum StratumOf(uint32_t j, uint64_t elements, uint32_t count) {
+  const uint64_t begin = j * elements / count;
+  return {begin, static_cast<uint32_t>((j + uint64_t{1}) * elements / count - begin)};
+}
+
+// Its element.
+PS_HD inline uint32_t DrawFrom(const Stratum& stratum, uint32_t word) {
+  return static_cast<uint32_t>(stratum.begin + ((uint64_t{word} * stratum.length) >> 32));
+}
+
+// What stands for a stretch where only its element is sent; finite where the value is.
+PS_HD inline float ScaledToStratum(float value, uint32_t length) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (!(value >= -kMost && value <= kMost)) return value;
+  return std::clamp(value * static_cast<float>(length), -kMost, kMost);
+}
 
 // REQUIRES: 0 < count <= elements.
 class Strata {
@@ -21,15 +46,11 @@ class Strata {
   // The index that the next stretch gives; ascending. REQUIRES: !done().
   uint32_t Next() {
     if (next_ % 4 == 0) block_ = Philox(key_, next_ / 4, step_);
-    const uint64_t word = block_.word[next_ % 4];
-    const uint64_t begin = end_;
-    ++next_;
-    end_ = static_cast<uint64_t>(next_) * elements_ / count_;
-    length_ = static_cast<uint32_t>(end_ - begin);
-    return static_cast<uint32_t>(begin + ((word * length_) >> 32));
+    stratum_ = StratumOf(next_, elements_, count_);
+    return DrawFrom(stratum_, block_.word[next_++ % 4]);
   }
   // Of the stretch of the last index.
-  uint32_t length() const { return length_; }
+  uint32_t length() const { return stratum_.length; }
 
  private:
   const uint64_t elements_;
@@ -38,8 +59,7 @@ class Strata {
   const uint64_t step_;
   PhiloxBlock block_{};
   uint32_t next_ = 0;
-  uint64_t end_ = 0;
-  uint32_t length_ = 0;
+  Stratum stratum_;
 };
 
 }  // namespace psgd

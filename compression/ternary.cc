@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "compression/coarse.h"
+#include "compression/lanes.h"
 #include "compression/payload_bytes.h"
 #include "compression/ternary_group.h"
+#include "compression/ternary_value.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kHeaderBytes = 4;
 
-size_t PayloadBytes(size_t elements) {
-  return kHeaderBytes + elements / kTernaryGroup * kTernaryBytes +
-         TernaryBytes(elements % kTernaryGroup);
-}
+size_t PayloadBytes(size_t elements) { return kHeaderBytes + TernaryDigitBytes(elements); }
 
 // Hands out the elements of packed digits from front to back, group by group.
 class TritCursor {
@@ -63,38 +60,47 @@ class TernaryEncoder final : public Encoder {
   void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
     const bool keep = !input.residual.empty();
     const size_t elements = input.gradient.size();
-    const Moments moments =
-        kernels_.measure(input.gradient, keep ? input.residual.data() : nullptr);
-    const float limit = Limit(moments, elements);
+    const float limit = TernaryLimit(Measure(input), clip_, elements);
     std::byte* payload = Grow(PayloadBytes(elements), out);
     std::byte* digits = payload + kHeaderBytes;
-    const Drawn drawn = kernels_.draw(keep ? input.residual : input.gradient,
-                                      {limit, input.key, input.step}, digits);
+    const Drawn drawn = Draw(input, limit, digits);
     float value = limit;
     if (keep) {
-      value = FittedValue(drawn, limit);
+      value = FittedTernary(drawn, limit);
       TritCursor(digits, elements, kernels_).Add(-value, input.residual);
     }
     StoreField(value, payload);
   }
 
  private:
-  // NaN when the values are not finite, so that a shard refuses what the caller should have.
-  float Limit(const Moments& moments, size_t elements) const {
-    if (elements == 0) return 0;
-    if (!std::isfinite(moments.sum_squares)) return std::numeric_limits<float>::quiet_NaN();
-    double limit = moments.largest;
-    if (clip_ > 0) {
-      limit =
-          std::min(limit, clip_ * std::sqrt(moments.sum_squares / static_cast<double>(elements)));
+  // By stretches, see lanes.h.
+  Moments Measure(const EncodeInput& input) const {
+    const bool keep = !input.residual.empty();
+    Moments all;
+    for (size_t begin = 0; begin < input.gradient.size(); begin += kSumStretch) {
+      const size_t count = std::min(kSumStretch, input.gradient.size() - begin);
+      const Moments part = kernels_.measure(input.gradient.subspan(begin, count),
+                                            keep ? &input.residual[begin] : nullptr);
+      all.largest = std::max(all.largest, part.largest);
+      all.sum_squares += part.sum_squares;
     }
-    return CeilCoarse(static_cast<float>(limit));
+    return all;
   }
 
-  static float FittedValue(const Drawn& drawn, float limit) {
-    if (std::isnan(limit) || std::isinf(drawn.sum)) return limit;
-    if (drawn.count == 0) return 0;
-    return RoundCoarse(static_cast<float>(drawn.sum / static_cast<double>(drawn.count)));
+  Drawn Draw(const EncodeInput& input, float limit, std::byte* digits) const {
+    const std::span<const float> corrected =
+        input.residual.empty() ? input.gradient : std::span<const float>(input.residual);
+    TernaryDraw draw = {limit, input.key, input.step, 0};
+    Drawn all;
+    for (size_t begin = 0; begin < corrected.size(); begin += kSumStretch) {
+      const size_t count = std::min(kSumStretch, corrected.size() - begin);
+      draw.first = static_cast<uint32_t>(begin);
+      const Drawn part = kernels_.draw(corrected.subspan(begin, count), draw,
+                                       digits + begin / kTernaryDigits);
+      all.sum += part.sum;
+      all.count += part.count;
+    }
+    return all;
   }
 
   const double clip_;

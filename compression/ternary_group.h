@@ -6,6 +6,8 @@
 
 #include <cstddef>
 
+#include "common/host_device.h"
+
 namespace psgd {
 
 inline constexpr size_t kTernaryDigits = 5;
@@ -16,9 +18,14 @@ inline constexpr unsigned kLargestTernaryByte = 242;
 // A draw compares |c| with a random 24-bit whole number times limit * kDrawUnit.
 inline constexpr float kDrawUnit = 1.0f / 16777216.0f;
 
-// Bytes of a group of so many elements.
-constexpr size_t TernaryBytes(size_t elements) {
+// Bytes of a group of so many elements, at most kTernaryGroup.
+PS_HD constexpr size_t TernaryBytes(size_t elements) {
   return (elements + kTernaryDigits - 1) / kTernaryDigits;
+}
+
+// Bytes of any number of elements.
+PS_HD constexpr size_t TernaryDigitBytes(size_t elements) {
+  return elements / kTernaryGroup * kTernaryBytes + TernaryBytes(elements % kTernaryGroup);
 }
 
 }  // namespace psgd

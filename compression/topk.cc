@@ -49,8 +49,10 @@ class Topk final : public SparseCodec {
   const TopkOptions options_;
 };
 
-ValueCoding CodingOf(TopkCodec::Values values) {
-  switch (values) {
+}  // namespace
+
+ValueCoding TopkValues(const TopkCodec& config) {
+  switch (config.values()) {
     case TopkCodec::FP32:
       break;
     case TopkCodec::FP16:
@@ -61,14 +63,12 @@ ValueCoding CodingOf(TopkCodec::Values values) {
   return ValueCoding::kFloat;
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Codec>> MakeTopk(const TopkCodec& config,
                                                 const CodecKernels& kernels) {
   PSGD_RETURN_IF_ERROR(CheckDensity("topk", config.density()));
   TopkOptions options;
   options.density = config.density();
-  options.values = CodingOf(config.values());
+  options.values = TopkValues(config);
   if (config.select() == TopkCodec::SAMPLED) options.selection = Selection::kSampled;
   return std::make_unique<Topk>(options, kernels);
 }

@@ -22,8 +22,11 @@
 #pragma once
 
 #include "compression/kernels.h"
+#include "compression/sparse_layout.h"
 
 namespace psgd {
+
+ValueCoding TopkValues(const TopkCodec& config);
 
 absl::StatusOr<std::unique_ptr<Codec>> MakeTopk(const TopkCodec& config,
                                                 const CodecKernels& kernels);

@@ -60,6 +60,14 @@ class Feed {
   virtual absl::Status Take(void* device) = 0;
 };
 
+// A point in the order of launches, for what waits for it on the device.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  // That of the device's library: of CUDA a cudaEvent_t.
+  virtual void* event() const = 0;
+};
+
 // One backend's part in a group whose gradients meet on their devices. Its backend's thread calls it,
 // but for Abort.
 class GroupPart {
@@ -110,6 +118,9 @@ class Backend {
   // As Download, but returns at once.
   virtual absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                               size_t bytes) = 0;
+  // Lies behind all that was launched before; set in a recording, behind that of each replay. An error
+  // where kernels are done when Run returns.
+  virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark() = 0;
 
   // Of so many bytes. An error where memory is the host's.
   virtual absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) = 0;

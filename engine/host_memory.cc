@@ -52,6 +52,10 @@ absl::StatusOr<std::unique_ptr<Feed>> HostBackend::MakeFeed(size_t) {
   return absl::UnimplementedError("kernels see the host's memory");
 }
 
+absl::StatusOr<std::unique_ptr<Mark>> HostBackend::SetMark() {
+  return absl::UnimplementedError("kernels run on the host");
+}
+
 absl::StatusOr<std::unique_ptr<Recording>> HostBackend::Record(
     const std::function<absl::Status()>&) {
   return absl::UnimplementedError("kernels run on the host");

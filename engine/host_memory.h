@@ -21,6 +21,7 @@ class HostBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() override;
   absl::Status BeginRun(const Step&) override { return absl::OkStatus(); }
   // A kernel is done when Run returns: there are no launches to save.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>&) override;

@@ -323,6 +323,13 @@ absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
   return parts;
 }
 
+bool Network::on_device() const { return !impl_->backend->computes_on_host(); }
+
+void Network::KeepOnDevice(std::vector<bool> kept,
+                           std::function<absl::Status(int, const DeviceGradient&)> launched) {
+  impl_->parameters->KeepOnDevice(std::move(kept), std::move(launched));
+}
+
 void Network::set_share(float share) { impl_->share = share; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 

@@ -19,6 +19,13 @@ namespace psgd {
 
 class GroupPart;
 
+// A gradient as what encodes it on the device sees it.
+struct DeviceGradient {
+  const float* gradient = nullptr;  // device memory
+  const float* value = nullptr;     // of the parameter, likewise
+  void* ready = nullptr;            // the device's event after which the gradient is final
+};
+
 struct NetworkOptions {
   std::string backend = "onednn";  // or "cudnn", "reference"
   int device = 0;                  // of cudnn
@@ -82,6 +89,15 @@ class Network {
       std::span<Network* const> networks);
   // Of a network in a group, for the steps that follow.
   void set_share(float share);
+
+  // Whether gradients are made elsewhere than in the host's memory.
+  bool on_device() const;
+  // From the next step on, the gradients of `kept` parameters leave the device only as `launched`
+  // has it: gradient(i) is then not theirs. In each TrainStep it is called for each of them from the
+  // last to the first, once what makes them was launched and before any call of on_gradient, which
+  // then tells nothing of them but their turn. REQUIRES: on_device().
+  void KeepOnDevice(std::vector<bool> kept,
+                    std::function<absl::Status(int, const DeviceGradient&)> launched);
 
   // REQUIRED after writing parameters, before the next step: reordered copies are renewed.
   void InvalidateParameters();

@@ -28,8 +28,15 @@ absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(const G
     memory->host_values_ = static_cast<float*>(memory->host_memory_->data());
     memory->host_gradients_ = memory->host_values_ + end;
     memory->copies_.resize(graph.parameters.size());
+    memory->marks_.resize(graph.parameters.size());
+    memory->kept_.resize(graph.parameters.size());
   }
   return memory;
+}
+
+void ParameterMemory::KeepOnDevice(std::vector<bool> kept, OnLaunched launched) {
+  kept_ = std::move(kept);
+  launched_ = std::move(launched);
 }
 
 absl::Status ParameterMemory::Upload(uint64_t version) {
@@ -43,6 +50,10 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
     if (done) done(i);
     return absl::OkStatus();
   }
+  if (kept_[i]) {
+    PSGD_ASSIGN_OR_RETURN(marks_[i], backend_->SetMark());
+    return absl::OkStatus();
+  }
   const size_t bytes = (offsets_[i + 1] - offsets_[i]) * sizeof(float);
   PSGD_ASSIGN_OR_RETURN(copies_[i], backend_->StartDownload(device_gradient(i),
                                                             host_gradients_ + offsets_[i], bytes));
@@ -50,9 +61,16 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
 }
 
 absl::Status ParameterMemory::Finish(const OnGradient& done) {
-  for (int i = static_cast<int>(copies_.size()) - 1; i >= 0; --i) {
-    if (copies_[i] == nullptr) continue;
-    PSGD_RETURN_IF_ERROR(copies_[i]->Wait());
+  const int count = static_cast<int>(copies_.size());
+  for (int i = count - 1; i >= 0 && done; --i) {
+    if (marks_[i] == nullptr) continue;
+    const DeviceGradient made = {gradients_ + offsets_[i], values_ + offsets_[i],
+                                 marks_[i]->event()};
+    PSGD_RETURN_IF_ERROR(launched_(i, made));
+  }
+  for (int i = count - 1; i >= 0; --i) {
+    if (copies_[i] == nullptr && marks_[i] == nullptr) continue;
+    if (copies_[i] != nullptr) PSGD_RETURN_IF_ERROR(copies_[i]->Wait());
     if (done) done(i);
   }
   return absl::OkStatus();

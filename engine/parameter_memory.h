@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "engine/backend.h"
 #include "engine/graph.h"
+#include "engine/network.h"
 
 namespace psgd {
 
@@ -17,6 +18,7 @@ namespace psgd {
 class ParameterMemory {
  public:
   using OnGradient = std::function<void(int)>;
+  using OnLaunched = std::function<absl::Status(int, const DeviceGradient&)>;
 
   static absl::StatusOr<std::unique_ptr<ParameterMemory>> Create(const Graph& graph,
                                                                  Backend* backend);
@@ -28,13 +30,17 @@ class ParameterMemory {
   void* device_value(int i) const { return values_ + offsets_[i]; }
   void* device_gradient(int i) const { return gradients_ + offsets_[i]; }
 
+  // See Network::KeepOnDevice.
+  void KeepOnDevice(std::vector<bool> kept, OnLaunched launched);
+
   // Brings values that were written since the last call to the device.
   absl::Status Upload(uint64_t version);
   // The kernels that make gradient i have been launched. `done` may be null; it is called with i once
   // the host can read the gradient: at once, or by Finish.
   absl::Status Launched(int i, const OnGradient& done);
-  // Waits for every gradient that was launched, or that a replay launched again, from the last
-  // parameter to the first. REQUIRES: that is the order of the launches.
+  // Hands over the gradients that stay, then waits for every other one that was launched, or that a
+  // replay launched again, from the last parameter to the first. REQUIRES: that is the order of the
+  // launches. Without `done` nothing is handed over.
   absl::Status Finish(const OnGradient& done);
 
  private:
@@ -51,6 +57,9 @@ class ParameterMemory {
   float *host_values_ = nullptr, *host_gradients_ = nullptr;
   uint64_t uploaded_ = 0;
   std::vector<std::unique_ptr<Copy>> copies_;  // by parameter, the latest
+  std::vector<std::unique_ptr<Mark>> marks_;   // of those that stay, likewise
+  std::vector<bool> kept_;
+  OnLaunched launched_;
 };
 
 }  // namespace psgd

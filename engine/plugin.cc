@@ -27,8 +27,17 @@ std::vector<fs::path> SearchPath(const std::string& plugin_dir) {
   return {folder, folder / PSGD_PLUGIN_INSTALL_DIR};
 }
 
-absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
-                                               const std::string& plugin_dir) {
+absl::Status OtherBuild(const std::string& name) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the plugin of the ", name, " backend is of another build than this program"));
+}
+
+}  // namespace
+
+uint32_t PluginInterface() { return PSGD_BACKEND_INTERFACE; }
+
+absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& plugin_dir,
+                                   const char* function) {
   const std::string file = absl::StrCat("libpsgd_", name, ".so");
   std::string tried;
   for (const fs::path& folder : SearchPath(plugin_dir)) {
@@ -45,11 +54,8 @@ absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
           absl::StrCat("cannot load the ", name, " backend: ", dlerror(),
                        "; install what it needs, or use the reference backend"));
     }
-    void* symbol = dlsym(library, "psgd_make_backend");
-    if (symbol == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(path, " is not a backend of psgd"));
-    }
-    return reinterpret_cast<MakeBackendFunction>(symbol);
+    void* symbol = dlsym(library, function);
+    return symbol != nullptr ? absl::StatusOr<void*>(symbol) : OtherBuild(name);
   }
   return absl::NotFoundError(absl::StrCat(
       "the ", name, " backend is not installed (looked for ", tried, "); build it, ",
@@ -58,8 +64,6 @@ absl::StatusOr<MakeBackendFunction> OpenPlugin(const std::string& name,
           : "",
       "or use the reference backend"));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                      const std::string& plugin_dir,
@@ -72,12 +76,11 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
   for (const char* plugin : kPlugins) {
     known.push_back(plugin);
     if (name != plugin) continue;
-    PSGD_ASSIGN_OR_RETURN(const MakeBackendFunction make, OpenPlugin(name, plugin_dir));
+    PSGD_ASSIGN_OR_RETURN(void* const found,
+                          FindInPlugin(name, plugin_dir, "psgd_make_backend"));
+    const auto make = reinterpret_cast<MakeBackendFunction>(found);
     absl::StatusOr<std::unique_ptr<Backend>> backend;
-    if (!make(PSGD_BACKEND_INTERFACE, options, &backend)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the plugin of the ", name, " backend is of another build than this program"));
-    }
+    if (!make(PluginInterface(), options, &backend)) return OtherBuild(name);
     return backend;
   }
   return absl::InvalidArgumentError(absl::StrCat("no backend named \"", name, "\"",

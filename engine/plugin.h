@@ -23,6 +23,12 @@ absl::StatusOr<std::unique_ptr<Backend>> LoadBackend(const std::string& name,
                                                      const std::string& plugin_dir,
                                                      const BackendOptions& options);
 
+// A function that the plugin of a backend exports beside the one that makes it; its caller gives it
+// PluginInterface() to compare with its own. Lives as long as the process.
+absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& plugin_dir,
+                                   const char* function);
+uint32_t PluginInterface();
+
 // Whether the backend is there, and computes in that precision on this machine. For those of the host.
 absl::Status CheckPrecision(const std::string& name, const std::string& plugin_dir,
                             Precision precision);

@@ -247,6 +247,10 @@ std::span<float> Replicas::parameter(int index) { return impl_->networks[0]->par
 std::span<const float> Replicas::gradient(int index) const {
   return impl_->gradients.empty() ? impl_->networks[0]->gradient(index) : impl_->gradients[index];
 }
+Network* Replicas::device_network() {
+  const auto& first = impl_->networks[0];
+  return impl_->gradients.empty() && first->on_device() ? first.get() : nullptr;
+}
 void Replicas::InvalidateParameters() { ++impl_->version; }
 float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }
 const absl::Status& Replicas::recorded() const {

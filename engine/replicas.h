@@ -40,6 +40,9 @@ class Replicas {
   std::span<float> parameter(int index);
   std::span<const float> gradient(int index) const;
   void InvalidateParameters();
+  // The network on whose device the gradients of all end up, before they come to the host; null where
+  // they meet or are made on the host.
+  Network* device_network();
 
   // As Network's, also in its bits from run to run: gradients are added in one order. After an error
   // of one replica no step is possible any more where gradients meet on devices.

@@ -23,7 +23,7 @@ rm -rf build/bundle
 mkdir -p $out/bin $out/lib
 install -s $build/bin/psgd-programs $out/bin/
 for program in $build/bin/ps-*; do ln -s psgd-programs "$out/bin/${program##*/}"; done
-install -s $build/tests/bin/engine_{conformance,golden,zoo_conformance}_test $out/bin/
+install -s $build/tests/bin/{engine_conformance,engine_golden,engine_zoo_conformance,codec_device}_test $out/bin/
 plugins=($build/bin/libpsgd_cudnn.so)
 [[ $with_onednn == yes ]] && plugins+=($build/bin/libpsgd_onednn.so)
 for plugin in "${plugins[@]}"; do

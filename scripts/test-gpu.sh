@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, from the unpacked bundle: every op and network of the CUDA engine against
-# the reference and against PyTorch's numbers, how fast a step is, and short trainings through the real
-# programs. Ends with a table.
+# the reference and against PyTorch's numbers, the codecs' twins there against those of the host, how
+# fast a step and a codec are, and short trainings through the real programs. Ends with a table.
 # test-gpu.sh [WORD]     only the checks with WORD in their names, as "step" or "golden"
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -65,6 +65,8 @@ check "what there is to train with" ps-doctor
 check "ops and networks against the reference" conformance engine_conformance_test
 check "large networks against the reference" conformance engine_zoo_conformance_test
 check "golden networks: losses of PyTorch" conformance engine_golden_test
+check "codecs against the host, byte by byte" conformance codec_device_test
+check "codecs: ps-bench codec --gpu 0" ps-bench codec --elements 8000000 --gpu 0
 step lenet5 --model lenet5 --batch 256
 step cnn --model cnn --batch 256
 step "resnet18 32px batch 128" --model resnet18 --image 32 --batch 128
@@ -75,6 +77,9 @@ step lstm_lm --model lstm_lm --tokens 128 --batch 32
 check "training: server and worker by hand" by_hand
 check "training: ps-run --gpu 0" train --gpu 0
 check "training: ps-run --gpu 0, bf16" train --gpu 0 --precision bf16
+check "training: codecs on the GPU, onebit" train --gpu 0 --set compression.push=onebit
+check "training: codecs on the GPU, topk, fp16" train --gpu 0 --precision fp16 \
+  --set compression.push=topk --set compression.push.topk.select=sampled
 check "training: node.reduce host, one GPU twice" train --gpu 0,0 --set node.reduce=host
 if ((gpus > 1)); then
   check "training: node.reduce host, two GPUs" train --gpu 0,1 --set node.reduce=host

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/slice_shape.h"
 #include "net/wire_format.h"
+#include "worker/device_codecs.h"
 #include "worker/evaluate.h"
 #include "worker/install_slice.h"
 #include "worker/step_clock.h"
@@ -17,6 +18,10 @@ namespace {
 constexpr char kDiverged[] =
     "training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
     "consistency.staleness. The last checkpoint is unharmed";
+
+StepBatch StepBatchOf(const Batch& batch, bool staged) {
+  return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged};
+}
 
 }  // namespace
 
@@ -86,8 +91,7 @@ absl::Status Trainer::Prepare() {
   placement_ = registered.placement();
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
-  PSGD_ASSIGN_OR_RETURN(
-      encoder_, UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker()));
+  PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
 
   TransportOptions transport;
   transport.log = options_.log;
@@ -113,6 +117,25 @@ absl::Status Trainer::Prepare() {
                         });
                       }},
       encoder_.get(), session_.get());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
+  Network* const network = network_->device_network();
+  if (network != nullptr) {
+    PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
+  }
+  PSGD_ASSIGN_OR_RETURN(encoder_,
+                        UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker(),
+                                              device_codecs_.get()));
+  const auto& on_device = encoder_->on_device();
+  const auto moved = std::count(on_device.begin(), on_device.end(), true);
+  if (moved == 0) return absl::OkStatus();
+  options_.log->info("the gradients of {} of {} parameters are encoded on the GPU", moved,
+                     on_device.size());
+  network->KeepOnDevice(on_device, [this](int parameter, const DeviceGradient& gradient) {
+    return encoder_->Start(parameter, gradient, step_weight_decay_, step_clock_);
+  });
   return absl::OkStatus();
 }
 
@@ -191,14 +214,6 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
   return heartbeat_->Flush();
 }
 
-void Trainer::ReportDamage() {
-  const uint64_t damaged = data_->damage ? data_->damage->count() : 0;
-  if (damaged == reported_damage_) return;
-  reported_damage_ = damaged;
-  options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
-                     data_->damage->last());
-}
-
 absl::Status Trainer::PullWeights(uint64_t clock) {
   {
     StepClock waiting(&seconds_wait_);
@@ -245,28 +260,26 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
     PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(clock - 1));
   }
   PullAhead(segment, clock);
-  Batch batch;
-  {
-    StepClock loading(&seconds_data_);
-    PSGD_ASSIGN_OR_RETURN(batch, loader_->Next());
-  }
+  const bool staged = ahead_.has_value();
+  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(segment, clock));
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
-  const double weight_decay = heartbeat_->hyper().weight_decay();
+  step_clock_ = clock;
+  step_weight_decay_ = heartbeat_->hyper().weight_decay();
   double encoding = 0;
   const Time start = SteadyNow();
-  PSGD_ASSIGN_OR_RETURN(
-      const Network::Result result,
-      network_->TrainStep({batch.pixels, batch.tokens, batch.values}, batch.labels, clock, [&](int parameter) {
-        StepClock timer(&encoding);
-        encoded_.clear();
-        encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
-                         weight_decay, clock, &encoded_);
-        for (EncodedSlice& slice : encoded_) {
-          autotune_->Pushed(slice.payload.size());
-          session_->Push(clock, slice.slice, slice.codec, std::move(slice.payload));
-        }
-      }));
+  absl::Status pushed;
+  const auto push = [&](int parameter) {
+    // Of a GPU's part of the encoding nothing can be told from computing.
+    double waiting = 0;
+    StepClock timer(encoder_->on_device()[parameter] ? &waiting : &encoding);
+    if (pushed.ok()) pushed = PushGradient(parameter);
+  };
+  const StepBatch now = StepBatchOf(batch, staged);
+  const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
+  PSGD_ASSIGN_OR_RETURN(const Network::Result result,
+                        network_->TrainStep(now, clock, push, ahead_ ? &next : nullptr));
+  PSGD_RETURN_IF_ERROR(pushed);
   session_->EndClock(clock);
   seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
   seconds_encode_ += encoding;
@@ -279,68 +292,35 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   return absl::OkStatus();
 }
 
-void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
-  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
-  if (!options_.gpus.empty() && ++steps_ == kSettled) {
-    const absl::Status& recorded = network_->recorded();
-    if (recorded.ok()) {
-      options_.log->info("steps are recorded: each is one launch");
-    } else {
-      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
-    }
+absl::StatusOr<Batch> Trainer::NextBatch(const Segment& segment, uint64_t clock) {
+  StepClock loading(&seconds_data_);
+  Batch batch;
+  if (ahead_) {
+    batch = *std::exchange(ahead_, std::nullopt);
+  } else {
+    PSGD_ASSIGN_OR_RETURN(batch, loader_->Next());
   }
-  if (result.repeated == 0) return;
-  repeated_steps_ += result.repeated;
-  options_.log->info(
-      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
-      "in {} steps",
-      clock, network_->loss_scale(), repeated_steps_, steps_);
+  // Not waited for: this step goes on without.
+  if (!network_->stages() || !HasBatch(segment, clock + 1)) return batch;
+  if (auto ready = loader_->NextIfReady()) {
+    PSGD_ASSIGN_OR_RETURN(ahead_, *std::move(ready));
+  }
+  return batch;
 }
 
-void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
-  const EndpointStats traffic = session_->traffic();
-  const SessionStats& stats = session_->stats();
-  heartbeat_->Record([&](WorkerReport* report) {
-    // Not this step's: what is not acknowledged may have to be done again by another worker.
-    report->set_clock(session_->AcknowledgedClock());
-    // The last step of an epoch may find fewer batches than workers.
-    report->set_epoch(std::min(segment.epoch() + 1.0,
-                               segment.epoch_at_start() +
-                                   static_cast<double>(clock - segment.first_clock()) *
-                                       segment.epochs_per_clock()));
-    report->set_steps(report->steps() + 1);
-    report->set_samples(report->samples() + result.counted);
-    report->set_loss_sum(report->loss_sum() + result.loss_sum);
-    report->set_correct(report->correct() + result.correct);
-    report->set_bytes_pushed(report->bytes_pushed() + traffic.bytes_sent -
-                             reported_traffic_.bytes_sent);
-    report->set_bytes_pulled(report->bytes_pulled() + traffic.bytes_received -
-                             reported_traffic_.bytes_received);
-    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
-    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
-    report->set_seconds_data(report->seconds_data() + seconds_data_);
-    report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
-    report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
-    report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
-    report->set_resent(report->resent() + stats.resent - reported_.resent);
-    const auto& counts = stats.pull_staleness.counts();
-    const auto& before = reported_.pull_staleness.counts();
-    while (report->pull_staleness_size() < static_cast<int>(counts.size())) {
-      report->add_pull_staleness(0);
-    }
-    for (size_t s = 0; s < counts.size(); ++s) {
-      const uint64_t earlier = s < before.size() ? before[s] : 0;
-      report->set_pull_staleness(s, report->pull_staleness(s) + counts[s] - earlier);
-    }
-    for (const auto& [reason, count] : stats.refused) {
-      auto earlier = reported_.refused.find(reason);
-      const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
-      if (count > known) (*report->mutable_refused())[reason] += count - known;
-    }
-  });
-  seconds_data_ = seconds_compute_ = seconds_encode_ = seconds_wait_ = 0;
-  reported_traffic_ = traffic;
-  reported_ = stats;
+absl::Status Trainer::PushGradient(int parameter) {
+  encoded_.clear();
+  if (encoder_->on_device()[parameter]) {
+    PSGD_RETURN_IF_ERROR(encoder_->Finish(parameter, &encoded_));
+  } else {
+    encoder_->Encode(parameter, network_->gradient(parameter), network_->parameter(parameter),
+                     step_weight_decay_, step_clock_, &encoded_);
+  }
+  for (EncodedSlice& slice : encoded_) {
+    autotune_->Pushed(slice.payload.size());
+    session_->Push(step_clock_, slice.slice, slice.codec, std::move(slice.payload));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
@@ -360,9 +340,10 @@ absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
 }
 
 absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  const double norm = encoder_->ResidualNorm();
+  PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
   heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
-  session_->SaveState(checkpoint, encoder_->CopyResiduals());
+  PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
+  session_->SaveState(checkpoint, std::move(residuals));
   PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
   saved_checkpoint_ = checkpoint;
   return absl::OkStatus();

@@ -47,6 +47,12 @@ class Trainer {
   // Of this worker in the segment's deal.
   int Rank(const Segment& segment) const;
   bool HasBatch(const Segment& segment, uint64_t clock) const;
+  // That of the step, and where a device takes it ahead that of the next one into ahead_.
+  absl::StatusOr<Batch> NextBatch(const Segment& segment, uint64_t clock);
+  // Makes the encoder, of a GPU's gradients there.
+  absl::Status PrepareEncoder(const NetworkOptions& first);
+  // Encodes the gradient of a parameter, which is final, and pushes it.
+  absl::Status PushGradient(int parameter);
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
@@ -67,18 +73,22 @@ class Trainer {
   std::unique_ptr<Replicas> network_;
   Placement placement_;
   CodecTable codecs_;
+  std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
+  std::optional<Batch> ahead_;            // of the next step; a device has it, or gets it
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
   uint64_t reported_damage_ = 0;
   EndpointStats reported_traffic_;
   SessionStats reported_;
+  uint64_t step_clock_ = 0;       // of the step under way
+  double step_weight_decay_ = 0;  // likewise
   double seconds_data_ = 0;
   double seconds_compute_ = 0;
   double seconds_encode_ = 0;

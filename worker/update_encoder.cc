@@ -8,9 +8,26 @@
 #include "common/clock.h"
 #include "compression/policy.h"
 #include "compression/slice_shape.h"
+#include "compression/twin_options.h"
 #include "worker/decode_cost.h"
 
 namespace psgd {
+namespace {
+
+CodecOptions CodecOptionsOf(const Config& config) {
+  CodecOptions options;
+  options.workers = static_cast<uint32_t>(config.cluster().workers());
+  return options;
+}
+
+ErrorFeedbackOptions FeedbackOf(const Config& config) {
+  ErrorFeedbackOptions feedback;
+  feedback.accumulate = config.compression().error_feedback();
+  feedback.decay = static_cast<float>(config.compression().residual_decay());
+  return feedback;
+}
+
+}  // namespace
 
 absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& config,
                                                                 const ParameterSpec& parameter) {
@@ -19,13 +36,11 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
   // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
   // applies that of sparse parameters, whose gradients it would fill.
   tensor.decays = parameter.decay() && !parameter.sparse() && !config.optimizer().has_adamw();
-  CodecOptions options;
-  options.workers = static_cast<uint32_t>(config.cluster().workers());
   const CodecConfig chosen = ChooseCodec(config.compression(), parameter);
   const std::vector<CodecConfig> candidates =
       chosen.has_auto_() ? Candidates(chosen.auto_()) : std::vector<CodecConfig>{chosen};
   for (const CodecConfig& candidate : candidates) {
-    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(candidate, options));
+    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(candidate, CodecOptionsOf(config)));
     tensor.codecs.push_back(std::move(codec));
     tensor.codec_names.push_back(CodecText(candidate));
   }
@@ -38,15 +53,13 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
 absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Config& config,
                                                                      const ModelSpec& model,
                                                                      const Placement& placement,
-                                                                     uint32_t worker) {
+                                                                     uint32_t worker,
+                                                                     DeviceCodecs* device) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
   for (const ParameterSpec& parameter : model.parameters()) {
     PSGD_ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(config, parameter));
     encoder->tensors_.push_back(std::move(tensor));
   }
-  ErrorFeedbackOptions feedback;
-  feedback.accumulate = config.compression().error_feedback();
-  feedback.decay = static_cast<float>(config.compression().residual_decay());
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     Tensor& tensor = encoder->tensors_[spec.parameter()];
@@ -54,12 +67,40 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     slice.spec = spec;
     slice.id = id;
     slice.shape = ShapeOf(spec, model.parameters(static_cast<int>(spec.parameter())));
-    slice.encoder = std::make_unique<ErrorFeedback>(*tensor.codec, slice.shape, feedback);
+    slice.encoder = std::make_unique<ErrorFeedback>(*tensor.codec, slice.shape, FeedbackOf(config));
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
                         (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
     tensor.slices.push_back(std::move(slice));
   }
+  encoder->on_device_.resize(model.parameters_size());
+  for (int i = 0; i < model.parameters_size() && device != nullptr; ++i) {
+    PSGD_RETURN_IF_ERROR(encoder->MoveToDevice(i, config, model, device));
+  }
   return encoder;
+}
+
+absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
+                                         const ModelSpec& model, DeviceCodecs* device) {
+  Tensor& tensor = tensors_[parameter];
+  if (tensor.choice || tensor.only_nonzero) return absl::OkStatus();
+  const CodecConfig chosen = ChooseCodec(config.compression(), model.parameters(parameter));
+  std::vector<std::unique_ptr<DeviceEncoder>> made;
+  for (const Slice& slice : tensor.slices) {
+    const auto twin = MakeTwinOptions(chosen, *tensor.codec, slice.shape, FeedbackOf(config),
+                                      CodecOptionsOf(config));
+    if (!twin) return absl::OkStatus();
+    auto encoder = device->NewEncoder(*twin);
+    // Memory that the network left too little of: the host has more.
+    if (absl::IsResourceExhausted(encoder.status())) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(encoder.status());
+    made.push_back(*std::move(encoder));
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    tensor.slices[i].encoder.reset();
+    tensor.slices[i].device_encoder = std::move(made[i]);
+  }
+  on_device_[parameter] = !made.empty();
+  return absl::OkStatus();
 }
 
 void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
@@ -154,11 +195,46 @@ CodecChoices UpdateEncoder::Choices(const LinkSpeed& speed) const {
   return choices;
 }
 
-std::vector<std::pair<uint32_t, Bytes>> UpdateEncoder::CopyResiduals() const {
+absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
+                                  double weight_decay, uint64_t step) {
+  const bool decays = weight_decay != 0 && tensors_[parameter].decays;
+  for (const Slice& slice : tensors_[parameter].slices) {
+    DeviceEncodeInput input;
+    input.gradient = gradient.gradient + slice.spec.offset();
+    input.weights = decays ? gradient.value + slice.spec.offset() : nullptr;
+    input.weight_decay = static_cast<float>(weight_decay);
+    input.key = slice.key;
+    input.step = step;
+    PSGD_RETURN_IF_ERROR(slice.device_encoder->Start(input, gradient.ready));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out) {
+  const Tensor& tensor = tensors_[parameter];
+  for (const Slice& slice : tensor.slices) {
+    PSGD_ASSIGN_OR_RETURN(const ByteSpan payload, slice.device_encoder->Finish());
+    out->push_back({slice.id, tensor.codec->id(), Bytes::CopyOf(payload)});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> UpdateEncoder::Slice::CopyState() const {
+  if (device_encoder != nullptr) return device_encoder->CopyState();
+  return encoder->CopyState();
+}
+
+absl::Status UpdateEncoder::Slice::LoadState(std::span<const float> arrays) {
+  if (device_encoder != nullptr) return device_encoder->LoadState(arrays);
+  encoder->LoadState(arrays);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> UpdateEncoder::CopyResiduals() const {
   std::vector<std::pair<uint32_t, Bytes>> residuals;
   for (const Tensor& tensor : tensors_) {
     for (const Slice& slice : tensor.slices) {
-      const std::vector<float> state = slice.encoder->CopyState();
+      PSGD_ASSIGN_OR_RETURN(const std::vector<float> state, slice.CopyState());
       if (!state.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(state)));
     }
   }
@@ -177,16 +253,24 @@ absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& re
       }
       std::vector<float> values(bytes / sizeof(float));
       std::memcpy(values.data(), saved->second.data(), bytes);
-      slice.encoder->LoadState(values);
+      PSGD_RETURN_IF_ERROR(slice.LoadState(values));
     }
   }
   return absl::OkStatus();
 }
 
-double UpdateEncoder::ResidualNorm() const {
+absl::StatusOr<double> UpdateEncoder::ResidualNorm() const {
   double sum = 0;
   for (const Tensor& tensor : tensors_) {
-    for (const Slice& slice : tensor.slices) sum += slice.encoder->SquaredNorm();
+    for (const Slice& slice : tensor.slices) {
+      if (slice.encoder != nullptr) {
+        sum += slice.encoder->SquaredNorm();
+        continue;
+      }
+      PSGD_ASSIGN_OR_RETURN(std::vector<float> state, slice.CopyState());
+      state.resize(std::min<size_t>(state.size(), slice.spec.count()));
+      for (const float value : state) sum += static_cast<double>(value) * value;
+    }
   }
   return std::sqrt(sum);
 }

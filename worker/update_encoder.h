@@ -1,5 +1,6 @@
 // From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec;
-// where the config says auto, a codec that is tried, chosen and changed between steps.
+// where the config says auto, a codec that is tried, chosen and changed between steps. A gradient that
+// lies on a device is encoded there, where its codec has a twin and is not changed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,10 @@
 #include "common/bytes.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/nonzero.h"
+#include "engine/network.h"
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
@@ -32,11 +35,16 @@ struct EncodedSlice {
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // REQUIRES: `model` and `placement` outlive this.
+  // `device` has the codecs of where gradients lie; null: on the host. REQUIRES: `model`, `placement`
+  // and `device` outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(const Config& config,
                                                                const ModelSpec& model,
                                                                const Placement& placement,
-                                                               uint32_t worker);
+                                                               uint32_t worker,
+                                                               DeviceCodecs* device = nullptr);
+
+  // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
+  const std::vector<bool>& on_device() const { return on_device_; }
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
   // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
@@ -52,21 +60,30 @@ class UpdateEncoder {
   bool Choose(const LinkSpeed& speed);
   // What was measured and chosen. REQUIRES: tried().
   CodecChoices Choices(const LinkSpeed& speed) const;
+  // As Encode, on the device: Start launches it, behind the gradient's event; Finish waits for the
+  // payloads. REQUIRES: on_device()[parameter]; what `gradient` names stays as it is until Finish.
+  absl::Status Start(int parameter, const DeviceGradient& gradient, double weight_decay,
+                     uint64_t step);
+  absl::Status Finish(int parameter, std::vector<EncodedSlice>* out);
 
   // What codecs left behind, and what their encoders remember, of the slices that have any: see
   // ErrorFeedback::CopyState.
-  std::vector<std::pair<uint32_t, Bytes>> CopyResiduals() const;
+  absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> CopyResiduals() const;
   // Puts back what CopyResiduals gave, in this process or another.
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
-  double ResidualNorm() const;
+  absl::StatusOr<double> ResidualNorm() const;
 
  private:
   struct Slice {
     SliceSpec spec;
     uint32_t id = 0;
     SliceShape shape;
-    std::unique_ptr<ErrorFeedback> encoder;
+    std::unique_ptr<ErrorFeedback> encoder;  // null where the device's is
+    std::unique_ptr<DeviceEncoder> device_encoder;
     PhiloxKey key;
+
+    absl::StatusOr<std::vector<float>> CopyState() const;
+    absl::Status LoadState(std::span<const float> arrays);
   };
   struct Tensor {
     std::string name;
@@ -85,9 +102,14 @@ class UpdateEncoder {
   void Try(Tensor& tensor, double encode_seconds, std::span<const EncodedSlice> encoded);
   static void Use(Tensor& tensor, size_t candidate);
 
-  std::vector<Tensor> tensors_;  // by parameter
-  std::vector<float> decayed_;   // scratch: gradient with weight decay
-  std::vector<float> applied_;   // scratch: what payloads are tried on
+  // Makes the device's encoders of a parameter, if its codec has a twin there and there is room.
+  absl::Status MoveToDevice(int parameter, const Config& config, const ModelSpec& model,
+                            DeviceCodecs* device);
+
+  std::vector<Tensor> tensors_;   // by parameter
+  std::vector<bool> on_device_;   // by parameter
+  std::vector<float> decayed_;    // scratch: gradient with weight decay
+  std::vector<float> applied_;    // scratch: what payloads are tried on
   NonzeroEncoder nonzero_;
 };
 

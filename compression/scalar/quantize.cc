@@ -1,10 +1,10 @@
 #include "compression/scalar/quantize.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compression/payload_bytes.h"
 #include "compression/quantize_random.h"
+#include "compression/quantized_unit.h"
 #include "compression/select.h"
 
 namespace psgd::scalar {
@@ -26,9 +26,7 @@ void Quantize(std::span<const float> corrected, const QuantizeDraw& draw, int8_t
     const float part = draw.stochastic
                            ? RandomPart(draw.key, draw.step, draw.first + static_cast<uint32_t>(i))
                            : 0.5f;
-    const float reached = std::min(std::fabs(value) * draw.inverse + part, draw.largest_level);
-    const int level = static_cast<int>(reached);
-    levels[i] = static_cast<int8_t>(std::signbit(value) ? -level : level);
+    levels[i] = LevelOf(value, draw.inverse, part, draw.largest_level);
     if (residual != nullptr) residual[i] = value - draw.unit * static_cast<float>(levels[i]);
   }
 }

@@ -36,9 +36,10 @@ Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::
     std::fill_n(digits, kTernaryGroup, uint8_t{1});
     for (size_t i = 0; i < count; ++i) {
       const size_t element = begin + i;
-      const uint32_t word = Philox(draw.key, element / 4, draw.step).word[element % 4];
+      const size_t drawn_as = draw.first + element;
+      const uint32_t word = Philox(draw.key, drawn_as / 4, draw.step).word[drawn_as % 4];
       const float magnitude = std::fabs(corrected[element]);
-      if (!(static_cast<float>(word >> 8) * unit < magnitude)) continue;
+      if (!IsDrawn(word, unit, magnitude)) continue;
       group.value[i % kLanes] += magnitude;
       ++drawn.count;
       digits[i] = corrected[element] < 0 ? 0 : 2;

@@ -135,14 +135,14 @@ Drawn DrawTrits(std::span<const float> corrected, const TernaryDraw& draw, std::
   uint8_t digits[kTernaryGroup];
   size_t i = 0;
   for (; i + kTernaryGroup <= corrected.size(); i += kTernaryGroup, out += kTernaryBytes) {
-    drawer.Draw(&corrected[i], i, digits);
+    drawer.Draw(&corrected[i], draw.first + i, digits);
     PackGroup(digits, out);
   }
   if (i < corrected.size()) {
     // Zeros are never drawn, so the padding takes no part in the sums.
     float rest[kTernaryGroup] = {};
     std::copy(corrected.begin() + i, corrected.end(), rest);
-    drawer.Draw(rest, i, digits);
+    drawer.Draw(rest, draw.first + i, digits);
     scalar::PackDigits(digits, TernaryBytes(corrected.size() - i), out);
   }
   return drawer.Total();

@@ -55,6 +55,7 @@ class CudnnBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
     return cudnn::MakeFeed(*device_, bytes);
   }
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() override { return device_->SetMark(); }
 
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                    MemoryPlan* plan) override {

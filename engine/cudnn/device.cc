@@ -44,6 +44,16 @@ class EventCopy : public Copy {
   const cudaEvent_t done_;
 };
 
+class EventMark : public Mark {
+ public:
+  explicit EventMark(cudaEvent_t event) : event_(event) {}
+  ~EventMark() override { cudaEventDestroy(event_); }
+  void* event() const override { return event_; }
+
+ private:
+  const cudaEvent_t event_;
+};
+
 class GraphRecording : public Recording {
  public:
   GraphRecording(int device, cudaGraphExec_t graph, cudaStream_t stream)
@@ -150,10 +160,24 @@ absl::StatusOr<std::unique_ptr<Copy>> Device::StartDownload(const void* device, 
   auto copy = std::make_unique<EventCopy>(event);
   PSGD_RETURN_IF_ERROR(Order(stream_, copies_));
   PSGD_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, copies_));
-  // In a recording only an external record is one that each launch of the graph makes.
-  PSGD_CUDA(cudaEventRecordWithFlags(
-      event, copies_, recording_ ? cudaEventRecordExternal : cudaEventRecordDefault));
+  PSGD_RETURN_IF_ERROR(RecordEvent(event, copies_));
   return copy;
+}
+
+absl::StatusOr<std::unique_ptr<Mark>> Device::SetMark() const {
+  cudaEvent_t event = nullptr;
+  PSGD_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  auto mark = std::make_unique<EventMark>(event);
+  PSGD_RETURN_IF_ERROR(RecordEvent(event, stream_));
+  return mark;
+}
+
+// In a recording only an external record is one that each launch of the graph makes.
+absl::Status Device::RecordEvent(cudaEvent_t event, cudaStream_t stream) const {
+  return CheckCall(
+      cudaEventRecordWithFlags(event, stream,
+                               recording_ ? cudaEventRecordExternal : cudaEventRecordDefault),
+      "cudaEventRecordWithFlags");
 }
 
 absl::Status Device::Order(cudaStream_t first, cudaStream_t after) const {

@@ -39,6 +39,7 @@ class Device {
   // Copies, on the stream for copies, what the kernels launched so far will have written.
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) const;
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() const;
   // Records what `work` puts on both streams; see Backend.
   absl::StatusOr<std::unique_ptr<Recording>> Record(const std::function<absl::Status()>& work);
 
@@ -46,6 +47,9 @@ class Device {
   explicit Device(int index) : index_(index) {}
   // What is put on `after` from now on waits for what is on `first`.
   absl::Status Order(cudaStream_t first, cudaStream_t after) const;
+
+  // What others may wait for, also outside of a recording that it is made in.
+  absl::Status RecordEvent(cudaEvent_t event, cudaStream_t stream) const;
 
   const int index_;
   std::string model_;

@@ -54,7 +54,7 @@ TEST_F(Bundle, ActivateAddsNoEmptyPart) {
 TEST_F(Bundle, TheGpuScriptEndsWithATable) {
   Program("nvidia-smi", "echo A GPU");
   Program("ps-doctor", "exit 0");
-  for (const char* test : {"engine_conformance_test", "engine_golden_test"})
+  for (const char* test : {"engine_conformance_test", "engine_golden_test", "codec_device_test"})
     Program(test, "exit 0");
   Program("engine_zoo_conformance_test", "echo '[  SKIPPED ] no device'");
   Program("ps-bench",

@@ -1,0 +1,118 @@
+#include "bench/device_codec_bench.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "bench/codec_cases.h"
+#include "compression/error_feedback.h"
+#include "compression/twin_options.h"
+
+namespace psgd {
+namespace {
+
+// A codec at work on all slices, on a device and, to compare, on the host.
+class DeviceSubject {
+ public:
+  static absl::StatusOr<std::unique_ptr<DeviceSubject>> Create(const CodecConfig& config,
+                                                               const Codec& codec,
+                                                               const std::vector<float>& gradient,
+                                                               const CodecBenchOptions& options) {
+    auto subject = std::make_unique<DeviceSubject>();
+    PSGD_ASSIGN_OR_RETURN(subject->there_, options.device->Upload(gradient));
+    for (size_t begin = 0; begin < gradient.size(); begin += options.slice) {
+      const SliceShape shape = BenchedSlice(gradient.size(), begin, options.slice);
+      Slice slice;
+      slice.gradient = std::span(gradient).subspan(begin, shape.elements);
+      slice.begin = begin;
+      PSGD_ASSIGN_OR_RETURN(slice.twin,
+                            options.device->NewEncoder(*MakeTwinOptions(config, codec, shape, {})));
+      slice.host = std::make_unique<ErrorFeedback>(codec, shape);
+      subject->slices_.push_back(std::move(slice));
+    }
+    return subject;
+  }
+
+  absl::Status Encode() {
+    ++step_;
+    for (size_t s = 0; s < slices_.size(); ++s) {
+      DeviceEncodeInput input;
+      input.gradient = there_->data() + slices_[s].begin;
+      input.key = BenchedKey(s);
+      input.step = step_;
+      PSGD_RETURN_IF_ERROR(slices_[s].twin->Start(input, nullptr));
+    }
+    payload_bytes_ = 0;
+    for (Slice& slice : slices_) {
+      PSGD_ASSIGN_OR_RETURN(slice.payload, slice.twin->Finish());
+      payload_bytes_ += slice.payload.size();
+    }
+    return absl::OkStatus();
+  }
+
+  // The host must make the same payloads, also of the residuals that a first step left.
+  absl::StatusOr<bool> Verify() {
+    for (int step = 0; step < 2; ++step) {
+      PSGD_RETURN_IF_ERROR(Encode());
+      for (size_t s = 0; s < slices_.size(); ++s) {
+        std::vector<std::byte> expected;
+        slices_[s].host->Encode(slices_[s].gradient, BenchedKey(s), step_, &expected);
+        if (!std::ranges::equal(slices_[s].payload, expected)) return false;
+      }
+    }
+    return true;
+  }
+
+  size_t payload_bytes() const { return payload_bytes_; }
+  size_t slices() const { return slices_.size(); }
+
+ private:
+  struct Slice {
+    std::span<const float> gradient;
+    size_t begin = 0;
+    std::unique_ptr<DeviceEncoder> twin;
+    std::unique_ptr<ErrorFeedback> host;
+    ByteSpan payload;
+  };
+
+  std::unique_ptr<DeviceArray> there_;
+  std::vector<Slice> slices_;
+  uint64_t step_ = 0;
+  size_t payload_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::optional<BenchRow>> MeasureOnDevice(const CodecConfig& config,
+                                                        const Codec& codec,
+                                                        const std::vector<float>& gradient,
+                                                        const CodecBenchOptions& options) {
+  if (!MakeTwinOptions(config, codec, BenchedSlice(gradient.size(), 0, options.slice), {})) {
+    return std::nullopt;
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto subject,
+                        DeviceSubject::Create(config, codec, gradient, options));
+  const double bytes = static_cast<double>(gradient.size() * sizeof(float));
+  BenchRow row;
+  row.bench = "codec";
+  row.name = absl::StrCat(CaseName(codec, config), "/encode/gpu");
+  PSGD_ASSIGN_OR_RETURN(row.verified, subject->Verify());
+  absl::Status status;
+  const Timing copies = MeasureSeconds(options.repeats, [&] {
+    status.Update(options.device->CopyWithin(gradient.size() * sizeof(float)));
+  });
+  row.limit_gbps = bytes / copies.best / 1e9;
+  if (row.verified) {
+    const Timing timing =
+        MeasureSeconds(options.repeats, [&] { status.Update(subject->Encode()); });
+    row.gbps = bytes / timing.best / 1e9;
+    row.extra["gbps_median"] = bytes / timing.median / 1e9;
+  }
+  PSGD_RETURN_IF_ERROR(status);
+  row.ratio = row.gbps / row.limit_gbps;
+  row.extra["wire_ratio"] = bytes / static_cast<double>(subject->payload_bytes());
+  row.extra["slices"] = static_cast<double>(subject->slices());
+  return row;
+}
+
+}  // namespace psgd

@@ -1,0 +1,97 @@
+// What kernels are made of: a body is a functor for one block of threads, in phases. On a device
+// the threads run a phase together and meet at its end; on a host, where tests run the same bodies,
+// one loop runs it after the other. So a body keeps nothing in a thread from phase to phase but in
+// Shared, and may not tell in which order the threads of a phase come. No Abseil: nvcc reads this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/host_device.h"
+
+namespace psgd::cuda {
+
+inline constexpr uint32_t kThreads = 256;  // of a block
+
+// Of a body that shares nothing.
+struct Nothing {};
+
+class Block {
+ public:
+#ifdef __CUDACC__
+  __device__ Block() : index_(blockIdx.x), count_(gridDim.x) {}
+#endif
+  // On a host. `backwards`: the last thread of each phase comes first.
+  Block(uint32_t index, uint32_t count, bool backwards)
+      : index_(index), count_(count), backwards_(backwards) {}
+
+  // Which of the launch's blocks this is.
+  PS_HD uint32_t index() const { return index_; }
+
+  // A phase: f(thread) for each of the block's threads. All of them come to every phase.
+  template <typename F>
+  PS_HD void Each(F f) const {
+#ifdef __CUDA_ARCH__
+    f(uint32_t{threadIdx.x});
+    __syncthreads();
+#else
+    for (uint32_t t = 0; t < kThreads; ++t) f(backwards_ ? kThreads - 1 - t : t);
+#endif
+  }
+
+  // A phase: f(i) for each i below `count`, dealt to the block's threads.
+  template <typename F>
+  PS_HD void ForEach(size_t count, F f) const {
+    Each([&](uint32_t thread) {
+      for (size_t i = thread; i < count; i += kThreads) f(i);
+    });
+  }
+
+  // The same, dealt to all threads of the launch.
+  template <typename F>
+  PS_HD void ForAll(size_t count, F f) const {
+    Each([&](uint32_t thread) {
+      const size_t step = size_t{count_} * kThreads;
+      for (size_t i = size_t{index_} * kThreads + thread; i < count; i += step) f(i);
+    });
+  }
+
+ private:
+  const uint32_t index_;
+  const uint32_t count_;
+  const bool backwards_ = false;
+};
+
+// Blocks for ForAll over so many: a thread each, as many as keep any device busy.
+inline uint32_t BlocksFor(size_t count) {
+  constexpr size_t kMost = 4096;
+  const size_t blocks = (count + kThreads - 1) / kThreads;
+  return static_cast<uint32_t>(blocks < kMost ? blocks : kMost);
+}
+
+// For whole numbers alone: what they come to does not depend on the order.
+PS_HD inline void AtomicAdd(uint32_t* at, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  atomicAdd(at, value);
+#else
+  *at += value;
+#endif
+}
+
+PS_HD inline void AtomicMax(uint32_t* at, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  atomicMax(at, value);
+#else
+  if (value > *at) *at = value;
+#endif
+}
+
+PS_HD inline void AtomicOr(uint32_t* at, uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  atomicOr(at, bits);
+#else
+  *at |= bits;
+#endif
+}
+
+}  // namespace psgd::cuda

@@ -1,0 +1,151 @@
+// blocks on a device: norms of blocks, of which the largest are chosen as topk chooses elements.
+// See compression/blocks.h.
+#pragma once
+
+#include "compression/block_norm.h"
+#include "compression/cuda/make_coder.h"
+#include "compression/cuda/rice_codes.h"
+#include "compression/cuda/sums.h"
+#include "compression/density_count.h"
+
+namespace psgd::cuda {
+
+// The norms, to be chosen from; a block of zeros never is.
+struct NormMaker {
+  static constexpr uint32_t kLeastBits = 1;
+  const float* norms;
+  PS_HD float Make(size_t i) const { return norms[i]; }
+  PS_HD float Made(size_t i) const { return norms[i]; }
+  PS_HD float Corrected(size_t i) const { return norms[i]; }
+};
+
+// A team of threads has a block of elements, and leaves it made.
+struct NormsBody {
+  struct Shared {
+    double squares[kTeams][kLanes];
+  };
+  Source source;
+  uint32_t elements;
+  uint32_t block_elements;
+  uint32_t blocks;
+  float* norms;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t first = block.index() * kTeams;
+    block.Each([&](uint32_t thread) {
+      const uint32_t team = thread / kLanes, b = first + team;
+      if (b >= blocks) return;
+      const size_t begin = size_t{b} * block_elements, left = elements - begin;
+      const size_t count = left < block_elements ? left : block_elements;
+      double squares = 0;
+      for (size_t i = thread % kLanes; i < count; i += kLanes) {
+        const double value = source.Make(begin + i);
+        squares += value * value;
+      }
+      shared.squares[team][thread % kLanes] = squares;
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread >= kTeams || first + thread >= blocks) return;
+      double squares = 0;
+      for (double lane : shared.squares[thread]) squares += lane;
+      norms[first + thread] = NormOfBlock(squares);
+    });
+  }
+};
+
+struct BlocksPlanBody {
+  using Shared = Nothing;
+  EntriesView entries;
+  uint32_t elements;
+  uint32_t block_elements;
+  RicePlan* plan;
+  CoderOutput output;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      const uint32_t count = entries.count();
+      // All blocks are of one length but the slice's last.
+      uint32_t sent = count * block_elements;
+      if (count > 0) {
+        const uint64_t end = (entries.indices[count - 1] + uint64_t{1}) * block_elements;
+        if (end > elements) sent -= static_cast<uint32_t>(end - elements);
+      }
+      plan->coded = 1;
+      plan->codes_at = static_cast<uint32_t>(kBlocksHeaderBytes + sent * sizeof(float));
+      const uint64_t bits = ChooseLowBits(entries, plan);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = plan->low_bits;
+      header[2] = block_elements;
+      header[3] = sent;
+      *output.bytes = plan->codes_at + (bits + 7) / 8;
+    });
+  }
+};
+
+struct BlockValuesBody {
+  using Shared = Nothing;
+  Source source;
+  EntriesView entries;
+  uint32_t elements;
+  uint32_t block_elements;
+  size_t room;  // values
+  float* values;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const uint32_t count = entries.count();
+    block.ForAll(room, [&](size_t i) {
+      if (i / block_elements >= count) return;
+      const size_t from =
+          size_t{entries.indices[i / block_elements]} * block_elements + i % block_elements;
+      if (from >= elements) return;
+      values[i] = source.Made(from);
+      if (source.residual != nullptr) source.residual[from] = 0;
+    });
+  }
+};
+
+template <typename Queue>
+class BlocksCoder final : public Coder<Queue> {
+ public:
+  BlocksCoder(const BlocksTwin& options, uint32_t elements)
+      : block_(options.block),
+        elements_(elements),
+        blocks_((elements + options.block - 1) / options.block),
+        keep_(static_cast<uint32_t>(CountAt(options.density, blocks_))) {}
+
+  size_t Bound(uint64_t) const override {
+    return kBlocksHeaderBytes + ValuesRoom() * sizeof(float) + RiceBound(keep_, blocks_);
+  }
+  bool varies() const override { return true; }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    float* norms = queue.template Scratch<float>(blocks_);
+    queue.Launch((blocks_ + kTeams - 1) / kTeams,
+                 NormsBody{input.source, elements_, block_, blocks_, norms});
+    const Entries chosen = ChooseLargest(queue, NormMaker{norms}, blocks_, keep_, false);
+    const EntriesView entries = {chosen.indices, chosen.chosen};
+    queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (Bound(0) + 3) / 4);
+    RicePlan* plan = MeasureGaps(queue, entries, keep_);
+    queue.Launch(1, BlocksPlanBody{entries, elements_, block_, plan, output});
+    queue.Launch(BlocksFor(ValuesRoom()),
+                 BlockValuesBody{input.source, entries, elements_, block_, ValuesRoom(),
+                                 reinterpret_cast<float*>(output.payload + kBlocksHeaderBytes)});
+    WriteCodes(queue, entries, keep_, plan, output.payload);
+  }
+
+ private:
+  size_t ValuesRoom() const { return std::min<size_t>(elements_, size_t{keep_} * block_); }
+
+  const uint32_t block_;
+  const uint32_t elements_;
+  const uint32_t blocks_;  // of elements
+  const uint32_t keep_;    // of those
+};
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const BlocksTwin& twin, uint32_t elements) {
+  return std::make_unique<BlocksCoder<Queue>>(twin, elements);
+}
+
+}  // namespace psgd::cuda

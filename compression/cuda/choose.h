@@ -1,0 +1,68 @@
+// The passes that choose; see chosen.h.
+#pragma once
+
+#include "compression/cuda/chosen.h"
+
+namespace psgd::cuda {
+
+// As LargestSelector::Select. No more than that many are chosen.
+inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
+  const bool guess = sampled && WorthSampling(keep, elements);
+  return guess ? static_cast<uint32_t>(MostOf(keep)) : keep;
+}
+
+template <typename Queue, typename Maker>
+void ListChosen(Queue& queue, const Maker& maker, Entries* entries) {
+  entries->indices = queue.template Scratch<uint32_t>(entries->room);
+  queue.Select(entries->elements, ChosenFlag<Maker>{maker, entries->chosen}, entries->indices,
+               &entries->chosen->count);
+}
+
+template <typename Queue, typename Maker>
+Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint32_t least) {
+  Entries entries = {nullptr, queue.template Scratch<Chosen>(1), elements, elements};
+  queue.Zero(entries.chosen, 1);
+  queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, entries.chosen});
+  queue.Launch(1, JudgeBody{entries.chosen, elements, false, true, least});
+  ListChosen(queue, maker, &entries);
+  return entries;
+}
+
+// The `keep` largest; `sampled` as Selection::kSampled. REQUIRES: 0 < keep <= elements.
+template <typename Queue, typename Maker>
+Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint32_t keep,
+                      bool sampled) {
+  if (keep == elements) return ChooseReaching(queue, maker, elements, 0);
+  sampled = sampled && WorthSampling(keep, elements);
+  Entries entries = {nullptr, queue.template Scratch<Chosen>(1),
+                     MostChosen(keep, sampled, elements), elements};
+  Chosen* chosen = entries.chosen;
+  uint32_t* bins = queue.template Scratch<uint32_t>(kSampleBins);
+  queue.Zero(chosen, 1);
+  if (sampled) {
+    const SamplePlan plan = PlanSample(elements, keep, false);
+    queue.Zero(bins, kSampleBins);
+    queue.Launch(BlocksFor(plan.runs * kSampleRun), SampleBody<Maker>{maker, plan, bins});
+    queue.Launch(1, FindBinBody<UseAsGuess>{
+                        bins, kSampleBins, {chosen, static_cast<uint32_t>(plan.wanted)}});
+  }
+  queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, chosen});
+  queue.Launch(1, JudgeBody{chosen, keep, sampled, false, 0});
+  constexpr struct { uint32_t shift, width; } kDigits[] = {{20, 11}, {10, 10}, {0, 10}};
+  constexpr uint32_t kCountingBlocks = 512;  // each adds its bins to those of all
+  const uint32_t blocks = BlocksFor(elements);
+  for (const auto& digit : kDigits) {
+    queue.Zero(bins, size_t{1} << digit.width);
+    queue.Launch(blocks < kCountingBlocks ? blocks : kCountingBlocks,
+                 DigitsBody<Maker>{maker, elements, chosen, digit.shift, digit.width, bins});
+    queue.Launch(1, FindBinBody<UseAsDigit>{bins, 1u << digit.width, {chosen, digit.shift}});
+  }
+  const uint32_t chunks = (elements + kTieChunk - 1) / kTieChunk;
+  uint32_t* ties = queue.template Scratch<uint32_t>(chunks);
+  queue.Launch(chunks, CountTiesBody<Maker>{maker, elements, chosen, ties});
+  queue.Launch(1, FindLastTieBody<Maker>{maker, elements, ties, chosen});
+  ListChosen(queue, maker, &entries);
+  return entries;
+}
+
+}  // namespace psgd::cuda

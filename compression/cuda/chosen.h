@@ -1,0 +1,263 @@
+// Which elements of a slice are sent, chosen on a device as compression/select_largest.h does: by
+// their magnitudes' bits, the lower index first among equals. A Maker makes the numbers that are
+// chosen from:
+//   Corrected(i)   number i as it will be made
+//   Make(i)        makes it
+//   Made(i)        it, once made
+//   Leave(i, left) what is not sent of it, if it is chosen
+//   kLeastBits     of magnitudes that are chosen at all
+#pragma once
+
+#include "compression/cuda/coder.h"
+#include "compression/sample_plan.h"
+
+namespace psgd::cuda {
+
+inline constexpr uint32_t kEveryTie = 0xFFFFFFFFu;
+
+// In device memory, where each pass finds what the one before found.
+struct Chosen {
+  uint32_t guess;     // magnitude bits, from a sample
+  uint32_t reached;   // elements that reach it
+  uint32_t settled;   // not 0: least and last_tie are what they will be
+  uint32_t least;     // bits of the least magnitude that is chosen; so far
+  uint32_t ties;      // elements that are chosen among those of the bits so far
+  uint32_t last_tie;  // index of the last of those of just these bits that is chosen
+  uint32_t count;     // chosen
+};
+
+PS_HD inline bool IsChosen(const Chosen& chosen, uint32_t bits, uint32_t index) {
+  return bits > chosen.least || (bits == chosen.least && index <= chosen.last_tie);
+}
+
+template <typename Maker>
+struct SampleBody {
+  using Shared = Nothing;
+  Maker maker;
+  SamplePlan plan;
+  uint32_t* bins;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.ForAll(plan.runs * kSampleRun, [&](size_t i) {
+      const float value = maker.Corrected(plan.Begin(i / kSampleRun) + i % kSampleRun);
+      AtomicAdd(&bins[MagnitudeBits(value) >> kSampleShift], 1);
+    });
+  }
+};
+
+// Finds the bin in which the count from the top reaches `wanted`, and tells how many of it are:
+// use(bin, wanted). Of one block of threads; `bins` are a multiple of them.
+template <typename Use>
+struct FindBinBody {
+  struct Shared {
+    uint32_t sum[kThreads];
+  };
+  const uint32_t* bins;
+  uint32_t count;
+  Use use;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    if (use.Done()) return;
+    const uint32_t each = count / kThreads;
+    block.Each([&](uint32_t thread) {
+      uint32_t sum = 0;
+      for (uint32_t b = thread * each; b < (thread + 1) * each; ++b) sum += bins[b];
+      shared.sum[thread] = sum;
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      uint32_t wanted = use.Wanted(), part = kThreads - 1;
+      while (part > 0 && shared.sum[part] < wanted) wanted -= shared.sum[part--];
+      uint32_t bin = part * each + each - 1;
+      while (bin > part * each && bins[bin] < wanted) wanted -= bins[bin--];
+      use(bin, wanted);
+    });
+  }
+};
+
+struct UseAsGuess {
+  Chosen* chosen;
+  uint32_t wanted;
+  PS_HD bool Done() const { return false; }
+  PS_HD uint32_t Wanted() const { return wanted; }
+  PS_HD void operator()(uint32_t bin, uint32_t) const { chosen->guess = bin << kSampleShift; }
+};
+
+struct UseAsDigit {
+  Chosen* chosen;
+  uint32_t shift;
+  PS_HD bool Done() const { return chosen->settled != 0; }
+  PS_HD uint32_t Wanted() const { return chosen->ties; }
+  PS_HD void operator()(uint32_t bin, uint32_t left) const {
+    chosen->least |= bin << shift;
+    chosen->ties = left;
+  }
+};
+
+// Makes all numbers and counts those that reach the guess.
+template <typename Maker>
+struct MakeBody {
+  struct Shared {
+    uint32_t reached;
+  };
+  Maker maker;
+  uint32_t elements;
+  Chosen* chosen;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const uint32_t guess = chosen->guess;
+    block.Each([&](uint32_t thread) {
+      if (thread == 0) shared.reached = 0;
+    });
+    block.ForAll(elements, [&](size_t i) {
+      if (MagnitudeBits(maker.Make(i)) >= guess) AtomicAdd(&shared.reached, 1);
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread == 0) AtomicAdd(&chosen->reached, shared.reached);
+    });
+  }
+};
+
+// Says what the passes that follow are to find: nothing more, where a sample guessed well enough or
+// all that reach `least` are sent, else the `keep` largest.
+struct JudgeBody {
+  using Shared = Nothing;
+  Chosen* chosen;
+  uint32_t keep;
+  bool sampled;
+  bool reaching;
+  uint32_t least;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      const bool guessed =
+          sampled && chosen->reached >= LeastOf(keep) && chosen->reached <= MostOf(keep);
+      chosen->settled = reaching || guessed;
+      chosen->least = reaching ? least : guessed ? chosen->guess : 0;
+      chosen->last_tie = kEveryTie;
+      chosen->ties = keep;
+    });
+  }
+};
+
+// Counts, by a digit of their bits, the numbers that have the digits above it that were found.
+template <typename Maker>
+struct DigitsBody {
+  static constexpr uint32_t kBins = 2048;
+  struct Shared {
+    uint32_t bins[kBins];
+  };
+  Maker maker;
+  uint32_t elements;
+  const Chosen* chosen;
+  uint32_t shift;
+  uint32_t width;  // of the digit, in bits
+  uint32_t* bins;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    if (chosen->settled != 0) return;
+    const uint32_t above = shift + width, found = chosen->least, mask = (1u << width) - 1;
+    block.ForEach(size_t{mask} + 1, [&](size_t b) { shared.bins[b] = 0; });
+    block.ForAll(elements, [&](size_t i) {
+      const uint32_t bits = MagnitudeBits(maker.Made(i));
+      if (bits >> above == found >> above) AtomicAdd(&shared.bins[(bits >> shift) & mask], 1);
+    });
+    block.ForEach(size_t{mask} + 1, [&](size_t b) {
+      if (shared.bins[b] != 0) AtomicAdd(&bins[b], shared.bins[b]);
+    });
+  }
+};
+
+inline constexpr uint32_t kTieChunk = 4096;  // elements
+
+// ties[c]: the numbers of chunk c that have just the least bits. A block of threads has a chunk.
+template <typename Maker>
+struct CountTiesBody {
+  struct Shared {
+    uint32_t ties;
+  };
+  Maker maker;
+  uint32_t elements;
+  const Chosen* chosen;
+  uint32_t* ties;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    if (chosen->settled != 0) return;
+    const size_t begin = size_t{block.index()} * kTieChunk, left = elements - begin;
+    const uint32_t least = chosen->least;
+    block.Each([&](uint32_t thread) {
+      if (thread == 0) shared.ties = 0;
+    });
+    block.ForEach(left < kTieChunk ? left : kTieChunk, [&](size_t i) {
+      if (MagnitudeBits(maker.Made(begin + i)) == least) AtomicAdd(&shared.ties, 1);
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread == 0) ties[block.index()] = shared.ties;
+    });
+  }
+};
+
+// Finds the last tie that is chosen. Of one block of threads.
+template <typename Maker>
+struct FindLastTieBody {
+  static constexpr uint32_t kEach = kTieChunk / kThreads;
+  struct Shared {
+    uint32_t begin;  // of the chunk that it is in
+    uint32_t left;   // ties that are chosen of it
+    uint32_t ties[kThreads];
+  };
+  Maker maker;
+  uint32_t elements;
+  const uint32_t* ties;
+  Chosen* chosen;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    if (chosen->settled != 0) return;
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      uint32_t chunk = 0, left = chosen->ties;
+      while (ties[chunk] < left) left -= ties[chunk++];
+      shared.begin = chunk * kTieChunk;
+      shared.left = left;
+    });
+    block.Each([&](uint32_t thread) {
+      uint32_t found = 0;
+      for (uint32_t k = 0; k < kEach; ++k) found += IsTie(shared.begin + thread * kEach + k);
+      shared.ties[thread] = found;
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      uint32_t part = 0, left = shared.left;
+      while (shared.ties[part] < left) left -= shared.ties[part++];
+      uint32_t index = shared.begin + part * kEach;
+      for (left -= IsTie(index); left > 0; left -= IsTie(index)) ++index;
+      chosen->last_tie = index;
+    });
+  }
+
+ private:
+  PS_HD uint32_t IsTie(uint32_t i) const {
+    return i < elements && MagnitudeBits(maker.Made(i)) == chosen->least;
+  }
+};
+
+template <typename Maker>
+struct ChosenFlag {
+  Maker maker;
+  const Chosen* chosen;
+  PS_HD bool operator()(uint32_t i) const {
+    const uint32_t bits = MagnitudeBits(maker.Made(i));
+    return bits >= Maker::kLeastBits && IsChosen(*chosen, bits, i);
+  }
+};
+
+// Entries of a slice, in device memory.
+struct Entries {
+  uint32_t* indices = nullptr;  // ascending
+  Chosen* chosen = nullptr;     // how many
+  uint32_t room = 0;            // for no more
+  uint32_t elements = 0;
+};
+
+}  // namespace psgd::cuda

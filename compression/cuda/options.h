@@ -1,0 +1,67 @@
+// What a codec's twin on a device has to know, in plain numbers. No protobuf and no Abseil: the
+// plugin has no protobuf, and nvcc reads this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "compression/sparse_layout.h"
+
+namespace psgd {
+
+// Each as the codec of that name; see its header.
+struct HalfTwin {
+  bool brain = false;  // bf16
+};
+struct OnebitTwin {
+  uint32_t block = 0;
+};
+struct SignTwin {};
+struct SignumTwin {
+  float momentum = 0;
+};
+struct NaturalTwin {};
+struct TernaryTwin {
+  double clip = 0;
+};
+struct QuantizedTwin {
+  uint32_t block = 0;
+  uint32_t bits = 8;
+  bool packed = false;
+  bool l2 = false;
+  bool stochastic = true;
+};
+struct TopkTwin {
+  double density = 0;
+  bool sampled = false;
+  ValueCoding values = ValueCoding::kFloat;
+};
+struct ThresholdTwin {
+  float tau = 0;
+};
+struct DgcTwin {
+  double density = 0;
+  float momentum = 0;
+  double limit = 0;  // of this slice's norm; 0: none
+  uint64_t warmup = 0;
+};
+struct RandomkTwin {
+  double density = 0;
+};
+struct BlocksTwin {
+  double density = 0;
+  uint32_t block = 0;
+};
+
+struct TwinOptions {
+  std::variant<HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin, QuantizedTwin,
+               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin>
+      codec;
+  uint32_t elements = 0;
+  size_t state_arrays = 0;      // see Codec::state_arrays
+  bool keeps_residual = false;  // what is left out is added to the next gradient
+  float residual_decay = 1;
+};
+
+}  // namespace psgd

@@ -1,0 +1,61 @@
+// The stream that the codecs of a device work on, as coders see it (coder.h). No Abseil: nvcc reads
+// this; the launches themselves are in queue.cuh.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace psgd::cuda {
+
+// Not thread-safe.
+class CudaQueue {
+ public:
+  explicit CudaQueue(cudaStream_t stream) : stream_(stream) {}
+
+  // Where Scratch takes its memory from, for the next coder. Null: nothing is launched until the
+  // next call, and scratch_used() then says how much memory the launches would have needed.
+  void SetScratch(void* memory) {
+    scratch_ = static_cast<std::byte*>(memory);
+    used_ = 0;
+  }
+  size_t scratch_used() const { return used_; }
+  // The first error of a launch since the last call.
+  cudaError_t TakeError() {
+    const cudaError_t error = error_;
+    error_ = cudaSuccess;
+    return error;
+  }
+
+  template <typename Body>
+  void Launch(uint32_t blocks, const Body& body);
+  template <typename Flag>
+  void Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found);
+  template <typename Of>
+  void Scan(uint32_t count, const Of& of, uint32_t* out);
+
+  template <typename T>
+  void Zero(T* at, size_t count) {
+    if (scratch_ != nullptr) Note(cudaMemsetAsync(at, 0, count * sizeof(T), stream_));
+  }
+  template <typename T>
+  T* Scratch(size_t count) {
+    constexpr size_t kAlignment = 256;
+    T* const taken = reinterpret_cast<T*>(scratch_ + used_);
+    used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return taken;
+  }
+
+ private:
+  void Note(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+
+  const cudaStream_t stream_;
+  std::byte* scratch_ = nullptr;
+  size_t used_ = 0;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace psgd::cuda

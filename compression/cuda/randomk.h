@@ -1,0 +1,79 @@
+// randomk on a device. See compression/randomk.h.
+#pragma once
+
+#include "compression/cuda/make_coder.h"
+#include "compression/density_count.h"
+#include "compression/strata.h"
+
+namespace psgd::cuda {
+
+struct MakeAllBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.ForAll(elements, [&](size_t i) { source.Make(i); });
+  }
+};
+
+struct StrataBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  uint32_t count;
+  PhiloxKey key;
+  uint64_t step;
+  uint32_t* payload;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    float* values = reinterpret_cast<float*>(payload + 5);
+    block.Each([&](uint32_t thread) {
+      if (thread == 0 && block.index() == 0) StoreHeader();
+    });
+    block.ForAll(count, [&](size_t j) {
+      const Stratum stratum = StratumOf(static_cast<uint32_t>(j), elements, count);
+      const uint32_t index = DrawFrom(stratum, Philox(key, j / 4, step).word[j % 4]);
+      const float value = source.Made(index);
+      values[j] = source.residual != nullptr ? value : ScaledToStratum(value, stratum.length);
+      if (source.residual != nullptr) source.residual[index] = 0;
+    });
+  }
+
+ private:
+  PS_HD void StoreHeader() const {
+    payload[0] = count;
+    payload[1] = key.low;
+    payload[2] = key.high;
+    payload[3] = static_cast<uint32_t>(step);
+    payload[4] = static_cast<uint32_t>(step >> 32);
+  }
+};
+
+template <typename Queue>
+class RandomkCoder final : public Coder<Queue> {
+ public:
+  RandomkCoder(double density, uint32_t elements)
+      : elements_(elements), count_(static_cast<uint32_t>(CountAt(density, elements))) {}
+
+  size_t Bound(uint64_t) const override { return 20 + count_ * sizeof(float); }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    const Source& source = input.source;
+    if (source.residual != nullptr) {
+      queue.Launch(BlocksFor(elements_), MakeAllBody{source, elements_});
+    }
+    queue.Launch(count_ == 0 ? 1 : BlocksFor(count_),
+                 StrataBody{source, elements_, count_, input.key, input.step,
+                            reinterpret_cast<uint32_t*>(output.payload)});
+  }
+
+ private:
+  const uint32_t elements_;
+  const uint32_t count_;
+};
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const RandomkTwin& twin, uint32_t elements) {
+  return std::make_unique<RandomkCoder<Queue>>(twin.density, elements);
+}
+
+}  // namespace psgd::cuda

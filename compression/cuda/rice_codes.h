@@ -1,0 +1,134 @@
+// Rice codes of chosen indices (compression/rice.h) on a device: where each begins is a running
+// sum, and each entry sets its own bits.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "compression/cuda/choose.h"
+#include "compression/rice_choice.h"
+
+namespace psgd::cuda {
+
+inline constexpr uint32_t kRiceTries = 3;
+
+// In device memory.
+struct RicePlan {
+  uint32_t zeros[kRiceTries];  // of all codes, with each of the low_bits that are tried
+  uint32_t low_bits;
+  uint32_t coded;     // 0: no indices are sent
+  uint32_t codes_at;  // byte of the payload
+};
+
+struct EntriesView {
+  const uint32_t* indices;
+  const Chosen* chosen;
+
+  PS_HD uint32_t count() const { return chosen->count; }
+  PS_HD uint32_t Gap(size_t i) const { return indices[i] - (i == 0 ? 0 : indices[i - 1] + 1); }
+  PS_HD RiceCandidates Candidates() const {
+    return count() == 0 ? RiceCandidates() : CandidatesFor(indices[count() - 1], count());
+  }
+};
+
+struct GapsBody {
+  struct Shared {
+    uint32_t zeros[kRiceTries];
+  };
+  EntriesView entries;
+  uint32_t room;
+  RicePlan* plan;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    block.ForEach(kRiceTries, [&](size_t k) { shared.zeros[k] = 0; });
+    const RiceCandidates candidates = entries.Candidates();
+    const uint32_t count = entries.count();
+    block.ForAll(room, [&](size_t i) {
+      if (i >= count) return;
+      for (uint32_t k = 0; k < kRiceTries; ++k) {
+        // What is beyond the candidates is not read.
+        const uint32_t low = candidates.first + k;
+        if (low <= candidates.last) AtomicAdd(&shared.zeros[k], entries.Gap(i) >> low);
+      }
+    });
+    block.ForEach(kRiceTries, [&](size_t k) {
+      if (shared.zeros[k] != 0) AtomicAdd(&plan->zeros[k], shared.zeros[k]);
+    });
+  }
+};
+
+// Takes the low_bits that need the least room; how many bits that is.
+PS_HD inline uint64_t ChooseLowBits(const EntriesView& entries, RicePlan* plan) {
+  const uint32_t count = entries.count();
+  plan->low_bits = 0;
+  if (plan->coded == 0 || count == 0) return 0;
+  const RiceCandidates candidates = entries.Candidates();
+  uint64_t bits = 0;
+  for (uint32_t low = candidates.first; low <= candidates.last; ++low) {
+    const uint64_t total = count * (1ull + low) + plan->zeros[low - candidates.first];
+    if (bits != 0 && total >= bits) continue;
+    bits = total;
+    plan->low_bits = low;
+  }
+  return bits;
+}
+
+// Zero bits before the one bit of each code.
+struct ZerosOf {
+  EntriesView entries;
+  const RicePlan* plan;
+  PS_HD uint32_t operator()(uint32_t i) const {
+    return i < entries.count() && plan->coded != 0 ? entries.Gap(i) >> plan->low_bits : 0;
+  }
+};
+
+struct CodesBody {
+  using Shared = Nothing;
+  EntriesView entries;
+  uint32_t room;
+  const RicePlan* plan;
+  const uint32_t* zeros_before;
+  std::byte* payload;  // whose codes are 0 so far
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const uint32_t count = entries.count(), low = plan->low_bits;
+    if (plan->coded == 0) return;
+    uint32_t* words = reinterpret_cast<uint32_t*>(payload);
+    block.ForAll(room, [&](size_t i) {
+      if (i >= count) return;
+      const uint32_t gap = entries.Gap(i);
+      const uint64_t at = plan->codes_at * 8ull + i * (1ull + low) + zeros_before[i] + (gap >> low);
+      const uint64_t code = 1 | (uint64_t{gap} & ((1ull << low) - 1)) << 1;
+      const uint64_t bits = code << (at % 32);
+      AtomicOr(&words[at / 32], static_cast<uint32_t>(bits));
+      if (bits >> 32 != 0) AtomicOr(&words[at / 32 + 1], static_cast<uint32_t>(bits >> 32));
+    });
+  }
+};
+
+// The codes of so many of `places` take no more bytes. The best of the low_bits that are tried
+// takes at most 3.9 + log2(0.69 places / count) bits an entry, and less than 2 a place.
+inline size_t RiceBound(uint32_t room, uint32_t places) {
+  const double each = 3.9 + std::max(0.0, std::log2(0.69 * places / std::max(1u, room)));
+  return static_cast<size_t>(std::min(each * room, 2.0 * places) / 8) + 1;
+}
+
+// Begins: what `plan` needs to be chosen. The payload's codes are to be zero.
+template <typename Queue>
+RicePlan* MeasureGaps(Queue& queue, const EntriesView& entries, uint32_t room) {
+  RicePlan* plan = queue.template Scratch<RicePlan>(1);
+  queue.Zero(plan, 1);
+  queue.Launch(BlocksFor(room), GapsBody{entries, room, plan});
+  return plan;
+}
+
+// Ends, once the plan says where the codes go.
+template <typename Queue>
+void WriteCodes(Queue& queue, const EntriesView& entries, uint32_t room, const RicePlan* plan,
+                std::byte* payload) {
+  uint32_t* zeros_before = queue.template Scratch<uint32_t>(room);
+  queue.Scan(room, ZerosOf{entries, plan}, zeros_before);
+  queue.Launch(BlocksFor(room), CodesBody{entries, room, plan, zeros_before, payload});
+}
+
+}  // namespace psgd::cuda

@@ -1,0 +1,121 @@
+// sign and signum on a device. See compression/sign.h and signum.h.
+#pragma once
+
+#include "compression/cuda/make_coder.h"
+#include "compression/cuda/signs.h"
+
+namespace psgd::cuda {
+
+// part[s] = the sum of magnitudes of stretch s of kSignStretch elements. A team of threads has one.
+struct MagnitudesBody {
+  using Shared = SplitLanes;
+  Source source;
+  uint32_t elements;
+  double* part;
+
+  PS_HD void operator()(const Block& block, Shared& lanes) const {
+    const size_t first = size_t{block.index()} * kTeams;
+    block.Each([&](uint32_t thread) {
+      const size_t begin = (first + thread / kLanes) * kSignStretch;
+      if (begin < elements) SplitLane(source, begin, Count(begin), thread, &lanes);
+    });
+    block.Each([&](uint32_t thread) {
+      const size_t begin = (first + thread) * kSignStretch;
+      if (thread >= kTeams || begin >= elements) return;
+      const SplitSums sums = FoldSplit(source, begin, Count(begin), lanes, thread);
+      part[first + thread] = sums.positive - sums.negative;
+    });
+  }
+
+ private:
+  PS_HD size_t Count(size_t begin) const {
+    return elements - begin < kSignStretch ? elements - begin : kSignStretch;
+  }
+};
+
+struct UseAsMagnitude {
+  float* payload;
+  uint32_t elements;
+  PS_HD void operator()(double sum) const { *payload = CoarseMean(sum, elements); }
+};
+
+struct SignBitsBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  float* payload;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const float value = *payload;
+    std::byte* bits = reinterpret_cast<std::byte*>(payload + 1);
+    block.ForAll(BitBytes(elements),
+                 [&](size_t b) { bits[b] = SendSigns(source, 0, b, elements, value, -value); });
+  }
+};
+
+template <typename Queue>
+class SignCoder final : public Coder<Queue> {
+ public:
+  explicit SignCoder(uint32_t elements) : elements_(elements) {}
+
+  size_t Bound(uint64_t) const override { return sizeof(float) + BitBytes(elements_); }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    const auto stretches = static_cast<uint32_t>((elements_ + kSignStretch - 1) / kSignStretch);
+    double* part = queue.template Scratch<double>(stretches);
+    float* payload = reinterpret_cast<float*>(output.payload);
+    queue.Launch((stretches + kTeams - 1) / kTeams, MagnitudesBody{input.source, elements_, part});
+    queue.Launch(1, FoldBody<KnownCount, UseAsMagnitude>{part, {stretches}, {payload, elements_}});
+    queue.Launch(BlocksFor(BitBytes(elements_)), SignBitsBody{input.source, elements_, payload});
+  }
+
+ private:
+  const uint32_t elements_;
+};
+
+struct MomentumSignsBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  float momentum;
+  float* mean;
+  std::byte* bits;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const float share = 1 - momentum;
+    block.ForAll(BitBytes(elements), [&](size_t b) {
+      bits[b] = ByteOfBits(b, elements, [&](size_t i) {
+        mean[i] = momentum * mean[i] + share * source.Gradient(i);
+        return mean[i] >= 0;
+      });
+    });
+  }
+};
+
+template <typename Queue>
+class SignumCoder final : public Coder<Queue> {
+ public:
+  SignumCoder(float momentum, uint32_t elements) : momentum_(momentum), elements_(elements) {}
+
+  size_t Bound(uint64_t) const override { return BitBytes(elements_); }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    queue.Launch(
+        BlocksFor(BitBytes(elements_)),
+        MomentumSignsBody{input.source, elements_, momentum_, input.state, output.payload});
+  }
+
+ private:
+  const float momentum_;
+  const uint32_t elements_;
+};
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const SignTwin&, uint32_t elements) {
+  return std::make_unique<SignCoder<Queue>>(elements);
+}
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const SignumTwin& twin, uint32_t elements) {
+  return std::make_unique<SignumCoder<Queue>>(twin.momentum, elements);
+}
+
+}  // namespace psgd::cuda

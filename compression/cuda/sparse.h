@@ -1,0 +1,144 @@
+// Writes chosen entries as compression/sparse_payload.h says, on a device.
+#pragma once
+
+#include <cmath>
+
+#include "compression/cuda/rice_codes.h"
+#include "compression/cuda/signs.h"
+#include "compression/cuda/sums.h"
+#include "compression/half.h"
+#include "compression/sparse_layout.h"
+
+namespace psgd::cuda {
+
+// Writes the header.
+struct PlanBody {
+  using Shared = Nothing;
+  EntriesView entries;
+  uint32_t elements;
+  ValueCoding coding;
+  RicePlan* plan;
+  CoderOutput output;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.Each([&](uint32_t thread) {
+      if (thread != 0) return;
+      const uint32_t count = entries.count();
+      const bool all = count == elements && elements > 0;
+      plan->coded = !all;
+      plan->codes_at = static_cast<uint32_t>(kSparseHeaderBytes + SparseValueBytes(coding, count));
+      const uint64_t bits = ChooseLowBits(entries, plan);
+      uint32_t* header = reinterpret_cast<uint32_t*>(output.payload);
+      header[0] = count;
+      header[1] = plan->low_bits |
+                  static_cast<uint32_t>(all ? IndexCoding::kAll : IndexCoding::kRice) << 8 |
+                  static_cast<uint32_t>(coding) << 16;
+      *output.bytes = plan->codes_at + (bits + 7) / 8;
+    });
+  }
+};
+
+template <typename Maker>
+struct ValuesBody {
+  using Shared = Nothing;
+  Maker maker;
+  EntriesView entries;
+  uint32_t room;
+  ValueCoding coding;
+  std::byte* values;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const uint32_t count = entries.count();
+    if (coding == ValueCoding::kSign) {
+      const float magnitude = *reinterpret_cast<const float*>(values);
+      block.ForAll(BitBytes(room), [&](size_t b) {
+        if (b >= BitBytes(count)) return;
+        values[sizeof(float) + b] = ByteOfBits(b, count, [&](size_t i) {
+          const float value = maker.Made(entries.indices[i]);
+          const bool bit = value >= 0;
+          maker.Leave(entries.indices[i], value + (bit ? -magnitude : magnitude));
+          return bit;
+        });
+      });
+      return;
+    }
+    block.ForAll(room, [&](size_t i) {
+      if (i >= count) return;
+      const float value = maker.Made(entries.indices[i]);
+      if (coding == ValueCoding::kFloat) {
+        reinterpret_cast<float*>(values)[i] = value;
+        maker.Leave(entries.indices[i], 0);
+      } else {
+        const uint16_t half = HalfFromFloat(value);
+        reinterpret_cast<uint16_t*>(values)[i] = half;
+        maker.Leave(entries.indices[i], value - FloatFromHalf(half));
+      }
+    });
+  }
+};
+
+struct CountOfChosen {
+  const Chosen* chosen;
+  PS_HD size_t operator()() const { return chosen->count; }
+};
+struct StretchesOfChosen {
+  const Chosen* chosen;
+  PS_HD size_t operator()() const { return (chosen->count + kSumStretch - 1) / kSumStretch; }
+};
+template <typename Maker>
+struct MagnitudeOfEntry {
+  Maker maker;
+  const uint32_t* indices;
+  PS_HD float Make(size_t i) const { return maker.Made(indices[i]); }
+  PS_HD static double Of(float value) { return std::fabs(value); }
+};
+struct UseAsMean {
+  const Chosen* chosen;
+  float* at;
+  PS_HD void operator()(double sum) const { *at = CoarseMean(sum, chosen->count); }
+};
+struct StoreBody {
+  using Shared = Nothing;
+  float value;
+  float* at;
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.Each([&](uint32_t thread) {
+      if (thread == 0) *at = value;
+    });
+  }
+};
+
+// No payload of so many entries is longer.
+inline size_t SparseBound(uint32_t room, uint32_t elements, ValueCoding coding) {
+  return kSparseHeaderBytes + SparseValueBytes(coding, room) + RiceBound(room, elements);
+}
+
+// As WriteSparse of the host; `magnitude` likewise.
+template <typename Queue, typename Maker>
+void WriteEntries(Queue& queue, const Maker& maker, const Entries& entries, ValueCoding coding,
+                  float magnitude, const CoderOutput& output) {
+  const EntriesView view = {entries.indices, entries.chosen};
+  const uint32_t room = entries.room;
+  const size_t bound = SparseBound(room, entries.elements, coding);
+  queue.Zero(reinterpret_cast<uint32_t*>(output.payload), (bound + 3) / 4);
+  RicePlan* plan = MeasureGaps(queue, view, room);
+  queue.Launch(1, PlanBody{view, entries.elements, coding, plan, output});
+  std::byte* values = output.payload + kSparseHeaderBytes;
+  if (coding == ValueCoding::kSign) {
+    float* at = reinterpret_cast<float*>(values);
+    if (magnitude >= 0) {
+      queue.Launch(1, StoreBody{magnitude, at});
+    } else {
+      double* part = queue.template Scratch<double>(StretchesOf(room));
+      queue.Launch(StretchesOf(room),
+                   StretchSumBody<CountOfChosen, MagnitudeOfEntry<Maker>>{
+                       {entries.chosen}, {maker, entries.indices}, part, nullptr});
+      queue.Launch(
+          1, FoldBody<StretchesOfChosen, UseAsMean>{part, {entries.chosen}, {entries.chosen, at}});
+    }
+  }
+  queue.Launch(BlocksFor(room), ValuesBody<Maker>{maker, view, room, coding, values});
+  WriteCodes(queue, view, room, plan, output.payload);
+}
+
+}  // namespace psgd::cuda

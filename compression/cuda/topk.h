@@ -1,0 +1,77 @@
+// topk and threshold on a device. See compression/topk.h and threshold.h.
+#pragma once
+
+#include "compression/cuda/make_coder.h"
+#include "compression/cuda/sparse.h"
+#include "compression/density_count.h"
+
+namespace psgd::cuda {
+
+// Gradient + residual, to be chosen from.
+struct CorrectedMaker {
+  static constexpr uint32_t kLeastBits = 0;
+  Source source;
+  PS_HD float Corrected(size_t i) const { return source.Corrected(i); }
+  PS_HD float Make(size_t i) const { return source.Make(i); }
+  PS_HD float Made(size_t i) const { return source.Made(i); }
+  PS_HD void Leave(size_t i, float left) const {
+    if (source.residual != nullptr) source.residual[i] = left;
+  }
+};
+
+template <typename Queue>
+class TopkCoder final : public Coder<Queue> {
+ public:
+  TopkCoder(const TopkTwin& options, uint32_t elements)
+      : options_(options),
+        elements_(elements),
+        keep_(static_cast<uint32_t>(
+            WorthSending(CountAt(options.density, elements), elements, options.values))) {}
+
+  size_t Bound(uint64_t) const override {
+    return SparseBound(MostChosen(keep_, options_.sampled, elements_), elements_, options_.values);
+  }
+  bool varies() const override { return true; }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    const CorrectedMaker maker = {input.source};
+    const Entries entries = ChooseLargest(queue, maker, elements_, keep_, options_.sampled);
+    WriteEntries(queue, maker, entries, options_.values, -1, output);
+  }
+
+ private:
+  const TopkTwin options_;
+  const uint32_t elements_;
+  const uint32_t keep_;
+};
+
+template <typename Queue>
+class ThresholdCoder final : public Coder<Queue> {
+ public:
+  ThresholdCoder(float tau, uint32_t elements) : tau_(tau), elements_(elements) {}
+
+  size_t Bound(uint64_t) const override {
+    return SparseBound(elements_, elements_, ValueCoding::kSign);
+  }
+  bool varies() const override { return true; }
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    const CorrectedMaker maker = {input.source};
+    const Entries entries = ChooseReaching(queue, maker, elements_, MagnitudeBits(tau_));
+    WriteEntries(queue, maker, entries, ValueCoding::kSign, tau_, output);
+  }
+
+ private:
+  const float tau_;
+  const uint32_t elements_;
+};
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const TopkTwin& twin, uint32_t elements) {
+  return std::make_unique<TopkCoder<Queue>>(twin, elements);
+}
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const ThresholdTwin& twin, uint32_t elements) {
+  return std::make_unique<ThresholdCoder<Queue>>(twin.tau, elements);
+}
+
+}  // namespace psgd::cuda

@@ -1,0 +1,25 @@
+// What dgc makes of its options from step to step; see dgc.h. No Abseil: nvcc reads this.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "common/host_device.h"
+
+namespace psgd {
+
+inline double WarmUpDensity(double density, uint64_t step, uint64_t warmup) {
+  constexpr double kFirst = 0.25;
+  if (step >= warmup) return density;
+  const double part = static_cast<double>(step) / static_cast<double>(warmup);
+  return std::pow(std::max(kFirst, density), 1 - part) * std::pow(density, part);
+}
+
+// What brings a gradient of that squared length to the limit, if it is longer.
+PS_HD inline float ClippingScale(double squares, double limit) {
+  const double norm = std::sqrt(squares);
+  return norm > limit ? static_cast<float>(limit / norm) : 1.0f;
+}
+
+}  // namespace psgd

@@ -1,0 +1,16 @@
+// Levels and the groups that their codes lie in; see quantized_layout.h. No Abseil: nvcc reads
+// this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/host_device.h"
+
+namespace psgd {
+
+inline constexpr size_t kCodeGroup = 16;  // elements whose codes share words
+
+PS_HD constexpr int LargestLevel(uint32_t bits) { return (1 << (bits - 1)) - 1; }
+
+}  // namespace psgd

@@ -1,0 +1,58 @@
+// Which elements are looked at to guess a magnitude that about so many reach, and what is made of
+// them; see select.h. No Abseil: nvcc reads this.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/host_device.h"
+
+namespace psgd {
+
+PS_HD inline uint32_t MagnitudeBits(float value) {
+  return std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu;
+}
+
+inline constexpr size_t kSampleRun = 16;      // neighbours sampled together: one cache line
+inline constexpr int kSampleShift = 31 - 13;  // magnitude bits that a bin ignores: bins 3 % wide
+inline constexpr size_t kSampleBins = 1 << 13;
+
+// Fewer elements are searched as a whole, and so are those of which more than 1/16 is kept.
+constexpr bool WorthSampling(size_t keep, size_t elements) {
+  return elements >= 16384 && keep <= elements / 16;
+}
+// Sampled selection is content with this much more or less than asked for.
+PS_HD constexpr size_t MostOf(size_t keep) { return keep + keep / 3; }
+PS_HD constexpr size_t LeastOf(size_t keep) { return keep - keep / 2; }
+
+struct SamplePlan {
+  size_t period = 0;  // one run is taken of so many elements
+  size_t runs = 0;
+  size_t wanted = 0;  // of the sample, as many as reach the magnitude
+
+  // Runs jump about within their period, lest they all fall into the same columns of a matrix.
+  PS_HD size_t Begin(size_t run) const {
+    const auto places = static_cast<uint32_t>(period / kSampleRun);
+    const uint32_t place = (static_cast<uint32_t>(run) * 0x9E3779B9u >> 16) % places;
+    return run * period + place * kSampleRun;
+  }
+};
+
+// REQUIRES: at least kSampleRun elements.
+inline SamplePlan PlanSample(size_t elements, size_t keep, bool enough) {
+  constexpr size_t kLongest = 1024, kLeastRuns = 256;
+  SamplePlan plan;
+  plan.period = std::clamp(elements / kLeastRuns, kSampleRun, kLongest);
+  plan.runs = elements / plan.period;
+  const double share = static_cast<double>(keep) * static_cast<double>(plan.runs * kSampleRun) /
+                       static_cast<double>(elements);
+  // Four standard deviations more than the share of the sample, so that a miss is rare.
+  plan.wanted = enough ? static_cast<size_t>(share + 4 * std::sqrt(share)) + 4
+                       : std::max<size_t>(1, static_cast<size_t>(std::lround(share)));
+  return plan;
+}
+
+}  // namespace psgd

@@ -1,0 +1,107 @@
+// Sums on a device are those of the host's twins to the last bit, where what is sent of them is
+// rounded so much that other tests would not tell.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "compression/cuda/dgc.h"
+#include "compression/cuda/sign.h"
+#include "compression/cuda/ternary.h"
+#include "compression/kernels.h"
+#include "compression/sign_bits.h"
+#include "tests/conformance/codec/host_queue.h"
+
+namespace psgd::codec_test {
+namespace {
+
+struct Keep {
+  double* sum;
+  PS_HD void operator()(double value) const { *sum = value; }
+};
+
+// Numbers of all sizes, so that any other order of a sum is another sum.
+std::vector<float> Numbers(size_t count) {
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), count);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) {
+    number = std::ldexp(stream.NextUnit() - 0.5f, static_cast<int>(stream.NextBelow(120)) - 60);
+  }
+  return numbers;
+}
+
+class DeviceSums : public ::testing::TestWithParam<std::tuple<bool, size_t>> {
+ protected:
+  double Fold(const std::vector<double>& part) {
+    double sum = -1;
+    queue_.Launch(1, cuda::FoldBody<cuda::KnownCount, Keep>{part.data(), {part.size()}, {&sum}});
+    return sum;
+  }
+
+  const CodecKernels& kernels_ = KernelsFor(CodecBackend::kScalar);
+  HostQueue queue_{std::get<0>(GetParam())};
+  std::vector<float> numbers_ = Numbers(std::get<1>(GetParam()));
+};
+
+TEST_P(DeviceSums, OfSquaresGoByStretches) {
+  Moments expected;
+  for (size_t begin = 0; begin < numbers_.size(); begin += kSumStretch) {
+    const auto part =
+        std::span(numbers_).subspan(begin).first(std::min(kSumStretch, numbers_.size() - begin));
+    const Moments moments = kernels_.ternary.measure(part, nullptr);
+    expected.sum_squares += moments.sum_squares;
+    expected.largest = std::max(expected.largest, moments.largest);
+  }
+  std::vector<double> part(cuda::StretchesOf(numbers_.size()));
+  uint32_t largest = 0;
+  cuda::Source source;
+  source.gradient = numbers_.data();
+  queue_.Launch(static_cast<uint32_t>(part.size()),
+                cuda::StretchSumBody<cuda::KnownCount, cuda::SquareOfGradient>{
+                    {numbers_.size()}, {source}, part.data(), &largest});
+  EXPECT_EQ(Fold(part), expected.sum_squares);
+  EXPECT_EQ(largest, MagnitudeBits(expected.largest));
+}
+
+TEST_P(DeviceSums, OfDrawnMagnitudesGoByGroupsAndStretches) {
+  TernaryDraw draw = {0x1p-40f, MakeKey(1, RandomPurpose::kCodec), 7, 0};
+  Drawn expected;
+  std::vector<std::byte> digits(TernaryDigitBytes(numbers_.size()) + 1), made(digits.size());
+  for (size_t begin = 0; begin < numbers_.size(); begin += kSumStretch) {
+    draw.first = static_cast<uint32_t>(begin);
+    const auto part =
+        std::span(numbers_).subspan(begin).first(std::min(kSumStretch, numbers_.size() - begin));
+    const Drawn drawn = kernels_.ternary.draw(part, draw, &digits[begin / kTernaryDigits]);
+    expected.sum += drawn.sum;
+    expected.count += drawn.count;
+  }
+  std::vector<double> part(cuda::StretchesOf(numbers_.size()));
+  cuda::TernaryFit fit = {};
+  fit.limit = draw.limit;
+  cuda::Source source;
+  source.gradient = numbers_.data();
+  queue_.Launch(static_cast<uint32_t>(part.size()),
+                cuda::DrawBody{source, static_cast<uint32_t>(numbers_.size()), draw.key, draw.step,
+                               &fit, part.data(), made.data()});
+  EXPECT_EQ(Fold(part), expected.sum);
+  EXPECT_EQ(fit.drawn, expected.count);
+  EXPECT_EQ(made, digits);
+}
+
+TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
+  std::vector<std::byte> bits(SignBytes(numbers_.size()));
+  const double expected = SplitAllSigns(numbers_, {}, bits.data(), kernels_);
+  const size_t stretches = (numbers_.size() + kSignStretch - 1) / kSignStretch;
+  std::vector<double> part(stretches);
+  cuda::Source source;
+  source.gradient = numbers_.data();
+  queue_.Launch(static_cast<uint32_t>((stretches + cuda::kTeams - 1) / cuda::kTeams),
+                cuda::MagnitudesBody{source, static_cast<uint32_t>(numbers_.size()), part.data()});
+  EXPECT_EQ(Fold(part), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lengths, DeviceSums,
+    ::testing::Combine(::testing::Bool(), ::testing::Values(1, 17, 320, 5119, 5120, 5121, 100003)));
+
+}  // namespace
+}  // namespace psgd::codec_test

@@ -1,0 +1,249 @@
+// The twins of codecs on a device write the same bytes as the scalar twins on the host and leave
+// the same residual: their kernels run by loops of this host, and where there is a GPU, on that.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compression/device_codec.h"
+#include "compression/error_feedback.h"
+#include "compression/twin_options.h"
+#include "engine/plugin.h"
+#include "tests/conformance/codec/codec_cases.h"
+#include "tests/conformance/codec/emulated_codecs.h"
+#include "tests/unit/engine/plugin_dir.h"
+
+namespace psgd::codec_test {
+namespace {
+
+enum class Where { kForwards, kBackwards, kCuda };
+
+std::string NameOf(Where where) {
+  return where == Where::kForwards ? "host" : where == Where::kBackwards ? "backwards" : "cudnn";
+}
+
+absl::StatusOr<std::unique_ptr<DeviceCodecs>> MakeCodecs(Where where) {
+  if (where != Where::kCuda) return MakeEmulatedCodecs(where == Where::kBackwards);
+  PSGD_ASSIGN_OR_RETURN(void* const found,
+                        FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs"));
+  absl::StatusOr<std::unique_ptr<DeviceCodecs>> made;
+  if (!reinterpret_cast<MakeDeviceCodecsFunction>(found)(PluginInterface(), 0, &made)) {
+    return absl::FailedPreconditionError("the plugin is of another build");
+  }
+  return made;
+}
+
+std::optional<TwinOptions> TwinOf(const CodecCase& codec, const SliceShape& shape,
+                                  const ErrorFeedbackOptions& feedback) {
+  return MakeTwinOptions(codec.config, *Make(codec, CodecBackend::kScalar), shape, feedback);
+}
+
+std::vector<CodecCase> CasesWithTwins() {
+  std::vector<CodecCase> cases = AllCases();
+  std::erase_if(cases, [](const CodecCase& codec) { return !TwinOf(codec, ShapeOf(1), {}); });
+  return cases;
+}
+
+// How a slice is encoded, step after step.
+struct Steps {
+  std::vector<std::vector<float>> gradients;  // of each step
+  std::vector<float> weights;                 // for weight decay; may be empty
+  ErrorFeedbackOptions feedback;
+  uint64_t seed = 0;
+  uint64_t first_step = 0;
+};
+
+class DeviceTwins : public ::testing::TestWithParam<std::tuple<Where, CodecCase>> {
+ protected:
+  void SetUp() override {
+    codec_ = Make(std::get<1>(GetParam()), CodecBackend::kScalar);
+    auto made = MakeCodecs(std::get<0>(GetParam()));
+    if (!made.ok()) GTEST_SKIP() << made.status();
+    device_ = *std::move(made);
+  }
+
+  std::optional<TwinOptions> TwinFor(const SliceShape& shape,
+                                     const ErrorFeedbackOptions& feedback) const {
+    return TwinOf(std::get<1>(GetParam()), shape, feedback);
+  }
+
+  void ExpectAgreement(const Steps& run) {
+    const size_t elements = run.gradients[0].size();
+    const SliceShape shape = ShapeOf(elements);
+    ErrorFeedbackOptions feedback = run.feedback;
+    feedback.backend = CodecBackend::kScalar;
+    ErrorFeedback host(*codec_, shape, feedback);
+    const auto twin = device_->NewEncoder(*TwinFor(shape, feedback));
+    ASSERT_TRUE(twin.ok()) << twin.status();
+    const PhiloxKey key = MakeKey(run.seed, RandomPurpose::kCodec);
+    constexpr float kWeightDecay = 0.0625f;
+    const auto weights = device_->Upload(run.weights).value();
+    uint64_t step = run.first_step;
+    for (const std::vector<float>& gradient : run.gradients) {
+      std::vector<float> decayed(gradient);
+      for (size_t i = 0; i < run.weights.size(); ++i) decayed[i] += kWeightDecay * run.weights[i];
+      std::vector<std::byte> expected;
+      host.Encode(decayed, key, step, &expected);
+
+      const auto there = device_->Upload(gradient).value();
+      DeviceEncodeInput input;
+      input.gradient = there->data();
+      if (!run.weights.empty()) input.weights = weights->data();
+      input.weight_decay = kWeightDecay;
+      input.key = key;
+      input.step = step++;
+      const absl::Status started = (*twin)->Start(input, nullptr);
+      ASSERT_TRUE(started.ok()) << started;
+      const auto payload = (*twin)->Finish();
+      ASSERT_TRUE(payload.ok()) << payload.status();
+      ASSERT_TRUE(std::ranges::equal(*payload, expected))
+          << elements << " elements, step " << step << ": " << payload->size() << " and "
+          << expected.size() << " bytes";
+      const std::vector<float> left = host.CopyState(), left_there = (*twin)->CopyState().value();
+      ASSERT_EQ(left.size(), left_there.size());
+      for (size_t i = 0; i < left.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(left[i]), std::bit_cast<uint32_t>(left_there[i]))
+            << left[i] << " and " << left_there[i] << " at " << i << " of " << elements;
+      }
+    }
+  }
+
+  std::unique_ptr<Codec> codec_;
+  std::unique_ptr<DeviceCodecs> device_;
+};
+
+TEST_P(DeviceTwins, AgreeOnRandomTensors) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomStream stream(MakeKey(seed, RandomPurpose::kSynthetic), 1);
+    const size_t elements = RandomLength(&stream);
+    Steps run;
+    run.seed = seed;
+    run.feedback.accumulate = seed % 4 != 0;
+    run.feedback.decay = seed % 5 == 0 ? 0.9f : 1;
+    for (int step = 0; step < 3; ++step) run.gradients.push_back(RandomTensor(elements, &stream));
+    // Sums of two huge numbers are no finite gradient.
+    for (size_t i = 0; i < elements; ++i) {
+      for (int step = 1; step < 3; ++step) {
+        if (std::fabs(run.gradients[step - 1][i]) > 1e37f) run.gradients[step][i] = 0;
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(run)) << "seed " << seed;
+  }
+}
+
+TEST_P(DeviceTwins, AgreeWithWeightDecay) {
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 2);
+  for (size_t elements : {1, 1009, 20011}) {
+    Steps run;
+    run.first_step = 1000;  // any warm-up is over
+    for (size_t i = 0; i < elements; ++i) run.weights.push_back(stream.NextUnit() - 0.5f);
+    run.gradients.assign(2, std::vector<float>(elements));
+    for (auto& gradient : run.gradients) {
+      for (float& value : gradient) value = (stream.NextUnit() - 0.5f) * stream.NextUnit();
+    }
+    for (bool accumulate : {true, false}) {
+      run.feedback.accumulate = accumulate;
+      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(run));
+    }
+  }
+}
+
+// Where samples guess, and where they cannot: all equal, few that differ, one huge value.
+TEST_P(DeviceTwins, AgreeOnLongTensors) {
+  constexpr size_t kElements = 50021;
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 3);
+  for (int kind = 0; kind < 4; ++kind) {
+    Steps run;
+    run.first_step = 1000;
+    std::vector<float> gradient(kElements, kind == 0 ? 0.0f : 0.25f);
+    if (kind == 1) {
+      for (size_t i = 0; i < 37; ++i) gradient[i * 1000 + 5] = static_cast<float>(i) - 11;
+    }
+    if (kind == 2) gradient[777] = -3e38f;
+    if (kind == 3) {
+      for (float& value : gradient)
+        value = std::ldexp(stream.NextUnit() - 0.5f, stream.NextBelow(9));
+    }
+    run.gradients = {gradient, gradient};
+    if (kind == 2) run.gradients[1][777] = 0;
+    ASSERT_NO_FATAL_FAILURE(ExpectAgreement(run)) << "kind " << kind;
+  }
+}
+
+TEST_P(DeviceTwins, AgreeOnTheLargestSlice) {
+  if (std::get<0>(GetParam()) == Where::kBackwards) GTEST_SKIP() << "once on a host is enough";
+  Steps run;
+  run.first_step = 1000;
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 4);
+  std::vector<float>& gradient = run.gradients.emplace_back(size_t{1} << 20);
+  for (float& value : gradient) value = (stream.NextUnit() - 0.5f) * stream.NextUnit();
+  ExpectAgreement(run);
+}
+
+// What a checkpoint keeps of one encoder, another goes on from; also one that kept less.
+TEST_P(DeviceTwins, GoOnFromSavedState) {
+  constexpr size_t kElements = 3001;
+  const SliceShape shape = ShapeOf(kElements);
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 5);
+  std::vector<float> gradient(kElements);
+  for (float& value : gradient) value = stream.NextUnit() - 0.5f;
+  const auto there = device_->Upload(gradient).value();
+  const auto step = [&](DeviceEncoder& encoder, uint64_t number) {
+    DeviceEncodeInput input;
+    input.gradient = there->data();
+    input.step = number;
+    EXPECT_TRUE(encoder.Start(input, nullptr).ok());
+    const ByteSpan payload = encoder.Finish().value();
+    return std::vector<std::byte>(payload.begin(), payload.end());
+  };
+  const auto first = device_->NewEncoder(*TwinFor(shape, {})).value();
+  const auto second = device_->NewEncoder(*TwinFor(shape, {})).value();
+  step(*first, 1);
+  const std::vector<float> saved = first->CopyState().value();
+  ASSERT_TRUE(second->LoadState(saved).ok());
+  EXPECT_EQ(step(*second, 2), step(*first, 2));
+  EXPECT_EQ(second->CopyState().value(), first->CopyState().value());
+  const std::vector<float> residual(kElements, 1.0f);
+  ASSERT_TRUE(second->LoadState(residual).ok());
+  if (codec_->keeps_residual()) {
+    EXPECT_EQ(second->CopyState().value()[7], 1.0f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllCodecs, DeviceTwins,
+                         ::testing::Combine(::testing::Values(Where::kForwards, Where::kBackwards,
+                                                              Where::kCuda),
+                                            ::testing::ValuesIn(CasesWithTwins())),
+                         [](const auto& info) {
+                           return NameOf(std::get<0>(info.param)) + "_" +
+                                  std::get<1>(info.param).name;
+                         });
+
+TEST(DeviceCodecsPlugin, RefusesAProgramOfAnotherBuild) {
+  const auto found = FindInPlugin("cudnn", testing::PluginDir(), "psgd_make_device_codecs");
+  if (!found.ok()) GTEST_SKIP() << found.status();
+  absl::StatusOr<std::unique_ptr<DeviceCodecs>> made = absl::UnknownError("untouched");
+  EXPECT_FALSE(reinterpret_cast<MakeDeviceCodecsFunction>(*found)(12345, 0, &made));
+  EXPECT_EQ(made.status().message(), "untouched");
+}
+
+TEST(DeviceCodecsPlugin, SaysThatThereIsNoDevice) {
+  const absl::Status status = MakeCodecs(Where::kCuda).status();
+  if (status.ok() || absl::IsNotFound(status)) GTEST_SKIP() << "there is one, or no plugin";
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+// As docs/compression.md says.
+TEST(DeviceTwinsTable, HasAllCodecsButThese) {
+  std::vector<std::string> without;
+  for (const CodecConfig& config : DefaultCodecs()) {
+    const std::string name(MakeCodec(config).value()->name());
+    if (!TwinOf({name, config}, ShapeOf(1), {})) without.push_back(name);
+  }
+  EXPECT_THAT(without, ::testing::UnorderedElementsAre("none", "powersgd"));
+}
+
+}  // namespace
+}  // namespace psgd::codec_test

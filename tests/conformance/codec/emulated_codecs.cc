@@ -1,0 +1,99 @@
+#include "tests/conformance/codec/emulated_codecs.h"
+
+#include <cstring>
+#include <vector>
+
+#include "compression/cuda/blocks.h"
+#include "compression/cuda/dgc.h"
+#include "compression/cuda/half.h"
+#include "compression/cuda/natural.h"
+#include "compression/cuda/onebit.h"
+#include "compression/cuda/quantized.h"
+#include "compression/cuda/randomk.h"
+#include "compression/cuda/sign.h"
+#include "compression/cuda/ternary.h"
+#include "compression/cuda/topk.h"
+#include "compression/cuda/twin_encoder.h"
+#include "tests/conformance/codec/host_queue.h"
+
+namespace psgd::codec_test {
+namespace {
+
+class HostMemory {
+ public:
+  HostMemory() = default;
+  explicit HostMemory(size_t bytes) : data_(std::make_unique<std::byte[]>(bytes)) {}
+  void* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+};
+
+// See twin_encoder.h. What is launched is done.
+class HostDevice {
+ public:
+  using Queue = HostQueue;
+  using Memory = HostMemory;
+  struct Event {};
+
+  explicit HostDevice(bool backwards) : queue_(backwards) {}
+
+  absl::StatusOr<HostMemory> Allocate(size_t bytes) const { return HostMemory(bytes); }
+  absl::StatusOr<HostMemory> AllocatePinned(size_t bytes) const { return HostMemory(bytes); }
+  absl::StatusOr<Event> NewEvent() const { return Event(); }
+  absl::Status Write(void* to, const void* from, size_t bytes) const {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Read(void* to, const void* from, size_t bytes) const {
+    return Write(to, from, bytes);
+  }
+  template <typename Encode>
+  absl::Status Fit(Encode) {
+    return absl::OkStatus();
+  }
+  absl::Status Begin(void*) {
+    queue_.Begin();
+    return absl::OkStatus();
+  }
+  absl::Status StartRead(void* to, const void* from, size_t bytes, Event*) const {
+    return Write(to, from, bytes);
+  }
+  absl::Status Wait(Event*) const { return absl::OkStatus(); }
+  HostQueue& queue() { return queue_; }
+
+ private:
+  HostQueue queue_;
+};
+
+class HostArray final : public DeviceArray {
+ public:
+  explicit HostArray(std::span<const float> values) : values_(values.begin(), values.end()) {}
+  float* data() const override { return values_.data(); }
+
+ private:
+  mutable std::vector<float> values_;
+};
+
+class EmulatedCodecs final : public DeviceCodecs {
+ public:
+  explicit EmulatedCodecs(bool backwards) : device_(backwards) {}
+  absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewEncoder(const TwinOptions& options) override {
+    return cuda::TwinEncoder<HostDevice>::Create(options, &device_);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceArray>> Upload(std::span<const float> values) override {
+    return std::make_unique<HostArray>(values);
+  }
+  absl::Status CopyWithin(size_t) override { return absl::OkStatus(); }
+
+ private:
+  HostDevice device_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCodecs> MakeEmulatedCodecs(bool backwards) {
+  return std::make_unique<EmulatedCodecs>(backwards);
+}
+
+}  // namespace psgd::codec_test

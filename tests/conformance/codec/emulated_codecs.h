@@ -1,0 +1,13 @@
+// DeviceCodecs whose device is this host: the kernels' own sources, run by HostQueue.
+#pragma once
+
+#include <memory>
+
+#include "compression/device_codec.h"
+
+namespace psgd::codec_test {
+
+// `backwards`: see HostQueue.
+std::unique_ptr<DeviceCodecs> MakeEmulatedCodecs(bool backwards);
+
+}  // namespace psgd::codec_test

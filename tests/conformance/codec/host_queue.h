@@ -1,0 +1,71 @@
+// The codecs' kernels on a host: each launch is a loop over its blocks, each phase one over its
+// threads, from the first to the last or, to show what depends on their order, from the last to the
+// first.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "compression/cuda/block.h"
+
+namespace psgd::codec_test {
+
+class HostQueue {
+ public:
+  explicit HostQueue(bool backwards) : backwards_(backwards) {}
+
+  // Scratch memory is no one's any more.
+  void Begin() { scratch_.clear(); }
+
+  template <typename Body>
+  void Launch(uint32_t blocks, const Body& body) {
+    auto shared = std::make_unique<typename Body::Shared>();
+    for (uint32_t b = 0; b < blocks; ++b) {
+      // A block finds in its shared memory what another left there.
+      std::memset(static_cast<void*>(shared.get()), kGarbage, sizeof(*shared));
+      body(cuda::Block(backwards_ ? blocks - 1 - b : b, blocks, backwards_), *shared);
+    }
+  }
+
+  template <typename Flag>
+  void Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (flag(i)) out[chosen++] = i;
+    }
+    if (count > 0) *found = chosen;
+  }
+
+  template <typename Of>
+  void Scan(uint32_t count, const Of& of, uint32_t* out) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      out[i] = sum;
+      sum += of(i);
+    }
+  }
+
+  template <typename T>
+  void Zero(T* at, size_t count) {
+    std::memset(at, 0, count * sizeof(T));
+  }
+
+  // Of just that size, so that a sanitizer sees a step beyond it.
+  template <typename T>
+  T* Scratch(size_t count) {
+    const size_t bytes = count * sizeof(T);
+    std::byte* memory = scratch_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
+    std::memset(memory, kGarbage, bytes);
+    return reinterpret_cast<T*>(memory);
+  }
+
+ private:
+  static constexpr int kGarbage = 0xA5;
+
+  const bool backwards_;
+  std::vector<std::unique_ptr<std::byte[]>> scratch_;
+};
+
+}  // namespace psgd::codec_test

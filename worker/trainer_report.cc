@@ -1,0 +1,80 @@
+// What a trainer tells of its steps: to the coordinator with its heartbeats, and in its log.
+#include <algorithm>
+
+#include "worker/trainer.h"
+
+namespace psgd {
+
+void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
+  const EndpointStats traffic = session_->traffic();
+  const SessionStats& stats = session_->stats();
+  heartbeat_->Record([&](WorkerReport* report) {
+    // Not this step's: what is not acknowledged may have to be done again by another worker.
+    report->set_clock(session_->AcknowledgedClock());
+    // The last step of an epoch may find fewer batches than workers.
+    report->set_epoch(
+        std::min(segment.epoch() + 1.0,
+                 segment.epoch_at_start() + static_cast<double>(clock - segment.first_clock()) *
+                                                segment.epochs_per_clock()));
+    report->set_steps(report->steps() + 1);
+    report->set_samples(report->samples() + result.counted);
+    report->set_loss_sum(report->loss_sum() + result.loss_sum);
+    report->set_correct(report->correct() + result.correct);
+    report->set_bytes_pushed(report->bytes_pushed() + traffic.bytes_sent -
+                             reported_traffic_.bytes_sent);
+    report->set_bytes_pulled(report->bytes_pulled() + traffic.bytes_received -
+                             reported_traffic_.bytes_received);
+    report->set_bytes_pushed_dense(report->bytes_pushed_dense() + dense_bytes_);
+    report->set_bytes_pulled_dense(report->bytes_pulled_dense() + dense_bytes_);
+    report->set_seconds_data(report->seconds_data() + seconds_data_);
+    report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
+    report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
+    report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
+    report->set_resent(report->resent() + stats.resent - reported_.resent);
+    const auto& counts = stats.pull_staleness.counts();
+    const auto& before = reported_.pull_staleness.counts();
+    while (report->pull_staleness_size() < static_cast<int>(counts.size())) {
+      report->add_pull_staleness(0);
+    }
+    for (size_t s = 0; s < counts.size(); ++s) {
+      const uint64_t earlier = s < before.size() ? before[s] : 0;
+      report->set_pull_staleness(s, report->pull_staleness(s) + counts[s] - earlier);
+    }
+    for (const auto& [reason, count] : stats.refused) {
+      auto earlier = reported_.refused.find(reason);
+      const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;
+      if (count > known) (*report->mutable_refused())[reason] += count - known;
+    }
+  });
+  seconds_data_ = seconds_compute_ = seconds_encode_ = seconds_wait_ = 0;
+  reported_traffic_ = traffic;
+  reported_ = stats;
+}
+
+void Trainer::ReportLaunches(uint64_t clock, const Network::Result& result) {
+  constexpr int kSettled = 3;  // steps after which all are replayed, if any are
+  if (!options_.gpus.empty() && ++steps_ == kSettled) {
+    const absl::Status& recorded = network_->recorded();
+    if (recorded.ok()) {
+      options_.log->info("steps are recorded: each is one launch");
+    } else {
+      options_.log->warn("steps are launched kernel by kernel: {}", recorded.ToString());
+    }
+  }
+  if (result.repeated == 0) return;
+  repeated_steps_ += result.repeated;
+  options_.log->info(
+      "step {}: gradients left fp16 and were computed again, now with a loss scale of {}; {} times "
+      "in {} steps",
+      clock, network_->loss_scale(), repeated_steps_, steps_);
+}
+
+void Trainer::ReportDamage() {
+  const uint64_t damaged = data_->damage ? data_->damage->count() : 0;
+  if (damaged == reported_damage_) return;
+  reported_damage_ = damaged;
+  options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
+                     data_->damage->last());
+}
+
+}  // namespace psgd
