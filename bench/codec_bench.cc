@@ -174,6 +174,8 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
 // Every codec with its defaults (but a tau that fits the gradient), and those options that change what is done.
 std::vector<CodecConfig> BenchedCodecs() {
   std::vector<CodecConfig> configs = DefaultCodecs();
+  // Of a gradient alone there are no factors.
+  std::erase_if(configs, [](const CodecConfig& config) { return config.has_factors(); });
   for (CodecConfig& config : configs) {
     // What 1 % of the elements reach.
     if (config.has_threshold()) config.mutable_threshold()->set_tau(2.576);
@@ -200,6 +202,7 @@ absl::Status CheckNames(const std::vector<std::string>& wanted) {
     bool known = false;
     std::string names;
     for (const CodecConfig& config : DefaultCodecs()) {
+      if (config.has_factors()) continue;
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
       known |= name == codec->name();
       absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(codec->name()));

@@ -39,6 +39,7 @@ class Replicas {
   // the batch.
   std::span<float> parameter(int index);
   std::span<const float> gradient(int index) const;
+  int64_t factor_rows(int index) const;
   void InvalidateParameters();
 
   // As Network's, also in its bits from run to run: gradients are added in one order. After an error

@@ -70,6 +70,15 @@ void CheckFeedback(const CodecConfig& codec, const std::string& path,
   }
 }
 
+void CheckFactors(const CodecConfig& codec, const std::string& path, const NodeConfig& node,
+                  Problems* problems) {
+  if (!codec.has_factors() || node.reduce() != NodeConfig::NCCL) return;
+  problems->push_back(absl::StrCat(
+      path,
+      ": factors have no sum, which is what node.reduce nccl makes of gradients: set node.reduce to "
+      "host or none"));
+}
+
 // Whether there is anything that a pull can leave out, and a codec that can stand for a difference.
 void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Problems* problems) {
   const std::string path = "compression.pull.delta.codec";
@@ -78,10 +87,10 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
         path, " none leaves nothing out: name a lossy codec, or leave codec away to send what "
               "changed"));
   }
-  if (delta.codec().has_dgc() || delta.codec().has_signum()) {
+  if (delta.codec().has_dgc() || delta.codec().has_signum() || delta.codec().has_factors()) {
     problems->push_back(absl::StrCat(
-        path, " is of differences between weights, and dgc and signum are made for gradients: use "
-              "topk, or sign"));
+        path, " is of differences between weights, and dgc, signum and factors are made for "
+              "gradients: use topk, or sign"));
   }
   const bool few_change =
       optimizer.has_adagrad() || (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
@@ -118,6 +127,7 @@ void CheckCodecs(const Config& config, Problems* problems) {
     CheckOptions(codec, path, problems);
     CheckMomentum(codec, path, config.optimizer(), problems);
     CheckFeedback(codec, path, compression, problems);
+    CheckFactors(codec, path, config.node(), problems);
   });
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);

@@ -16,6 +16,7 @@
 #include "net/transport.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
+#include "worker/pushed_factors.h"
 #include "worker/session.h"
 #include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
@@ -71,6 +72,7 @@ class Trainer {
   std::unique_ptr<Session> session_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
+  PushedFactors pushed_factors_;
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to

@@ -12,21 +12,30 @@ namespace psgd {
 absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Config& config,
                                                                      const ModelSpec& model,
                                                                      const Placement& placement,
-                                                                     uint32_t worker) {
+                                                                     uint32_t worker,
+                                                                     std::span<const int64_t> factor_rows) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
   encoder->slices_.resize(model.parameters_size());
   std::vector<const Codec*> by_parameter;
   for (const ParameterSpec& parameter : model.parameters()) {
     CodecOptions options;
     options.workers = static_cast<uint32_t>(config.cluster().workers());
-    PSGD_ASSIGN_OR_RETURN(auto codec,
-                          MakeCodec(ChooseCodec(config.compression(), parameter), options));
+    CodecConfig chosen = ChooseCodec(config.compression(), parameter);
+    // The engine hands out the factors where there are any; else the gradient travels as it is.
+    if (chosen.has_factors()) chosen.mutable_none();
+    PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(chosen, options));
     by_parameter.push_back(codec.get());
     encoder->codecs_.push_back(std::move(codec));
     // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
     // applies that of sparse parameters, whose gradients it would fill.
     encoder->decays_.push_back(parameter.decay() && !parameter.sparse() &&
                                !config.optimizer().has_adamw());
+    const size_t index = encoder->factors_.size();
+    const int64_t rows = factor_rows.empty() ? 0 : factor_rows[index];
+    encoder->factors_.push_back(
+        rows == 0 ? nullptr
+                  : std::make_unique<FactorPushes>(parameter, static_cast<uint32_t>(index),
+                                                   placement, rows));
   }
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
@@ -39,7 +48,9 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     ErrorFeedbackOptions feedback;
     feedback.accumulate = config.compression().error_feedback();
     feedback.decay = static_cast<float>(config.compression().residual_decay());
-    slice.only_nonzero = parameter.sparse() && slice.codec->id() == CODEC_NONE;
+    // With meprop few rows of a dense layer's gradient are not zero, either.
+    const bool mostly_zero = parameter.sparse() || config.model().meprop() > 0;
+    slice.only_nonzero = mostly_zero && slice.codec->id() == CODEC_NONE;
     slice.encoder = std::make_unique<ErrorFeedback>(*slice.codec, shape, feedback);
     slice.key = MakeKey(config.seed(), RandomPurpose::kCodec,
                         (static_cast<uint64_t>(worker) << 32) | static_cast<uint32_t>(id));
@@ -51,6 +62,10 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
 void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
                            std::span<const float> weights, double weight_decay, uint64_t step,
                            std::vector<EncodedSlice>* out) {
+  if (factors_[parameter] != nullptr) {
+    const double decay = decays_[parameter] ? weight_decay : 0;
+    return factors_[parameter]->Encode(gradient, weights, static_cast<float>(decay), out);
+  }
   if (weight_decay != 0 && decays_[parameter]) {
     decayed_.resize(gradient.size());
     const auto decay = static_cast<float>(weight_decay);

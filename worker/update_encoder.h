@@ -14,27 +14,25 @@
 #include "compression/nonzero.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
+#include "worker/encoded_slice.h"
+#include "worker/factor_pushes.h"
 
 namespace psgd {
-
-struct EncodedSlice {
-  uint32_t slice = 0;
-  CodecId codec = CODEC_NONE;
-  Bytes payload;
-};
 
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
+  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all.
   // REQUIRES: `model` and `placement` outlive this.
-  static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(const Config& config,
-                                                               const ModelSpec& model,
-                                                               const Placement& placement,
-                                                               uint32_t worker);
+  static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
+      const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
+      std::span<const int64_t> factor_rows = {});
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
   // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
-  // parameter that travels as it is, only what is not zero is sent; the server applies its decay.
+  // parameter that travels as it is, and under meprop of all, only what is not zero is sent where that
+  // is shorter; the server applies the decay of sparse ones. Of
+  // one whose gradient is handed out as factors, those are sent; see factor_pushes.h.
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
@@ -62,6 +60,7 @@ class UpdateEncoder {
   std::vector<bool> decays_;                // by parameter
   std::vector<float> decayed_;              // scratch: gradient with weight decay
   NonzeroEncoder nonzero_;
+  std::vector<std::unique_ptr<FactorPushes>> factors_;  // by parameter; null: it has none
 };
 
 }  // namespace psgd
