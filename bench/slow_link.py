@@ -33,6 +33,7 @@ PSGD = {  # what is compared: keys of the config
     "onebit, fp16 down": ["compression.push=onebit", "compression.pull=fp16"],
     "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
     "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+    "factors, delta down": ["compression.push=factors", "compression.pull=delta"],
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
 }

@@ -1,8 +1,10 @@
 #include "compression/codec.h"
 
+#include "absl/strings/str_cat.h"
 #include "compression/bf16.h"
 #include "compression/blocks.h"
 #include "compression/dgc.h"
+#include "compression/factors.h"
 #include "compression/fp16.h"
 #include "compression/int8.h"
 #include "compression/kernels.h"
@@ -59,8 +61,22 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeCodec(const CodecConfig& config,
       return MakePowersgd(config.powersgd(), kernels);
     case CodecConfig::kAuto:
       return absl::InvalidArgumentError("auto is a choice among codecs, and none itself");
+    case CodecConfig::kFactors:
+      return MakeFactors(kernels);
   }
   return absl::InvalidArgumentError("compression names a codec that this program does not have");
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> Codec::OpenShared(
+    ByteSpan payload, std::span<const SliceShape> shapes) const {
+  if (shapes.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), " payload for ", shapes.size(), " slices together"));
+  }
+  PSGD_ASSIGN_OR_RETURN(auto reader, Open(payload, shapes[0]));
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  readers.push_back(std::move(reader));
+  return readers;
 }
 
 std::vector<CodecConfig> DefaultCodecs() {

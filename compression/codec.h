@@ -76,6 +76,8 @@ class PayloadReader {
   virtual bool sparse() const { return false; }
   // Fills the next (index, value) pairs, indices ascending; returns how many, 0 at the end.
   virtual size_t NextEntries(std::span<uint32_t> indices, std::span<float> values) { return 0; }
+  // The worker could not add the weight decay to it, so the shard does.
+  virtual bool without_decay() const { return false; }
 
  protected:
   explicit PayloadReader(uint32_t elements) : elements_(elements) {}
@@ -105,6 +107,10 @@ class Codec {
   // encoder's options: everything is in the bytes or the slice. The codec must outlive the reader.
   virtual absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
                                                               const SliceShape& shape) const = 0;
+  // As Open, of a payload that several slices of one tensor share: a reader for each, in the order
+  // of the shapes. All codecs but factors have payloads of one slice alone.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenShared(
+      ByteSpan payload, std::span<const SliceShape> shapes) const;
   // No payload for that many elements is longer.
   virtual size_t MaxPayload(uint32_t elements) const = 0;
 };

@@ -35,7 +35,7 @@ constexpr CodecKernels kScalar = {
     {scalar::EncodeNatural, scalar::AddNatural},
     {scalar::Gather},
     {scalar::Accumulate},
-    {scalar::Dot, scalar::Expand},
+    {scalar::Dot, scalar::Expand, scalar::Multiply},
 };
 
 constexpr CodecKernels kSimd = {
@@ -49,7 +49,7 @@ constexpr CodecKernels kSimd = {
     {simd::EncodeNatural, simd::AddNatural},
     {simd::Gather},
     {simd::Accumulate},
-    {simd::Dot, simd::Expand},
+    {simd::Dot, simd::Expand, simd::Multiply},
 };
 
 }  // namespace

@@ -45,8 +45,8 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   const ModelGraph& train = network.train;
   for (const Parameter& parameter : train.graph.parameters) {
     report.weights += BytesOf(train.graph, parameter.value);
+    report.gradients += BytesOf(train.graph, parameter.gradient);
   }
-  report.gradients = report.weights;
   for (const TensorId tensor : {train.input, train.values, train.labels}) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }

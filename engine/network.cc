@@ -278,6 +278,14 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& mode
   if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
     impl->loss_scale.emplace();
   }
+  const Graph& graph = impl->planned->train.graph;
+  const bool factored = std::any_of(graph.parameters.begin(), graph.parameters.end(),
+                                    [&](const Parameter& p) { return FactorRows(graph, p) > 0; });
+  if (impl->loss_scale && factored) {
+    return absl::InvalidArgumentError(
+        "compression.push: factors does not go with --precision fp16, whose gradients are scaled; use "
+        "bf16");
+  }
   impl->shape = shape;
   const size_t available = options.memory > 0 ? options.memory : impl->backend->AvailableMemory();
   const size_t wanted = ReportMemory(*impl->planned).total();
@@ -303,6 +311,10 @@ std::span<float> Network::parameter(int index) { return impl_->parameters->value
 std::span<const float> Network::gradient(int index) const {
   return impl_->parameters->gradient(index);
 }
+int64_t Network::factor_rows(int index) const {
+  const Graph& graph = impl_->planned->train.graph;
+  return FactorRows(graph, graph.parameters[index]);
+}
 std::span<const float> Network::logits() const { return impl_->logits; }
 absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
     std::span<Network* const> networks) {
@@ -312,6 +324,12 @@ absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
       return absl::InvalidArgumentError(
           "node.reduce: nccl does not go with --precision fp16, whose steps are repeated by the GPU "
           "that overflows; use bf16, or node.reduce: host");
+    }
+    for (int i = 0; i < network->spec().parameters_size(); ++i) {
+      if (network->factor_rows(i) == 0) continue;
+      return absl::InvalidArgumentError(
+          "node.reduce: nccl adds gradients up, which their factors cannot be; use node.reduce: host, "
+          "or another compression.push than factors");
     }
     members.push_back(network->impl_->backend);
   }

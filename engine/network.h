@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "engine/factors.h"
 #include "engine/input_shape.h"
 #include "engine/precision.h"
 #include "proto/config.pb.h"
@@ -34,6 +35,8 @@ struct NetworkOptions {
   uint64_t seed = 1;               // with `worker`, keys the dropout masks
   uint32_t worker = 0;
   size_t memory = 0;  // bytes that it may take; 0: what the backend's device has left
+  // Weights of dense layers whose gradients are to be handed out as their factors; null: none.
+  ChooseFactors factors = nullptr;
   // Where libpsgd_<backend>.so lies. Empty: beside the program, else in ../lib/psgd of an
   // installed one.
   std::string plugin_dir = {};
@@ -81,6 +84,9 @@ class Network {
   std::span<float> parameter(int index);
   // Of the last TrainStep. For a STATISTIC: what to add to the parameter.
   std::span<const float> gradient(int index) const;
+  // 0; of weights that NetworkOptions::factors took, how many rows gradient(index) has: each is one of
+  // the layer's input and behind it one of its output's gradient.
+  int64_t factor_rows(int index) const;
   // Makes networks on different devices a group, the first of them its first: from then on its
   // gradients are the sums of those of all, each times its share, and statistics their mean. The
   // others' gradients leave them for it alone. An error where fp16 is computed in: replicas would

@@ -16,6 +16,7 @@
 #include "engine/ops/element_loss.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/embedding_bag.h"
+#include "engine/ops/keep_largest.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/lengths.h"
 #include "engine/ops/local_response_norm.h"
@@ -48,7 +49,7 @@ using Op = std::variant<
     BatchNorm, BatchNormInference, BatchNormBackward, LayerNorm, LayerNormBackward,
     LocalResponseNorm, LocalResponseNormBackward, Softmax, SoftmaxBackward,
     // Element by element.
-    Activation, ActivationBackward, Dropout, DropoutBackward, Mul, Relu, ReluBackward, Sum,
+    Activation, ActivationBackward, Dropout, DropoutBackward, KeepLargest, Mul, Relu, ReluBackward, Sum,
     // Moving elements, and making them.
     Concat, Constant, Pad, Reshape, Slice, Transpose,
     // Of tokens.

@@ -4,20 +4,22 @@
 
 namespace psgd {
 
+void ParameterMemory::Pieces::Add(size_t count) {
+  constexpr size_t kUnit = MemoryPlan::kAlignment / sizeof(float);
+  begins.push_back(end);
+  counts.push_back(count);
+  end += (count + kUnit - 1) / kUnit * kUnit;
+}
+
 absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(const Graph& graph,
                                                                          Backend* backend) {
   std::unique_ptr<ParameterMemory> memory(new ParameterMemory(backend));
-  constexpr size_t kUnit = MemoryPlan::kAlignment / sizeof(float);
-  size_t end = 0;
   for (const Parameter& parameter : graph.parameters) {
-    const auto count = static_cast<size_t>(ElementCount(graph.shape(parameter.value)));
-    const size_t rounded = (count + kUnit - 1) / kUnit * kUnit;
-    memory->offsets_.push_back(end);
-    memory->padding_.push_back(rounded - count);
-    end += rounded;
+    memory->of_values_.Add(static_cast<size_t>(ElementCount(graph.shape(parameter.value))));
+    memory->of_gradients_.Add(static_cast<size_t>(ElementCount(graph.shape(parameter.gradient))));
   }
-  memory->offsets_.push_back(end);
-  const size_t bytes = 2 * end * sizeof(float);
+  const size_t end = memory->of_values_.end;
+  const size_t bytes = (end + memory->of_gradients_.end) * sizeof(float);
   PSGD_ASSIGN_OR_RETURN(memory->device_memory_, backend->Allocate(bytes));
   memory->values_ = static_cast<float*>(memory->device_memory_->data());
   memory->gradients_ = memory->values_ + end;
@@ -42,7 +44,7 @@ void ParameterMemory::KeepOnDevice(std::vector<bool> kept, OnLaunched launched) 
 absl::Status ParameterMemory::Upload(uint64_t version) {
   if (host_memory_ == nullptr || version == uploaded_) return absl::OkStatus();
   uploaded_ = version;
-  return backend_->Upload(host_values_, values_, offsets_.back() * sizeof(float));
+  return backend_->Upload(host_values_, values_, of_values_.end * sizeof(float));
 }
 
 absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
@@ -54,9 +56,9 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
     PSGD_ASSIGN_OR_RETURN(marks_[i], backend_->SetMark());
     return absl::OkStatus();
   }
-  const size_t bytes = (offsets_[i + 1] - offsets_[i]) * sizeof(float);
-  PSGD_ASSIGN_OR_RETURN(copies_[i], backend_->StartDownload(device_gradient(i),
-                                                            host_gradients_ + offsets_[i], bytes));
+  const std::span<float> host = of_gradients_.Of(host_gradients_, i);
+  PSGD_ASSIGN_OR_RETURN(copies_[i], backend_->StartDownload(device_gradient(i), host.data(),
+                                                            host.size_bytes()));
   return absl::OkStatus();
 }
 
@@ -64,8 +66,8 @@ absl::Status ParameterMemory::Finish(const OnGradient& done) {
   const int count = static_cast<int>(copies_.size());
   for (int i = count - 1; i >= 0 && done; --i) {
     if (marks_[i] == nullptr) continue;
-    const DeviceGradient made = {gradients_ + offsets_[i], values_ + offsets_[i],
-                                 marks_[i]->event()};
+    const DeviceGradient made = {gradients_ + of_gradients_.begins[i],
+                                 values_ + of_values_.begins[i], marks_[i]->event()};
     PSGD_RETURN_IF_ERROR(launched_(i, made));
   }
   for (int i = count - 1; i >= 0; --i) {

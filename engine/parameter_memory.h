@@ -24,11 +24,11 @@ class ParameterMemory {
                                                                  Backend* backend);
 
   // Host memory.
-  std::span<float> value(int i) { return Piece(host_values_, i); }
-  std::span<const float> gradient(int i) const { return Piece(host_gradients_, i); }
+  std::span<float> value(int i) { return of_values_.Of(host_values_, i); }
+  std::span<const float> gradient(int i) const { return of_gradients_.Of(host_gradients_, i); }
   // What kernels see.
-  void* device_value(int i) const { return values_ + offsets_[i]; }
-  void* device_gradient(int i) const { return gradients_ + offsets_[i]; }
+  void* device_value(int i) const { return values_ + of_values_.begins[i]; }
+  void* device_gradient(int i) const { return gradients_ + of_gradients_.begins[i]; }
 
   // See Network::KeepOnDevice.
   void KeepOnDevice(std::vector<bool> kept, OnLaunched launched);
@@ -44,14 +44,20 @@ class ParameterMemory {
   absl::Status Finish(const OnGradient& done);
 
  private:
+  // Where those of each parameter lie, in elements. (Gradients may be handed out as factors, so they
+  // need not be as long as the values.)
+  struct Pieces {
+    void Add(size_t count);
+    std::span<float> Of(float* base, int i) const { return {base + begins[i], counts[i]}; }
+
+    std::vector<size_t> begins, counts;
+    size_t end = 0;
+  };
+
   explicit ParameterMemory(Backend* backend) : backend_(backend) {}
-  std::span<float> Piece(float* base, int i) const {
-    return {base + offsets_[i], offsets_[i + 1] - offsets_[i] - padding_[i]};
-  }
 
   Backend* const backend_;
-  std::vector<size_t> offsets_;  // in elements, of each parameter and the end
-  std::vector<size_t> padding_;
+  Pieces of_values_, of_gradients_;
   std::unique_ptr<DeviceMemory> device_memory_, host_memory_;
   float *values_ = nullptr, *gradients_ = nullptr;
   float *host_values_ = nullptr, *host_gradients_ = nullptr;

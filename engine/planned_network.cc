@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "engine/differentiate.h"
 #include "engine/plugin.h"
 #include "engine/recompute.h"
@@ -13,6 +14,11 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const I
                                               int batch) {
   PSGD_ASSIGN_OR_RETURN(ModelGraph model, BuildModel(config, shape, batch, Mode::kTrain));
   const size_t forward_nodes = model.graph.nodes.size();
+  if (config.meprop() > 0 && KeepLargestGradients(config.meprop(), &model.graph) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.meprop: no dense layer of ", ModelName(config), " has more than ",
+                     config.meprop(), " outputs, so it would do nothing"));
+  }
   model.gradients_begin = static_cast<TensorId>(model.graph.tensors.size());
   PSGD_RETURN_IF_ERROR(Differentiate(&model.graph).status());
   model.gradients_end = static_cast<TensorId>(model.graph.tensors.size());
@@ -24,6 +30,7 @@ absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
     const ModelConfig& model, const InputShape& shape, int batch, const NetworkOptions& options) {
   auto made = std::make_unique<PlannedNetwork>();
   PSGD_ASSIGN_OR_RETURN(made->train, BuildTrainingGraph(model, shape, batch));
+  if (options.factors) HandOutFactors(options.factors, &made->train.graph);
   PSGD_ASSIGN_OR_RETURN(made->evaluate, BuildModel(model, shape, batch, Mode::kEvaluate));
   const BackendOptions backend = {.threads = std::max(1, options.threads),
                                   .dropout = {options.seed, options.worker},

@@ -51,6 +51,7 @@ struct Replicas::Impl {
   void RenewParameters(size_t replica);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
+  void Stack(int parameter);
   // Every replica's step on its part of the batch; results tell how it went.
   void MeetOnHost(const StepBatch& batch, uint64_t step,
                   const std::function<void(int)>& on_gradient, const StepBatch* next);
@@ -102,7 +103,21 @@ void Replicas::Impl::WeighReplicas(std::span<const int32_t> labels) {
   }
 }
 
+// Factors have no sum: the rows of one replica's stand below those of another.
+void Replicas::Impl::Stack(int parameter) {
+  const auto inputs = static_cast<size_t>(networks[0]->spec().parameters(parameter).shape(1));
+  float* out = gradients[parameter].data();
+  for (size_t r = 0; r < size(); ++r) {
+    const std::span<const float> part = networks[r]->gradient(parameter);
+    const size_t width = part.size() / static_cast<size_t>(networks[r]->factor_rows(parameter));
+    for (size_t i = 0; i < part.size(); ++i) {
+      *out++ = i % width < inputs ? part[i] : weights[r] * part[i];
+    }
+  }
+}
+
 void Replicas::Impl::AddUp(int parameter) {
+  if (networks[0]->factor_rows(parameter) > 0) return Stack(parameter);
   std::vector<float>& sum = gradients[parameter];
   for (size_t r = 0; r < size(); ++r) {
     const float weight = statistic[parameter] ? 1.0f / static_cast<float>(size()) : weights[r];
@@ -227,7 +242,8 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(
     PSGD_ASSIGN_OR_RETURN(impl->group, Network::MakeGroup(members));
   } else if (count > 1) {
     for (int i = 0; i < spec.parameters_size(); ++i) {
-      impl->gradients.emplace_back(impl->networks[0]->gradient(i).size());
+      const size_t parts = impl->networks[0]->factor_rows(i) > 0 ? count : 1;
+      impl->gradients.emplace_back(parts * impl->networks[0]->gradient(i).size());
       impl->statistic.push_back(spec.parameters(i).role() == ParameterSpec::STATISTIC);
     }
   }
@@ -250,6 +266,10 @@ std::span<const float> Replicas::gradient(int index) const {
 Network* Replicas::device_network() {
   const auto& first = impl_->networks[0];
   return impl_->gradients.empty() && first->on_device() ? first.get() : nullptr;
+}
+
+int64_t Replicas::factor_rows(int index) const {
+  return impl_->networks[0]->factor_rows(index) * static_cast<int64_t>(impl_->size());
 }
 void Replicas::InvalidateParameters() { ++impl_->version; }
 float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }

@@ -39,6 +39,7 @@ class Replicas {
   // the batch.
   std::span<float> parameter(int index);
   std::span<const float> gradient(int index) const;
+  int64_t factor_rows(int index) const;
   void InvalidateParameters();
   // The network on whose device the gradients of all end up, before they come to the host; null where
   // they meet or are made on the host.

@@ -43,6 +43,11 @@ void CheckAuto(const AutoCodec& config, const std::string& path, Problems* probl
           " applies momentum on the worker, and no other codec could go on from it: leave it out, "
           "or name it as compression.push"));
     }
+    if (codec.has_factors()) {
+      problems->push_back(absl::StrCat(
+          item, ": factors come from the layer, in place of the gradient that the others are tried "
+                "on: name it in compression.rules"));
+    }
     const auto [same, is_new] = seen.emplace(CodecText(codec), i);
     if (!is_new) {
       problems->push_back(absl::StrCat(item, ": ", same->first, " is named twice, first as ", path,
@@ -109,6 +114,15 @@ void CheckFeedback(const CodecConfig& codec, const std::string& path,
   }
 }
 
+void CheckFactors(const CodecConfig& codec, const std::string& path, const NodeConfig& node,
+                  Problems* problems) {
+  if (!codec.has_factors() || node.reduce() != NodeConfig::NCCL) return;
+  problems->push_back(absl::StrCat(
+      path,
+      ": factors have no sum, which is what node.reduce nccl makes of gradients: set node.reduce to "
+      "host or none"));
+}
+
 // Whether there is anything that a pull can leave out, and a codec that can stand for a difference.
 void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Problems* problems) {
   const std::string path = "compression.pull.delta.codec";
@@ -120,10 +134,10 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
   if (delta.codec().has_auto_()) {
     problems->push_back(absl::StrCat(path, " auto: only pushes are measured: name a codec"));
   }
-  if (delta.codec().has_dgc() || delta.codec().has_signum()) {
+  if (delta.codec().has_dgc() || delta.codec().has_signum() || delta.codec().has_factors()) {
     problems->push_back(absl::StrCat(
-        path, " is of differences between weights, and dgc and signum are made for gradients: use "
-              "topk, or sign"));
+        path, " is of differences between weights, and dgc, signum and factors are made for "
+              "gradients: use topk, or sign"));
   }
   const bool few_change =
       optimizer.has_adagrad() || (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
@@ -163,6 +177,7 @@ void CheckCodecs(const Config& config, Problems* problems) {
   ForEachCodec(compression, [&](const CodecConfig& codec, const std::string& path) {
     CheckOptions(codec, path, problems);
     CheckFeedback(codec, path, compression, problems);
+    CheckFactors(codec, path, config.node(), problems);
   });
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);

@@ -28,6 +28,7 @@
 #include "net/transport.h"
 #include "proto/config.pb.h"
 #include "server/checkpoint_store.h"
+#include "server/open_push.h"
 #include "server/shard_command.h"
 #include "server/slice_state.h"
 #include "server/weights_encoder.h"
@@ -134,8 +135,7 @@ class ShardCore {
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
   // What is wrong with a push that is next in order, apart from its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
-  void ApplyNow(Member& member, const Push& push,
-                const std::vector<std::unique_ptr<PayloadReader>>& readers);
+  void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
   // Applies the held pushes that no cut holds back any more.
@@ -148,6 +148,7 @@ class ShardCore {
   // Pulls (shard_core_pull.cc).
   void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
   bool Allowed(const WaitingPull& pull) const;
+  size_t WholeTensor(const WaitingPull& pull, size_t i) const;
   void Reply(const WaitingPull& pull, Outbox* out);
 
   // Checkpoints and worker state (shard_core_cut.cc).

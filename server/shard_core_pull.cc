@@ -6,6 +6,22 @@
 #include "server/shard_core.h"
 
 namespace psgd {
+namespace {
+
+// Parts of slices that share the payload of updates.
+void AddUpdateParts(std::span<const SliceState> tensor, PullReply* reply) {
+  for (const SliceState& slice : tensor) {
+    PullPart* part = reply->add_parts();
+    part->set_slice(slice.id);
+    part->set_codec(CODEC_FACTORS);
+    part->set_version(slice.version);
+    part->set_form(PullPart::UPDATES);
+    part->set_mark(slice.version + 1);
+    part->set_with_previous(&slice != &tensor.front());
+  }
+}
+
+}  // namespace
 
 bool ShardCore::Allowed(const WaitingPull& pull) const {
   // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
@@ -68,6 +84,21 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
   waiting_.push_back(std::move(pull));
 }
 
+// How many slices from the i-th on that are asked for are all that the shard has of a tensor, where
+// the worker holds the same version of them; 0: they are not.
+size_t ShardCore::WholeTensor(const WaitingPull& pull, size_t i) const {
+  const auto [local, mark] = pull.slices[i];
+  const uint32_t tensor = slices_[local].spec.parameter();
+  const bool first = local == 0 || slices_[local - 1].spec.parameter() != tensor;
+  if (mark == 0 || !first) return 0;
+  const size_t count = EndOfTensor(slices_, local) - local;
+  if (count > pull.slices.size() - i) return 0;
+  for (size_t k = 0; k < count; ++k) {
+    if (pull.slices[i + k] != std::pair<uint32_t, uint64_t>(local + k, mark)) return 0;
+  }
+  return count;
+}
+
 void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
   ++stats_.pulls;
   const uint64_t slowest = SlowestClock();
@@ -92,6 +123,18 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
   };
   for (size_t i = 0; i < pull.slices.size(); ++i) {
     const auto [local, mark] = pull.slices[i];
+    if (const size_t count = WholeTensor(pull, i); count > 0) {
+      const auto tensor = std::span<const SliceState>(slices_).subspan(local, count);
+      const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
+      if (std::optional<Bytes> updates = weights_encoder_.EncodeUpdates(tensor, mark, reader)) {
+        if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
+        bytes += updates->size();
+        AddUpdateParts(tensor, message.header.mutable_pull_reply());
+        message.payloads.push_back(*std::move(updates));
+        i += count - 1;
+        continue;
+      }
+    }
     SliceState& slice = slices_[local];
     PullPart part;
     part.set_slice(slice.id);

@@ -9,9 +9,9 @@
 namespace psgd {
 
 absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t payloads) const {
-  if (static_cast<size_t>(push.parts_size()) != payloads) {
+  if (PayloadsOf(push) != payloads) {
     return absl::InvalidArgumentError(
-        absl::StrCat(push.parts_size(), " parts but ", payloads, " payloads"));
+        absl::StrCat("parts of ", PayloadsOf(push), " payloads but ", payloads, " of them"));
   }
   if (!member.running) {
     return absl::InvalidArgumentError("the worker is in no segment yet");
@@ -38,27 +38,6 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenParts(
-    const CodecTable& codecs, const Push& push, const std::vector<Bytes>& payloads,
-    const std::vector<SliceState>& slices, const std::vector<int64_t>& local) {
-  std::vector<std::unique_ptr<PayloadReader>> readers;
-  readers.reserve(push.parts_size());
-  for (int i = 0; i < push.parts_size(); ++i) {
-    const PushPart& part = push.parts(i);
-    const Codec* codec = codecs.Find(part.codec());
-    if (codec == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown codec ", part.codec()));
-    }
-    auto reader = codec->Open(payloads[i].span(), slices[local[part.slice()]].shape);
-    if (!reader.ok()) {
-      return Annotate(reader.status(), absl::StrCat("slice ", part.slice(), ", codec ",
-                                                    std::string(codec->name())));
-    }
-    readers.push_back(*std::move(reader));
-  }
-  return readers;
 }
 
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
@@ -94,11 +73,11 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     for (SliceState& slice : slices_) slice.resumed_residuals.erase(header.worker());
   }
   absl::Status bad = CheckPush(member, push, message.payloads.size());
-  std::vector<std::unique_ptr<PayloadReader>> readers;
+  std::vector<OpenedPart> parts;
   if (bad.ok()) {
-    auto opened = OpenParts(codecs_, push, message.payloads, slices_, local_);
+    auto opened = OpenPush(codecs_, message, slices_, local_);
     if (opened.ok()) {
-      readers = *std::move(opened);
+      parts = *std::move(opened);
     } else {
       bad = opened.status();
     }
@@ -112,7 +91,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
-    readers.clear();
+    parts.clear();
   } else {
     ++stats_.pushes;
     for (const PushPart& part : push.parts()) {
@@ -130,7 +109,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     const uint64_t clock = push.clock();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
-    ApplyNow(member, message.header.push(), readers);
+    ApplyNow(member, message.header.push(), parts);
   }
 }
 
@@ -159,15 +138,16 @@ UpdateRates ShardCore::RatesAt(uint64_t clock) const {
 }
 
 void ShardCore::ApplyNow(Member& member, const Push& push,
-                         const std::vector<std::unique_ptr<PayloadReader>>& readers) {
-  const UpdateRates rates = readers.empty() ? UpdateRates{} : RatesAt(push.clock());
+                         const std::vector<OpenedPart>& parts) {
+  const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
   const auto running = static_cast<size_t>(
       std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
-  for (size_t i = 0; i < readers.size(); ++i) {
+  for (size_t i = 0; i < parts.size(); ++i) {
     const uint32_t local = *Local(push.parts(static_cast<int>(i)).slice());
     SliceState& slice = slices_[local];
     Contribution contribution;
-    contribution.reader = readers[i].get();
+    contribution.reader = parts[i].reader.get();
+    contribution.factors = parts[i].factors;
     contribution.scale = ContributionScale(running);
     contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
     // A pull that was answered twice leaves the later weights here; they are not what it used.
@@ -223,12 +203,13 @@ void ShardCore::ApplyGathered(uint64_t clock,
   for (const auto& [worker, messages] : by_worker) {
     for (const Message& message : messages) {
       const Push& push = message.header.push();
-      auto opened = OpenParts(codecs_, push, message.payloads, slices_, local_);
+      auto opened = OpenPush(codecs_, message, slices_, local_);
       if (!opened.ok()) continue;
       for (int i = 0; i < push.parts_size(); ++i) {
         Contribution& contribution = contributions[*Local(push.parts(i).slice())].emplace_back();
-        contribution.reader = (*opened)[i].get();
-        readers.push_back(std::move((*opened)[i]));
+        contribution.reader = (*opened)[i].reader.get();
+        contribution.factors = (*opened)[i].factors;
+        readers.push_back(std::move((*opened)[i].reader));
       }
       gathered_bytes_ -= message.PayloadBytes();
     }
@@ -251,8 +232,7 @@ void ShardCore::ReleaseHeld() {
       continue;
     }
     held_bytes_ -= entry.message.PayloadBytes();
-    auto opened =
-        OpenParts(codecs_, entry.message.header.push(), entry.message.payloads, slices_, local_);
+    auto opened = OpenPush(codecs_, entry.message, slices_, local_);
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
     if (member->second.incarnation == entry.incarnation) {

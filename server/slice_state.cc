@@ -13,6 +13,13 @@ namespace {
 
 // Enough for the copies that one pull or checkpoint makes necessary.
 constexpr size_t kPoolBytes = 256u << 20;
+// Of updates, in one message.
+constexpr uint64_t kMostUpdateBytes = 32u << 20;
+
+bool IsPlainSgd(const OptimizerConfig& optimizer) {
+  return optimizer.kind_case() == OptimizerConfig::KIND_NOT_SET ||
+         (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
+}
 
 void Fill(CowArray& array, const Bytes& values) {
   std::memcpy(array.Writable().data(), values.data(), values.size());
@@ -25,6 +32,8 @@ SliceUpdater::SliceUpdater(const Config& config)
       decoupled_decay_(config.optimizer().has_adamw()),
       logs_changes_(config.compression().pull().has_delta() &&
                     !config.compression().pull().delta().has_codec()),
+      logs_updates_(logs_changes_ && IsPlainSgd(config.optimizer()) &&
+                    config.consistency().compensation() != ConsistencyConfig::DELAY),
       optimizer_(MakeOptimizer(config.optimizer())),
       pool_(kPoolBytes) {}
 
@@ -39,7 +48,8 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
   slice.parameter = parameter.name();
   slice.role = parameter.role();
   slice.decays = parameter.decay();
-  slice.decays_here = parameter.decay() && parameter.sparse() && !decoupled_decay_;
+  slice.coupled_decay = parameter.decay() && !decoupled_decay_;
+  slice.decays_here = slice.coupled_decay && parameter.sparse();
   slice.shape = ShapeOf(spec, parameter);
   slice.weights = CowArray(&pool_, spec.count());
   if (slice.role == ParameterSpec::TRAINED) {
@@ -47,7 +57,7 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
       slice.states.emplace_back(&pool_, spec.count());
     }
   }
-  if (logs_changes_) slice.changes.emplace(spec.count(), slice.version);
+  StartLogs(slice, parameter);
   if (checkpoint == nullptr && parameter.initializer().has_given()) {
     const float* first = given->at(parameter.name()).data() + spec.offset();
     std::copy_n(first, spec.count(), slice.weights.Writable().begin());
@@ -72,10 +82,35 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
     Fill(slice.states[i], state->second);
   }
   slice.version = saved.version;
-  if (logs_changes_) slice.changes.emplace(spec.count(), slice.version);
+  StartLogs(slice, parameter);
   slice.steps = saved.steps;
   slice.resumed_residuals = std::move(saved.residuals);
   return slice;
+}
+
+void SliceUpdater::StartLogs(SliceState& slice, const ParameterSpec& parameter) const {
+  if (logs_changes_) slice.changes.emplace(slice.spec.count(), slice.version);
+  // More than the tensor itself nobody would be sent.
+  if (logs_updates_) {
+    const uint64_t most = ElementsOf(parameter) * sizeof(float);
+    slice.updates.emplace(std::min(most, kMostUpdateBytes), slice.version);
+  }
+}
+
+void SliceUpdater::Log(SliceState& slice, std::span<const Contribution> contributions,
+                       const OptimizerStep& step, float decay) {
+  if (slice.changes) slice.changes->AddAll(slice.version);
+  if (!slice.updates) return;
+  FactorUpdate update;
+  update.version = slice.version;
+  update.rate = static_cast<float>(step.learning_rate);
+  update.decay = decay;
+  for (const Contribution& contribution : contributions) {
+    if (contribution.factors.payload.empty()) return slice.updates->Forget(slice.version);
+    update.parts.push_back(contribution.factors);
+    update.parts.back().scale = ScaleOf(contribution);
+  }
+  slice.updates->Add(std::move(update));
 }
 
 float SliceUpdater::ScaleOf(const Contribution& contribution) const {
@@ -161,6 +196,7 @@ bool SliceUpdater::ApplySparse(SliceState& slice, std::span<const Contribution> 
   }
   optimizer_->ApplySparse(step, update);
   if (slice.changes) slice.changes->Add(slice.version, indices_);
+  if (slice.updates) slice.updates->Forget(slice.version);
   return true;
 }
 
@@ -173,12 +209,15 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   step.weight_decay = slice.decays ? rates.weight_decay : 0;
   step.step = slice.steps;
   float decay = 0;
-  if (slice.decays_here) {
-    for (const Contribution& contribution : contributions) decay += ScaleOf(contribution);
+  if (slice.coupled_decay) {
+    for (const Contribution& contribution : contributions) {
+      const bool here = slice.decays_here || contribution.reader->without_decay();
+      if (here) decay += ScaleOf(contribution);
+    }
     decay *= static_cast<float>(rates.weight_decay);
   }
   if (decay == 0 && ApplySparse(slice, contributions, step)) return;
-  if (slice.changes) slice.changes->AddAll(slice.version);
+  Log(slice, contributions, step, decay);
 
   const size_t elements = slice.weights.size();
   CowArray::Update weights = slice.weights.BeginUpdate();

@@ -20,6 +20,7 @@
 #include "server/given_weights.h"
 #include "server/loaded_checkpoint.h"
 #include "server/optimizer.h"
+#include "server/update_log.h"
 
 namespace psgd {
 
@@ -30,13 +31,16 @@ struct SliceState {
   std::string parameter;
   ParameterSpec::Role role = ParameterSpec::TRAINED;
   bool decays = false;
-  bool decays_here = false;  // sparse: the decay that else is in the gradient
+  bool coupled_decay = false;  // it is added to the gradient: by the worker where it can
+  bool decays_here = false;    // sparse: it cannot
   CowArray weights;
   std::vector<CowArray> states;  // the optimizer's
   uint64_t version = 0;          // pushes absorbed
   uint64_t steps = 0;            // updates applied; fewer than pushes when they are summed
   // What changed lately, where workers pull that alone.
   std::optional<ChangeLog> changes;
+  // And the updates behind it, where a worker could make them, too.
+  std::optional<UpdateLog> updates;
   // The last payload that weights_encoder made for more than one worker: of this version, and of
   // changes since that mark.
   Bytes encoded;
@@ -52,6 +56,7 @@ struct Contribution {
   float scale = 1;
   uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
   Bytes pulled;            // the weights it computed with; for delay compensation
+  FactorUpdate::Part factors;  // with the payload, if that can be passed on: see open_push.h
 };
 
 // Of one update: the hyper-parameters that hold, with the schedule's part in them.
@@ -82,6 +87,11 @@ class SliceUpdater {
   // False, and nothing, where the update is not one of a few entries.
   bool ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                    const OptimizerStep& step);
+  // Notes how the latest version came about.
+  void Log(SliceState& slice, std::span<const Contribution> contributions,
+           const OptimizerStep& step, float decay);
+  // Starts the logs that the config asks for.
+  void StartLogs(SliceState& slice, const ParameterSpec& parameter) const;
   // The sum of sparse contributions, entry by entry, in their order: as the sum of dense ones.
   void GatherEntries(std::span<const Contribution> contributions);
   // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
@@ -95,6 +105,7 @@ class SliceUpdater {
   const ConsistencyConfig consistency_;
   const bool decoupled_decay_;
   const bool logs_changes_;
+  const bool logs_updates_;  // of factors: those of plain sgd can be made anywhere
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool pool_;
   alignas(64) float block_[kBlock];

@@ -66,6 +66,21 @@ Bytes WeightsEncoder::Changes(SliceState& slice, uint64_t mark, PullPart* part) 
   return slice.encoded;
 }
 
+std::optional<Bytes> WeightsEncoder::EncodeUpdates(std::span<const SliceState> tensor,
+                                                   uint64_t mark, const UpdateReader& reader) const {
+  if (mark == 0 || !tensor.front().updates) return std::nullopt;
+  const auto updates = tensor.front().updates->Since(mark - 1);
+  if (!updates || updates->empty()) return std::nullopt;
+  size_t whole = 0;
+  for (const SliceState& slice : tensor) {
+    const auto own = slice.updates->Since(mark - 1);
+    if (!own || !AreSame(*updates, *own)) return std::nullopt;
+    whole += slice.weights.read().size_bytes();
+  }
+  if (UpdateBytes(*updates, reader) >= whole) return std::nullopt;
+  return Bytes::Adopt(WriteFactorUpdates(*updates, reader));
+}
+
 Bytes WeightsEncoder::Difference(SliceState& slice, uint32_t worker, uint64_t mark,
                                  SentWeights* sent, PullPart* part) {
   const std::span<const float> weights = slice.weights.read();

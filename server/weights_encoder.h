@@ -1,8 +1,10 @@
 // How weights leave a shard (compression.pull): whole, or as what a worker does not have yet.
 //
 //   none, fp16      the slice, as it is or in a codec; made once a version for all workers
-//   delta           the present values of the elements that changed since the worker's last pull;
-//                   exact. Made once for all workers that hold the same version.
+//   delta           the present values of the elements that changed since the worker's last pull, or,
+//                   where they came as factors, the updates since then, for the worker to make them,
+//                   too, but for the factors that it pushed itself. Exact. What changed is made
+//                   once for all workers that hold the same version.
 //   delta {codec}   the difference to what the worker was sent, through a lossy codec. What the codec
 //                   leaves out stays in the difference: error feedback on the server. Takes a copy of
 //                   the weights for each worker.
@@ -14,10 +16,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "common/bytes.h"
 #include "compression/codec.h"
+#include "compression/factor_updates.h"
 #include "compression/kernels.h"
 #include "proto/config.pb.h"
 #include "proto/data.pb.h"
@@ -40,6 +45,11 @@ class WeightsEncoder {
   // The payload, and everything but the slice in `part`. `mark`: what the worker says it holds.
   Bytes Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
                PullPart* part);
+  // In place of that, for all that the shard has of a tensor: the updates that were made since the
+  // worker got what it holds. Nothing where they are not known, or are no shorter.
+  // REQUIRES: the slices have the same mark.
+  std::optional<Bytes> EncodeUpdates(std::span<const SliceState> tensor, uint64_t mark,
+                                     const UpdateReader& reader) const;
 
  private:
   Bytes Whole(SliceState& slice, PullPart* part);

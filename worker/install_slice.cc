@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "compression/factor_updates.h"
+#include "compression/slice_shape.h"
 
 namespace psgd {
 namespace {
@@ -28,6 +31,15 @@ absl::Status Change(PayloadReader& reader, std::span<float> weights) {
   return absl::OkStatus();
 }
 
+// Of slices that share a payload.
+struct SharedUpdates {
+  uint32_t first = 0;  // slice
+  const PulledSlice* pulled = nullptr;
+  const ParameterSpec* parameter = nullptr;
+  std::vector<SliceShape> shapes;
+  std::vector<std::span<float>> weights;
+};
+
 }  // namespace
 
 absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
@@ -35,6 +47,10 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
   const Codec* codec = codecs.Find(pulled.codec);
   if (codec == nullptr) {
     return absl::DataLossError(absl::StrCat("weights came in an unknown codec, ", pulled.codec));
+  }
+  if (pulled.form == PullPart::UPDATES) {
+    const auto none = [](uint64_t) { return Bytes(); };
+    return ApplyFactorUpdates(*codec, pulled.payload.span(), none, {&shape, 1}, {&weights, 1});
   }
   PSGD_ASSIGN_OR_RETURN(const auto reader, codec->Open(pulled.payload.span(), shape));
   switch (pulled.form) {
@@ -47,6 +63,41 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
       Replace(*reader, weights);
       return absl::OkStatus();
   }
+}
+
+absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
+                           const Placement& placement, const std::vector<PulledSlice>& pulled,
+                           const PushedFactors& own,
+                           const std::function<std::span<float>(int)>& weights) {
+  std::map<const std::byte*, SharedUpdates> shared;  // by their payload
+  for (int id = 0; id < placement.slices_size(); ++id) {
+    const SliceSpec& spec = placement.slices(id);
+    const int index = static_cast<int>(spec.parameter());
+    const ParameterSpec& parameter = model.parameters(index);
+    const std::span<float> target = weights(index).subspan(spec.offset(), spec.count());
+    if (pulled[id].form == PullPart::UPDATES) {
+      SharedUpdates& updates = shared[pulled[id].payload.data()];
+      if (updates.pulled == nullptr) updates.first = static_cast<uint32_t>(id);
+      updates.pulled = &pulled[id];
+      updates.parameter = &parameter;
+      updates.shapes.push_back(ShapeOf(spec, parameter));
+      updates.weights.push_back(target);
+      continue;
+    }
+    PSGD_RETURN_IF_ERROR(Annotate(
+        InstallSlice(codecs, ShapeOf(spec, parameter), pulled[id], target),
+        absl::StrCat("slice ", id, " of ", parameter.name())));
+  }
+  for (const auto& [payload, updates] : shared) {
+    const Codec* codec = codecs.Find(updates.pulled->codec);
+    if (codec == nullptr) return absl::DataLossError("updates came in an unknown codec");
+    const auto pushed = [&, first = updates.first](uint64_t clock) { return own.At(first, clock); };
+    PSGD_RETURN_IF_ERROR(
+        Annotate(ApplyFactorUpdates(*codec, updates.pulled->payload.span(), pushed,
+                                    updates.shapes, updates.weights),
+                 absl::StrCat("updates of ", updates.parameter->name())));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace psgd

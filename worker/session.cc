@@ -20,8 +20,9 @@ void Session::Pull(uint64_t clock) {
   SendReady();
 }
 
-void Session::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload) {
-  core_.Push(clock, slice, codec, std::move(payload), SteadyNow());
+void Session::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload,
+                   std::vector<uint32_t> also) {
+  core_.Push(clock, slice, codec, std::move(payload), SteadyNow(), std::move(also));
   SendReady();
 }
 

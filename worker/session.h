@@ -25,7 +25,8 @@ class Session {
   absl::Status WaitPulled();
   std::vector<PulledSlice> TakePulled() { return core_.TakePulled(); }
 
-  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload);
+  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload,
+            std::vector<uint32_t> also = {});
   void EndClock(uint64_t clock);
   // Until every shard has acknowledged everything.
   absl::Status WaitAcknowledged();

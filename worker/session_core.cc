@@ -69,12 +69,14 @@ std::vector<PulledSlice> SessionCore::TakePulled() {
   return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
 }
 
-void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now) {
+void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now,
+                       std::vector<uint32_t> also) {
   now_ = now;
   const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
   Shard& shard = shards_[s];
   shard.part_bytes += payload.size();
-  shard.parts[slice] = {slice, codec, std::move(payload)};
+  also.insert(also.begin(), slice);
+  shard.parts[slice] = {std::move(also), codec, std::move(payload)};
   // While the window is full, parts gather here and leave front layers first.
   if (shard.part_bytes >= options_.fuse_bytes && shard.flying_bytes < options_.window_bytes) {
     Flush(s, clock, false);
@@ -99,10 +101,13 @@ void SessionCore::Flush(uint32_t s, uint64_t clock, bool end_of_clock) {
       Part& part = shard.parts.begin()->second;
       if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
       bytes += part.payload.size();
-      PushPart* out = push->add_parts();
-      out->set_slice(part.slice);
-      out->set_codec(part.codec);
-      out->set_base_version(base_versions_[part.slice]);
+      for (uint32_t slice : part.slices) {
+        PushPart* out = push->add_parts();
+        out->set_slice(slice);
+        out->set_codec(part.codec);
+        out->set_base_version(base_versions_[slice]);
+        out->set_with_previous(slice != part.slices.front());
+      }
       message.payloads.push_back(std::move(part.payload));
       shard.parts.erase(shard.parts.begin());
     }
@@ -201,16 +206,17 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
     ++stats_.reordered_replies;
     return;
   }
-  const int parts = std::min<int>(reply.parts_size(), message.payloads.size());
-  for (int i = 0; i < parts; ++i) {
-    const PullPart& part = reply.parts(i);
+  size_t payloads = 0;  // begun
+  for (const PullPart& part : reply.parts()) {
+    if (!part.with_previous()) ++payloads;
+    if (payloads == 0 || payloads > message.payloads.size()) break;
     if (part.slice() >= slice_seen_.size() || slice_seen_[part.slice()] ||
         placement_.slices(static_cast<int>(part.slice())).shard() != from) {
       continue;
     }
     slice_seen_[part.slice()] = true;
     pulled_[part.slice()] = {part.codec(), part.version(), part.form(), part.mark(),
-                             message.payloads[i]};
+                             message.payloads[payloads - 1]};
     --parts_left_[from];
   }
   if (parts_left_[from] > 0) return;

@@ -69,8 +69,9 @@ class SessionCore {
   std::vector<PulledSlice> TakePulled();
 
   // One slice's update of the step that leads to `clock`; sent when enough small ones are together
-  // or the step ends. `dense_bytes`: what it would have been as fp32.
-  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now);
+  // or the step ends. `also`: further slices of the shard that the payload is for, ascending.
+  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now,
+            std::vector<uint32_t> also = {});
   // No more updates of this step follow: tells every shard.
   void EndClock(uint64_t clock, Time now);
   // Sends this worker's residuals for a checkpoint; slices that are not named have none.
@@ -117,7 +118,7 @@ class SessionCore {
     bool sent = false;
   };
   struct Part {
-    uint32_t slice;
+    std::vector<uint32_t> slices;
     CodecId codec;
     Bytes payload;
   };
@@ -126,7 +127,7 @@ class SessionCore {
     uint64_t acknowledged_clock = 0;
     std::deque<Unacknowledged> pushes;   // oldest first
     size_t flying_bytes = 0;             // sent and not acknowledged
-    std::map<uint32_t, Part> parts;      // of this step, by slice: front layers first
+    std::map<uint32_t, Part> parts;      // of this step, by first slice: front layers first
     size_t part_bytes = 0;
     std::deque<Message> requests;        // pulls, loads and probes to send
     std::optional<Message> pull;         // the one under way, for repeating

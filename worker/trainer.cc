@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "compression/slice_shape.h"
 #include "net/wire_format.h"
 #include "worker/device_codecs.h"
 #include "worker/evaluate.h"
+#include "worker/factor_pushes.h"
 #include "worker/install_slice.h"
 #include "worker/step_clock.h"
 
@@ -21,6 +21,12 @@ constexpr char kDiverged[] =
 
 StepBatch StepBatchOf(const Batch& batch, bool staged) {
   return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged};
+}
+
+// Whether the server may send updates in place of weights, for which a worker needs its own.
+bool PullsUpdates(const Config& config) {
+  return config.compression().pull().has_delta() &&
+         !config.compression().pull().delta().has_codec();
 }
 
 }  // namespace
@@ -68,6 +74,7 @@ absl::Status Trainer::Prepare() {
   for (NetworkOptions& network : networks) {
     network.seed = config_.seed();
     network.worker = key_.worker();
+    network.factors = FactorLayers(config_, networks.size());
   }
   PSGD_ASSIGN_OR_RETURN(
       network_, Replicas::Create(config_.model(), InputShapeOf(data_->shape),
@@ -125,9 +132,16 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   if (network != nullptr) {
     PSGD_ASSIGN_OR_RETURN(device_codecs_, LoadDeviceCodecs(first));
   }
+  std::vector<int64_t> factor_rows;
+  for (int i = 0; i < network_->spec().parameters_size(); ++i) {
+    factor_rows.push_back(network_->factor_rows(i));
+    if (factor_rows.back() == 0) continue;
+    options_.log->info("pushes the gradient of {} as its factors",
+                       network_->spec().parameters(i).name());
+  }
   PSGD_ASSIGN_OR_RETURN(encoder_,
                         UpdateEncoder::Create(config_, network_->spec(), placement_, key_.worker(),
-                                              device_codecs_.get()));
+                                              factor_rows, device_codecs_.get()));
   const auto& on_device = encoder_->on_device();
   const auto moved = std::count(on_device.begin(), on_device.end(), true);
   if (moved == 0) return absl::OkStatus();
@@ -222,7 +236,10 @@ absl::Status Trainer::PullWeights(uint64_t clock) {
     PSGD_RETURN_IF_ERROR(session_->WaitPulled());
   }
   StepClock decoding(&seconds_encode_);
-  return InstallWeights();
+  PSGD_RETURN_IF_ERROR(InstallWeights());
+  // One that was asked for ahead may lack the step before.
+  if (clock > 0) pushed_factors_.Forget(clock - 1);
+  return absl::OkStatus();
 }
 
 void Trainer::PullAhead(const Segment& segment, uint64_t clock) {
@@ -233,22 +250,14 @@ void Trainer::PullAhead(const Segment& segment, uint64_t clock) {
 }
 
 absl::Status Trainer::InstallWeights() {
-  const std::vector<PulledSlice> pulled = session_->TakePulled();
-  for (int id = 0; id < placement_.slices_size(); ++id) {
-    const SliceSpec& spec = placement_.slices(id);
-    const std::span<float> target =
-        network_->parameter(static_cast<int>(spec.parameter())).subspan(spec.offset(), spec.count());
-    const ParameterSpec& parameter =
-        network_->spec().parameters(static_cast<int>(spec.parameter()));
-    const absl::Status installed =
-        InstallSlice(codecs_, ShapeOf(spec, parameter), pulled[id], target);
-    if (absl::IsOutOfRange(installed)) {
-      return absl::OutOfRangeError(absl::StrCat("the server's ", parameter.name(),
-                                                " holds values that are not finite numbers; ",
-                                                kDiverged));
-    }
-    PSGD_RETURN_IF_ERROR(Annotate(installed, absl::StrCat("slice ", id)));
+  const absl::Status installed =
+      InstallPulled(codecs_, network_->spec(), placement_, session_->TakePulled(), pushed_factors_,
+                    [this](int parameter) { return network_->parameter(parameter); });
+  if (absl::IsOutOfRange(installed)) {
+    return absl::OutOfRangeError(absl::StrCat("the server's weights are not finite numbers (",
+                                              installed.message(), "); ", kDiverged));
   }
+  PSGD_RETURN_IF_ERROR(installed);
   network_->InvalidateParameters();
   return absl::OkStatus();
 }
@@ -318,7 +327,11 @@ absl::Status Trainer::PushGradient(int parameter) {
   }
   for (EncodedSlice& slice : encoded_) {
     autotune_->Pushed(slice.payload.size());
-    session_->Push(step_clock_, slice.slice, slice.codec, std::move(slice.payload));
+    if (slice.codec == CODEC_FACTORS && PullsUpdates(config_)) {
+      pushed_factors_.Keep(slice.slice, step_clock_, slice.payload);
+    }
+    session_->Push(step_clock_, slice.slice, slice.codec, std::move(slice.payload),
+                   std::move(slice.also));
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
+#include "worker/pushed_factors.h"
 #include "worker/session.h"
 #include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
@@ -80,6 +81,7 @@ class Trainer {
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
+  PushedFactors pushed_factors_;
   std::optional<Batch> ahead_;            // of the next step; a device has it, or gets it
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32

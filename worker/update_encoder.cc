@@ -36,7 +36,9 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
   // adamw's is decoupled: the server applies it, and in the gradient it would count twice. It also
   // applies that of sparse parameters, whose gradients it would fill.
   tensor.decays = parameter.decay() && !parameter.sparse() && !config.optimizer().has_adamw();
-  const CodecConfig chosen = ChooseCodec(config.compression(), parameter);
+  CodecConfig chosen = ChooseCodec(config.compression(), parameter);
+  // The engine hands out the factors where there are any; else the gradient travels as it is.
+  if (chosen.has_factors()) chosen.mutable_none();
   const std::vector<CodecConfig> candidates =
       chosen.has_auto_() ? Candidates(chosen.auto_()) : std::vector<CodecConfig>{chosen};
   for (const CodecConfig& candidate : candidates) {
@@ -46,7 +48,9 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
   }
   if (chosen.has_auto_()) tensor.choice.emplace(candidates.size(), chosen.auto_().steps());
   tensor.codec = tensor.codecs[0].get();
-  tensor.only_nonzero = parameter.sparse() && tensor.codec->id() == CODEC_NONE;
+  // With meprop few rows of a dense layer's gradient are not zero, either.
+  const bool mostly_zero = parameter.sparse() || config.model().meprop() > 0;
+  tensor.only_nonzero = mostly_zero && tensor.codec->id() == CODEC_NONE;
   return tensor;
 }
 
@@ -54,10 +58,17 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
                                                                      const ModelSpec& model,
                                                                      const Placement& placement,
                                                                      uint32_t worker,
+                                                                     std::span<const int64_t> factor_rows,
                                                                      DeviceCodecs* device) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
   for (const ParameterSpec& parameter : model.parameters()) {
     PSGD_ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(config, parameter));
+    const size_t index = encoder->tensors_.size();
+    const int64_t rows = factor_rows.empty() ? 0 : factor_rows[index];
+    if (rows > 0) {
+      tensor.factors = std::make_unique<FactorPushes>(parameter, static_cast<uint32_t>(index),
+                                                      placement, rows);
+    }
     encoder->tensors_.push_back(std::move(tensor));
   }
   for (int id = 0; id < placement.slices_size(); ++id) {
@@ -82,7 +93,7 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
 absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
                                          const ModelSpec& model, DeviceCodecs* device) {
   Tensor& tensor = tensors_[parameter];
-  if (tensor.choice || tensor.only_nonzero) return absl::OkStatus();
+  if (tensor.choice || tensor.factors || tensor.only_nonzero) return absl::OkStatus();
   const CodecConfig chosen = ChooseCodec(config.compression(), model.parameters(parameter));
   std::vector<std::unique_ptr<DeviceEncoder>> made;
   for (const Slice& slice : tensor.slices) {
@@ -107,6 +118,10 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
                            std::span<const float> weights, double weight_decay, uint64_t step,
                            std::vector<EncodedSlice>* out) {
   Tensor& tensor = tensors_[parameter];
+  if (tensor.factors != nullptr) {
+    const double decay = tensor.decays ? weight_decay : 0;
+    return tensor.factors->Encode(gradient, weights, static_cast<float>(decay), out);
+  }
   if (weight_decay != 0 && tensor.decays) {
     decayed_.resize(gradient.size());
     const auto decay = static_cast<float>(weight_decay);

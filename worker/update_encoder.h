@@ -22,33 +22,29 @@
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
 #include "worker/codec_choice.h"
+#include "worker/encoded_slice.h"
+#include "worker/factor_pushes.h"
 #include "worker/link_speed.h"
 
 namespace psgd {
 
-struct EncodedSlice {
-  uint32_t slice = 0;
-  CodecId codec = CODEC_NONE;
-  Bytes payload;
-};
-
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // `device` has the codecs of where gradients lie; null: on the host. REQUIRES: `model`, `placement`
-  // and `device` outlive this.
-  static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(const Config& config,
-                                                               const ModelSpec& model,
-                                                               const Placement& placement,
-                                                               uint32_t worker,
-                                                               DeviceCodecs* device = nullptr);
+  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `device` has the codecs of
+  // where gradients lie; null: on the host. REQUIRES: `model`, `placement` and `device` outlive this.
+  static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
+      const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
+      std::span<const int64_t> factor_rows = {}, DeviceCodecs* device = nullptr);
 
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
 
   // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
   // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
-  // parameter that travels as it is, only what is not zero is sent; the server applies its decay.
+  // parameter that travels as it is, and under meprop of all, only what is not zero is sent where that
+  // is shorter; the server applies the decay of sparse ones. Of
+  // one whose gradient is handed out as factors, those are sent; see factor_pushes.h.
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
@@ -92,6 +88,7 @@ class UpdateEncoder {
     std::vector<std::unique_ptr<Codec>> codecs;  // one, or those to choose among
     std::vector<std::string> codec_names;
     std::optional<CodecChoice> choice;
+    std::unique_ptr<FactorPushes> factors;       // of one that the engine hands out as factors
     const Codec* codec = nullptr;                // of the next step
     std::vector<Slice> slices;
   };

@@ -23,4 +23,15 @@ void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32
   }
 }
 
+void Multiply(const float* left, size_t rows, size_t rank, const float* right, size_t stride,
+              size_t columns, float* out) {
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; ++c) {
+      float sum = 0;
+      for (size_t k = 0; k < rank; ++k) sum += left[r * rank + k] * right[k * stride + c];
+      out[r * columns + c] = sum;
+    }
+  }
+}
+
 }  // namespace psgd::scalar

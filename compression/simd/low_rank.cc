@@ -44,9 +44,58 @@ void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32
   scalar::Expand(left, right + i * sizeof(float), stride, rank, scale, y.subspan(i));
 }
 
+// Some rows and columns at once, so that each number that is loaded is used more often than once.
+constexpr size_t kTileRows = 4, kTileVectors = 2;
+constexpr size_t kTileColumns = kTileVectors * kWidth;
+
+template <size_t kRows>
+HWY_INLINE void MultiplyRows(const float* left, size_t rank, const float* right, size_t stride,
+                             size_t columns, float* out) {
+  for (size_t c = 0; c + kTileColumns <= columns; c += kTileColumns) {
+    FloatVector sums[kRows][kTileVectors];
+    for (auto& row : sums) {
+      for (FloatVector& sum : row) sum = hn::Zero(Float());
+    }
+    for (size_t k = 0; k < rank; ++k) {
+      FloatVector factors[kTileVectors];
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        factors[v] = LoadFloats(right + k * stride + c + v * kWidth);
+      }
+      for (size_t r = 0; r < kRows; ++r) {
+        const FloatVector l = hn::Set(Float(), left[r * rank + k]);
+        for (size_t v = 0; v < kTileVectors; ++v) {
+          sums[r][v] = hn::Add(sums[r][v], hn::Mul(l, factors[v]));
+        }
+      }
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        hn::StoreU(sums[r][v], Float(), out + r * columns + c + v * kWidth);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t c = columns - columns % kTileColumns; c < columns; ++c) {
+      scalar::Multiply(left + r * rank, 1, rank, right + c, stride, 1, out + r * columns + c);
+    }
+  }
+}
+
+void Multiply(const float* left, size_t rows, size_t rank, const float* right, size_t stride,
+              size_t columns, float* out) {
+  size_t r = 0;
+  for (; r + kTileRows <= rows; r += kTileRows) {
+    MultiplyRows<kTileRows>(left + r * rank, rank, right, stride, columns, out + r * columns);
+  }
+  for (; r < rows; ++r) {
+    MultiplyRows<1>(left + r * rank, rank, right, stride, columns, out + r * columns);
+  }
+}
+
 #else
 using scalar::Dot;
 using scalar::Expand;
+using scalar::Multiply;
 #endif
 }  // namespace psgd::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -56,12 +105,18 @@ namespace psgd::simd {
 
 HWY_EXPORT(Dot);
 HWY_EXPORT(Expand);
+HWY_EXPORT(Multiply);
 
 double Dot(std::span<const float> x, const float* y) { return HWY_DYNAMIC_DISPATCH(Dot)(x, y); }
 
 void Expand(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
             float scale, std::span<float> y) {
   HWY_DYNAMIC_DISPATCH(Expand)(left, right, stride, rank, scale, y);
+}
+
+void Multiply(const float* left, size_t rows, size_t rank, const float* right, size_t stride,
+              size_t columns, float* out) {
+  HWY_DYNAMIC_DISPATCH(Multiply)(left, rows, rank, right, stride, columns, out);
 }
 
 }  // namespace psgd::simd

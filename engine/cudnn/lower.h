@@ -28,6 +28,7 @@ absl::Status Lower(const Constant& op, const Context& c);
 absl::Status Lower(const Lengths& op, const Context& c);
 absl::Status Lower(const LocalResponseNorm& op, const Context& c);
 absl::Status Lower(const LocalResponseNormBackward& op, const Context& c);
+absl::Status Lower(const KeepLargest& op, const Context& c);
 absl::Status Lower(const Mul& op, const Context& c);
 absl::Status Lower(const Pad& op, const Context& c);
 absl::Status Lower(const Slice& op, const Context& c);

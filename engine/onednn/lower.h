@@ -27,6 +27,7 @@ void Lower(const Concat& op, const Context& c);
 void Lower(const Constant& op, const Context& c);
 void Lower(const LocalResponseNorm& op, const Context& c);
 void Lower(const LocalResponseNormBackward& op, const Context& c);
+void Lower(const KeepLargest& op, const Context& c);
 void Lower(const Mul& op, const Context& c);
 void Lower(const Pad& op, const Context& c);
 void Lower(const Slice& op, const Context& c);

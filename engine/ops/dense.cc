@@ -1,5 +1,7 @@
 #include "engine/ops/dense.h"
 
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "engine/ops/rules.h"
 
@@ -25,11 +27,16 @@ absl::StatusOr<TensorId> AddDense(Graph* graph, const std::string& name, TensorI
   return y;
 }
 
-absl::Status AddGradient(const Dense&, const Node& node, GradientTape* tape) {
-  const TensorId dy = tape->Gradient(node.outputs[0]);
+absl::Status AddGradient(const Dense& op, const Node& node, GradientTape* tape) {
+  TensorId dy = tape->Gradient(node.outputs[0]);
   if (dy == kNoTensor) return absl::OkStatus();
   const TensorId x = node.inputs[0], weight = node.inputs[1];
   Graph& graph = tape->graph();
+  if (op.keep > 0) {
+    const TensorId kept = tape->NewGradient(node.outputs[0]);
+    graph.AddNode(node.name + ".keep_largest", KeepLargest{op.keep}, {dy}, {kept});
+    dy = kept;
+  }
   if (tape->Wanted(weight)) {
     std::vector<TensorId> outputs = {tape->NewGradient(weight)};
     tape->Contribute(weight, outputs[0]);
@@ -48,6 +55,17 @@ absl::Status AddGradient(const Dense&, const Node& node, GradientTape* tape) {
     tape->Contribute(x, dx);
   }
   return absl::OkStatus();
+}
+
+int KeepLargestGradients(int64_t count, Graph* graph) {
+  int layers = 0;
+  for (Node& node : graph->nodes) {
+    auto* const dense = std::get_if<Dense>(&node.op);
+    if (dense == nullptr || graph->shape(node.outputs[0])[1] <= count) continue;
+    dense->keep = count;
+    ++layers;
+  }
+  return layers;
 }
 
 }  // namespace psgd

@@ -2,10 +2,16 @@
 //   x: N I    w: O I    b: O    y: N O
 #pragma once
 
+#include <cstdint>
+
 namespace psgd {
 
 // x, w[, b] -> y
-struct Dense {};
+struct Dense {
+  // Of each row of dy, so many of the largest magnitude go on (KeepLargest), fewer than there are; 0:
+  // all.
+  int64_t keep = 0;
+};
 
 // w, dy -> dx
 struct DenseBackwardData {};

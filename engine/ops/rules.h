@@ -132,6 +132,10 @@ absl::Status AddGradient(const Embedding& op, const Node& node, GradientTape* ta
 absl::Status AddGradient(const EmbeddingBag& op, const Node& node, GradientTape* tape);
 absl::Status AddGradient(const Recurrent& op, const Node& node, GradientTape* tape);
 
+// Makes dense layers that have more outputs pass on `count` elements of each row of their gradient.
+// Returns how many do. REQUIRES: before Differentiate; count > 0.
+int KeepLargestGradients(int64_t count, Graph* graph);
+
 // Of ops that the reverse pass itself is made of, and of those for evaluation alone.
 template <typename AnyOp>
 absl::Status AddGradient(const AnyOp&, const Node& node, GradientTape*) {

@@ -27,6 +27,8 @@ void Compute(const LocalResponseNorm& op, const Operands<T>& t);
 template <typename T>
 void Compute(const LocalResponseNormBackward& op, const Operands<T>& t);
 template <typename T>
+void Compute(const KeepLargest& op, const Operands<T>& t);
+template <typename T>
 void Compute(const Mul& op, const Operands<T>& t);
 template <typename T>
 void Compute(const Pad& op, const Operands<T>& t);

@@ -91,6 +91,7 @@ std::vector<CodecCase> AllCases() {
   cases.back().conserves = false;  // products of floats are not on a grid
   add("powersgd_1").mutable_powersgd()->set_rank(1);
   cases.back().conserves = false;
+  add("factors").mutable_factors();
   return cases;
 }
 

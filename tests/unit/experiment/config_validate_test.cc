@@ -148,8 +148,17 @@ TEST(ConfigValidate, CrossChecks) {
        "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec away to "
        "send what changed"},
       {{"compression.pull={delta: {codec: dgc}}"},
-       "compression.pull.delta.codec is of differences between weights, and dgc and signum are made for "
-       "gradients: use topk, or sign"},
+       "compression.pull.delta.codec is of differences between weights, and dgc, signum and factors are "
+       "made for gradients: use topk, or sign"},
+      {{"compression.pull={delta: {codec: factors}}"},
+       "compression.pull.delta.codec is of differences between weights, and dgc, signum and factors are "
+       "made for gradients: use topk, or sign"},
+      {{"compression.push=factors", "node.reduce=nccl"},
+       "compression.push: factors have no sum, which is what node.reduce nccl makes of gradients: set "
+       "node.reduce to host or none"},
+      {{"compression.rules=[{match: fc*, push: factors}]", "node.reduce=nccl"},
+       "compression.rules[0].push: factors have no sum, which is what node.reduce nccl makes of "
+       "gradients: set node.reduce to host or none"},
       {{"compression.pull={delta: {codec: {onebit: {block: 65}}}}"},
        "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 and "
        "1048576, such as 1024"},
@@ -208,6 +217,8 @@ TEST(ConfigValidate, NearMissesAreFine) {
   EXPECT_TRUE(AfterSets({"compression.pull=delta", "optimizer=adagrad"}).ok());
   EXPECT_TRUE(AfterSets({"compression.pull={delta: {codec: topk}}", "optimizer=adam"}).ok());
   EXPECT_TRUE(AfterSets({"compression.push=dgc", "optimizer=sgd"}).ok());
+  EXPECT_TRUE(AfterSets({"compression.push=factors", "node.reduce=host", "optimizer=adam"}).ok());
+  EXPECT_TRUE(AfterSets({"model.meprop=40"}).ok());
   EXPECT_TRUE(AfterSets({"compression.push={qsgd: {bits: 2, rounding: nearest}}"}).ok());
   EXPECT_TRUE(
       AfterSets({"compression.push.qsgd.norm=l2", "compression.error_feedback=false"}).ok());

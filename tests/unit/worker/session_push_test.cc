@@ -37,6 +37,65 @@ TEST_F(SessionTest, LargePartsTravelAlone) {
   }
 }
 
+TEST_F(SessionTest, SlicesMayShareAPayload) {
+  core_->Pull(0, now_);
+  Drain();
+  Weights(0, 1, {0, 2, 4}, 0, 7);
+  Weights(1, 1, {1, 3}, 0, 8);
+  ASSERT_FALSE(core_->pulling());
+  core_->TakePulled();
+  core_->Push(1, 2, CODEC_FACTORS, Payload(100), now_, {4});
+  core_->Push(1, 0, CODEC_NONE, Payload(16), now_);
+  core_->EndClock(1, now_);
+  const auto sent = DrainTo(0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].payloads.size(), 2u);
+  EXPECT_THAT(Slices(sent[0]), ElementsAre(0, 2, 4));
+  const auto& parts = sent[0].header.push().parts();
+  EXPECT_FALSE(parts[0].with_previous());
+  EXPECT_FALSE(parts[1].with_previous());
+  EXPECT_TRUE(parts[2].with_previous());
+  EXPECT_EQ(parts[2].codec(), CODEC_FACTORS);
+  EXPECT_EQ(parts[2].base_version(), 7u);
+}
+
+TEST_F(SessionTest, PulledSlicesMayShareAPayload) {
+  core_->Pull(0, now_);
+  Drain();
+  Message message = From(0);
+  PullReply* reply = message.header.mutable_pull_reply();
+  reply->set_request(1);
+  for (uint32_t slice : {0, 2, 4}) {
+    PullPart* part = reply->add_parts();
+    part->set_slice(slice);
+    part->set_with_previous(slice == 4);
+  }
+  message.payloads = {Payload(16), Payload(32)};
+  core_->OnMessage(0, message, now_);
+  Weights(1, 1, {1, 3});
+  ASSERT_FALSE(core_->pulling());
+  const std::vector<PulledSlice> pulled = core_->TakePulled();
+  EXPECT_EQ(pulled[0].payload.size(), 16u);
+  EXPECT_EQ(pulled[2].payload.size(), 32u);
+  EXPECT_EQ(pulled[4].payload.data(), pulled[2].payload.data());
+}
+
+// A reply with a part that has no payload is not one: it is asked for again.
+TEST_F(SessionTest, PartsWithoutAPayloadDoNotCount) {
+  core_->Pull(0, now_);
+  Drain();
+  Message message = From(0);
+  message.header.mutable_pull_reply()->set_request(1);
+  PullPart* part = message.header.mutable_pull_reply()->add_parts();
+  part->set_with_previous(true);
+  message.payloads = {Payload(16)};
+  core_->OnMessage(0, message, now_);
+  Weights(1, 1, {1, 3});
+  EXPECT_TRUE(core_->pulling());
+  Weights(0, 1, {0, 2, 4});
+  EXPECT_FALSE(core_->pulling());
+}
+
 TEST_F(SessionTest, TheWindowHoldsBackAndWhatWaitsIsSorted) {
   Make(150, 1);
   core_->Push(1, 4, CODEC_NONE, Payload(100), now_);

@@ -149,7 +149,7 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
     slice->set_count(count);
   }
   const auto device = codec_test::MakeEmulatedCodecs(false);
-  const auto there = UpdateEncoder::Create(config, model, placement, 3, device.get()).value();
+  const auto there = UpdateEncoder::Create(config, model, placement, 3, {}, device.get()).value();
   const auto here = UpdateEncoder::Create(config, model, placement, 3).value();
   EXPECT_EQ(there->on_device(), (std::vector<bool>{true, false, false}));
   EXPECT_EQ(here->on_device(), std::vector<bool>(3));

@@ -1,0 +1,44 @@
+// Writing and reading payloads of factors.h that hold two matrices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compression/kernels.h"
+#include "compression/nonzero.h"
+
+namespace psgd {
+
+// Encodes the factors of one tensor after the other. Not thread-safe.
+class FactorsEncoder {
+ public:
+  explicit FactorsEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+
+  // The factors of a step: `batch` rows, each one of X and behind it one of D transposed. They must
+  // outlive the calls of Encode that follow. REQUIRES: batch > 0.
+  void Begin(std::span<const float> factors, uint64_t batch, uint64_t columns);
+  // Appends the payload for these slices of the tensor; false, and nothing, where it would be none
+  // that pays.
+  bool Encode(std::span<const SliceShape> shapes, std::vector<std::byte>* out);
+
+ private:
+  void AppendMatrix(std::span<const float> matrix, std::vector<std::byte>* out);
+
+  const CodecKernels& kernels_;
+  std::span<const float> factors_;
+  uint64_t batch_ = 0;
+  uint64_t columns_ = 0;
+  std::vector<std::byte> right_;  // X, encoded
+  NonzeroEncoder nonzero_;
+  // Scratch.
+  std::vector<float> matrix_;
+  std::vector<uint32_t> all_;
+};
+
+// Checks every byte of a payload and opens it for each of the slices.
+absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
+    ByteSpan payload, std::span<const SliceShape> shapes, const CodecKernels& kernels);
+
+}  // namespace psgd

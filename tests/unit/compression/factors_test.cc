@@ -1,0 +1,205 @@
+#include "compression/factors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compression/payload_bytes.h"
+#include "tests/unit/compression/expected_bytes.h"
+#include "tests/unit/compression/factors_of.h"
+
+namespace psgd {
+namespace {
+
+std::vector<float> Read(PayloadReader& reader, size_t block) {
+  std::vector<float> values(reader.elements());
+  for (size_t begin = 0; begin < values.size(); begin += block) {
+    reader.AddBlock(1, std::span(values).subspan(begin, std::min(block, values.size() - begin)));
+  }
+  return values;
+}
+
+TEST(Factors, PayloadIsAsDocumented) {
+  FactorsOf factors(1, 4, 8, 1);
+  factors.values = {1, 2, 3, 4, 5, 6, 7, 8, /* delta */ 0, -3, 0, 0};
+  const std::vector<std::byte> payload = factors.Payload(factors.Cut({}));
+  Expected expected;
+  expected.Word(1).Word(8 + 8 * 4);
+  expected.Word(8).Byte(0).Byte(1).Byte(0).Byte(0);  // all elements
+  for (int i = 1; i <= 8; ++i) expected.Float(static_cast<float>(i));
+  expected.Word(1).Byte(0).Byte(0).Byte(0).Byte(0).Float(-3).Byte(0b10);  // element 1
+  std::vector<uint8_t> bytes;
+  for (std::byte b : payload) bytes.push_back(std::to_integer<uint8_t>(b));
+  EXPECT_EQ(bytes, expected.bytes());
+}
+
+TEST(Factors, GradientsWithoutFactorsTravelAsTheyAre) {
+  CodecConfig config;
+  config.mutable_factors();
+  EXPECT_EQ(Encode(config, {1.5f, -2}), Expected().Word(0).Float(1.5f).Float(-2).bytes());
+}
+
+// However the tensor is cut, and however it is read: the bits of plain loops.
+TEST(Factors, SlicesThatShareAPayloadGetTheirPartOfTheProduct) {
+  const auto codec = FactorsCodecOf();
+  for (const auto& ends : std::vector<std::vector<size_t>>{{}, {600}, {7, 330, 331, 1500}}) {
+    const FactorsOf factors(6, 40, 50, 2);
+    const std::vector<SliceShape> shapes = factors.Cut(ends);
+    const std::vector<std::byte> payload = factors.Payload(shapes);
+    EXPECT_LT(payload.size(), 0.7 * 6 * 90 * 4) << "zeros travel";
+    for (size_t block : {1, 37, 2048}) {
+      const auto readers = codec->OpenShared(payload, shapes);
+      ASSERT_TRUE(readers.ok()) << readers.status();
+      ASSERT_EQ(readers->size(), shapes.size());
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        EXPECT_TRUE((*readers)[i]->without_decay());
+        EXPECT_EQ(Read(*(*readers)[i], block), factors.Product(shapes[i])) << i << ", " << block;
+      }
+    }
+  }
+}
+
+TEST(Factors, RowsMayBeLongerThanATile) {
+  const FactorsOf factors(1, 3, 40000, 3);
+  const std::vector<SliceShape> shapes = factors.Cut({50001});
+  const std::vector<std::byte> payload = factors.Payload(shapes);
+  const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
+  ASSERT_TRUE(readers.ok()) << readers.status();
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    EXPECT_EQ(Read(*(*readers)[i], 2048), factors.Product(shapes[i]));
+  }
+}
+
+TEST(Factors, PayOnlyWhereTheyAreShorterThanTheProduct) {
+  EXPECT_TRUE(FactorsPay(32, 4096, 4096, 1));
+  EXPECT_TRUE(FactorsPay(32, 4096, 4096, 100));
+  EXPECT_FALSE(FactorsPay(32, 4096, 4096, 200));  // each shard needs the inputs
+  EXPECT_FALSE(FactorsPay(32, 10, 4096, 1));
+  EXPECT_FALSE(FactorsPay(uint64_t{1} << 40, uint64_t{1} << 30, uint64_t{1} << 30, 1024));
+  const FactorsOf many(20, 40, 40, 4);
+  EXPECT_TRUE(many.Payload(many.Cut({})).empty());  // 1600 of 1600
+  const FactorsOf fewer(19, 40, 40, 4);
+  EXPECT_FALSE(fewer.Payload(fewer.Cut({})).empty());
+  // Not for a part with few rows, which needs all of x.
+  EXPECT_TRUE(fewer.Payload({fewer.Cut({400})[0]}).empty());
+}
+
+TEST(Factors, OtherCodecsHavePayloadsOfOneSlice) {
+  CodecConfig config;
+  config.mutable_none();
+  const auto codec = MakeCodec(config).value();
+  const std::vector<SliceShape> shapes(2, ShapeOf(1));
+  const std::vector<std::byte> payload(4);
+  EXPECT_TRUE(absl::IsInvalidArgument(codec->OpenShared(payload, shapes).status()));
+  EXPECT_TRUE(codec->OpenShared(payload, {shapes.data(), 1}).ok());
+}
+
+class HostileFactors : public testing::Test {
+ protected:
+  absl::Status Open(ByteSpan payload) const { return OpenFor(payload, shapes_); }
+  absl::Status OpenFor(ByteSpan payload, const std::vector<SliceShape>& shapes) const {
+    const std::vector<std::byte> exact(payload.begin(), payload.end());
+    const auto readers = codec_->OpenShared(exact, shapes);
+    if (!readers.ok()) {
+      EXPECT_FALSE(readers.status().message().empty());
+      return readers.status();
+    }
+    for (const auto& reader : *readers) {
+      for (float value : Read(*reader, 64)) EXPECT_TRUE(std::isfinite(value));
+    }
+    return absl::OkStatus();
+  }
+  std::vector<std::byte> With(size_t at, uint32_t word) const {
+    std::vector<std::byte> changed(payload_);
+    StoreField(word, changed.data() + at);
+    return changed;
+  }
+
+  const std::unique_ptr<Codec> codec_ = FactorsCodecOf();
+  const FactorsOf factors_{5, 24, 30, 7};
+  const std::vector<SliceShape> shapes_ = factors_.Cut({100, 400});
+  const std::vector<std::byte> payload_ = factors_.Payload(shapes_);
+};
+
+TEST_F(HostileFactors, OtherLengthsAreRefused) {
+  ASSERT_TRUE(Open(payload_).ok());
+  for (size_t size = 0; size < payload_.size(); ++size) {
+    ASSERT_TRUE(absl::IsInvalidArgument(Open(ByteSpan(payload_).first(size)))) << size;
+  }
+  std::vector<std::byte> longer(payload_);
+  longer.resize(payload_.size() + 4);
+  EXPECT_TRUE(absl::IsInvalidArgument(Open(longer)));
+}
+
+TEST_F(HostileFactors, BatchesThatDoNotPayOrDoNotFitAreRefused) {
+  for (uint32_t batch : {0u, 4u, 100u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Open(With(0, batch)))) << batch;
+  }
+  for (uint32_t bytes : {0u, 8u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Open(With(4, bytes)))) << bytes;
+  }
+}
+
+TEST_F(HostileFactors, OtherSlicesAreRefused) {
+  EXPECT_FALSE(OpenFor(payload_, {}).ok());
+  EXPECT_FALSE(OpenFor(payload_, {shapes_[0], shapes_[1]}).ok());
+  EXPECT_FALSE(OpenFor(payload_, {ShapeOf(720)}).ok());
+  EXPECT_FALSE(OpenFor(payload_, {MatrixShape(24, 31)}).ok());
+}
+
+TEST_F(HostileFactors, ValuesThatAreNotFiniteAreRefused) {
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    FactorsOf factors = factors_;
+    factors.values[3] = bad;
+    EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_))));
+    factors = factors_;
+    factors.values[33] = bad;
+    EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_))));
+  }
+  FactorsOf factors = factors_;
+  for (float& value : factors.values) value *= 1e25f;
+  EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_)))) << "their product is infinite";
+}
+
+TEST_F(HostileFactors, FlippedBitsAreRefusedOrDecodeToNumbers) {
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 8);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::byte> damaged(payload_);
+    const auto size = static_cast<uint32_t>(payload_.size());
+    const size_t at = stream.NextBelow(stream.NextBelow(2) == 0 ? 24 : size);
+    damaged[at] ^= static_cast<std::byte>(1u << stream.NextBelow(8));
+    (void)Open(damaged);
+  }
+}
+
+// Least squares, from a batch of four samples a step.
+TEST(Factors, DescentOnTheirProductsReachesTheOptimum) {
+  constexpr size_t kWidth = 16;
+  const auto codec = FactorsCodecOf();
+  const std::vector<float> optimum = Gaussian(kWidth * kWidth, 9);
+  std::vector<float> weights(kWidth * kWidth);
+  const double start = SquaredNorm(optimum);
+  for (uint64_t step = 0; step < 2000; ++step) {
+    FactorsOf factors(4, kWidth, kWidth, 100 + step);
+    factors.values = Gaussian(factors.values.size(), 100 + step);
+    for (size_t n = 0; n < 4; ++n) {
+      float* const x = factors.values.data() + n * 2 * kWidth;
+      for (size_t row = 0; row < kWidth; ++row) {
+        float error = 0;
+        for (size_t c = 0; c < kWidth; ++c) {
+          error += (weights[row * kWidth + c] - optimum[row * kWidth + c]) * x[c];
+        }
+        x[kWidth + row] = error / 4;
+      }
+    }
+    const std::vector<std::byte> payload = factors.Payload(factors.Cut({}));
+    codec->Open(payload, MatrixShape(kWidth, kWidth)).value()->AddBlock(-0.02f, weights);
+  }
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] -= optimum[i];
+  EXPECT_LT(SquaredNorm(weights), 1e-6 * start);
+}
+
+}  // namespace
+}  // namespace psgd

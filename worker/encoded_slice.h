@@ -1,0 +1,19 @@
+// What an update became on its way to a shard.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/bytes.h"
+#include "proto/data.pb.h"
+
+namespace psgd {
+
+struct EncodedSlice {
+  uint32_t slice = 0;
+  CodecId codec = CODEC_NONE;
+  Bytes payload;
+  std::vector<uint32_t> also = {};  // further slices that the payload is for, ascending
+};
+
+}  // namespace psgd

@@ -1,0 +1,82 @@
+#include "worker/factor_pushes.h"
+
+#include <string>
+#include <utility>
+
+#include "compression/factors.h"
+#include "compression/policy.h"
+#include "compression/slice_shape.h"
+
+namespace psgd {
+namespace {
+
+bool NamesFactors(const CompressionConfig& compression) {
+  bool any = compression.push().has_factors();
+  for (const CompressionRule& rule : compression.rules()) any = any || rule.push().has_factors();
+  return any;
+}
+
+}  // namespace
+
+ChooseFactors FactorLayers(const Config& config, size_t replicas) {
+  if (!NamesFactors(config.compression())) return nullptr;
+  const auto shards = static_cast<uint64_t>(config.cluster().shards());
+  return [compression = config.compression(), shards, replicas](
+             const std::string& name, const Shape& weights, int64_t rows) {
+    ParameterSpec parameter;
+    parameter.set_name(name);
+    parameter.mutable_shape()->Add(weights.begin(), weights.end());
+    return ChooseCodec(compression, parameter).has_factors() &&
+           FactorsPay(static_cast<uint64_t>(rows) * replicas, static_cast<uint64_t>(weights[0]),
+                      static_cast<uint64_t>(weights[1]), shards);
+  };
+}
+
+FactorPushes::FactorPushes(const ParameterSpec& parameter, uint32_t index,
+                           const Placement& placement, int64_t rows)
+    : rows_(static_cast<uint64_t>(rows)),
+      columns_(static_cast<uint64_t>(parameter.shape(1))),
+      encoder_(KernelsFor(CodecBackend::kSimd)) {
+  for (int id = 0; id < placement.slices_size(); ++id) {
+    const SliceSpec& spec = placement.slices(id);
+    if (spec.parameter() != index) continue;
+    Group& group = groups_[spec.shard()];
+    group.slices.push_back(static_cast<uint32_t>(id));
+    group.shapes.push_back(ShapeOf(spec, parameter));
+  }
+}
+
+void FactorPushes::Encode(std::span<const float> factors, std::span<const float> weights,
+                          float decay, std::vector<EncodedSlice>* out) {
+  encoder_.Begin(factors, rows_, columns_);
+  for (const auto& [shard, group] : groups_) {
+    std::vector<std::byte> payload;
+    if (!encoder_.Encode(group.shapes, &payload)) {
+      EncodeProduct(group, factors, weights, decay, out);
+      continue;
+    }
+    out->push_back({group.slices.front(), CODEC_FACTORS, Bytes::Adopt(std::move(payload)),
+                    {group.slices.begin() + 1, group.slices.end()}});
+  }
+}
+
+void FactorPushes::EncodeProduct(const Group& group, std::span<const float> factors,
+                                 std::span<const float> weights, float decay,
+                                 std::vector<EncodedSlice>* out) const {
+  const size_t width = factors.size() / rows_;
+  for (size_t i = 0; i < group.slices.size(); ++i) {
+    const SliceShape& shape = group.shapes[i];
+    std::vector<float> gradient(shape.elements);
+    for (uint64_t e = 0; e < shape.elements; ++e) {
+      const uint64_t row = (shape.offset + e) / columns_, column = (shape.offset + e) % columns_;
+      float sum = 0;
+      for (uint64_t n = 0; n < rows_; ++n) {
+        sum += factors[n * width + columns_ + row] * factors[n * width + column];
+      }
+      gradient[e] = decay == 0 ? sum : sum + decay * weights[shape.offset + e];
+    }
+    out->push_back({group.slices[i], CODEC_NONE, Bytes::CopyOf(AsBytes(gradient))});
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,50 @@
+// Pushes of a dense layer's weights as the factors of their gradient: which layers, and how.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compression/factors_payload.h"
+#include "engine/factors.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "worker/encoded_slice.h"
+
+namespace psgd {
+
+// The weights for which the config names factors, where those of all `replicas` together are fewer
+// bytes than the gradient. Null where it names them for none.
+ChooseFactors FactorLayers(const Config& config, size_t replicas);
+
+// Those of one parameter. Not thread-safe.
+class FactorPushes {
+ public:
+  // `rows`: of the factors in a step.
+  FactorPushes(const ParameterSpec& parameter, uint32_t index, const Placement& placement,
+               int64_t rows);
+
+  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its slices
+  // get their gradient, which then has `decay` times the weights in it.
+  void Encode(std::span<const float> factors, std::span<const float> weights, float decay,
+              std::vector<EncodedSlice>* out);
+
+ private:
+  // The slices on one shard.
+  struct Group {
+    std::vector<uint32_t> slices;
+    std::vector<SliceShape> shapes;
+  };
+  void EncodeProduct(const Group& group, std::span<const float> factors,
+                     std::span<const float> weights, float decay,
+                     std::vector<EncodedSlice>* out) const;
+
+  const uint64_t rows_;
+  const uint64_t columns_;  // of the weights
+  std::map<uint32_t, Group> groups_;  // by shard
+  FactorsEncoder encoder_;
+};
+
+}  // namespace psgd
