@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "compression/factors_payload.h"
 #include "tests/fuzz/codec_input.h"
 
 namespace psgd::fuzz {
@@ -36,7 +37,23 @@ void Write(const std::filesystem::path& path, const uint8_t (&header)[kCodecHead
              static_cast<std::streamsize>(payload.size()));
 }
 
+// Of a gradient alone, factors are never made.
+void WriteFactors(const std::filesystem::path& path) {
+  const uint8_t header[kCodecHeader] = {65, 1, 12, 17};
+  const SliceShape shape = ShapeOfInput(header);
+  RandomStream random(MakeKey(2, RandomPurpose::kSynthetic), 1);
+  constexpr uint64_t kBatch = 3;
+  std::vector<float> factors(kBatch * (shape.tensor_columns + shape.tensor_rows));
+  for (float& factor : factors) factor = random.NextBelow(3) == 0 ? 0 : random.NextUnit() - 0.5f;
+  FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd));
+  encoder.Begin(factors, kBatch, shape.tensor_columns);
+  std::vector<std::byte> payload;
+  encoder.Encode({&shape, 1}, &payload);
+  Write(path, header, payload);
+}
+
 void WriteCorpus(const std::filesystem::path& folder) {
+  WriteFactors(folder / "factors" / "three.bin");
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     for (const uint16_t elements : {0, 1, 65, 321}) {

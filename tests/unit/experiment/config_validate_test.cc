@@ -99,6 +99,9 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.rules=[{match: fc*, push: {auto: {codecs: [signum]}}}]"},
        "compression.rules[0].push.auto.codecs[0]: signum applies momentum on the worker, and no other "
        "codec could go on from it: leave it out, or name it as compression.push"},
+      {{"compression.push.auto.codecs=[factors, topk]"},
+       "compression.push.auto.codecs[0]: factors come from the layer, in place of the gradient that the "
+       "others are tried on: name it in compression.rules"},
       {{"compression.push.auto.codecs=[fp16]"},
        "compression.push.auto.codecs: fp16 alone leaves nothing to choose: name another codec, or say "
        "compression.push: fp16"},
