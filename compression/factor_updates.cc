@@ -48,7 +48,7 @@ bool IsOwn(const FactorUpdate::Part& part, const UpdateReader& reader) {
 struct Opened {
   struct Part {
     float scale = 1;
-    Bytes own;  // payload, kept for its readers
+    Bytes own;                                            // payload, kept for its readers
     std::vector<std::unique_ptr<PayloadReader>> readers;  // by slice
   };
   float rate = 0;
@@ -75,8 +75,8 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
       part.own = own(clock);
       payload = part.own.span();
       if (payload.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "updates with a push of clock ", clock, " that this worker does not have"));
+        return absl::InvalidArgumentError(absl::StrCat("updates with a push of clock ", clock,
+                                                       " that this worker does not have"));
       }
     }
     PSGD_ASSIGN_OR_RETURN(part.readers, factors.OpenShared(payload, shapes));

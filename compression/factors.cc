@@ -29,8 +29,7 @@ class DenseEncoder final : public Encoder {
 
 class Factors final : public Codec {
  public:
-  explicit Factors(const CodecKernels& kernels)
-      : kernels_(kernels), none_(MakeNone(kernels)) {}
+  explicit Factors(const CodecKernels& kernels) : kernels_(kernels), none_(MakeNone(kernels)) {}
 
   CodecId id() const override { return CODEC_FACTORS; }
   absl::string_view name() const override { return "factors"; }
@@ -64,9 +63,9 @@ class Factors final : public Codec {
 }  // namespace
 
 bool FactorsPay(uint64_t batch, uint64_t rows, uint64_t columns, uint64_t shards) {
-  const double floats = static_cast<double>(batch) *
-                        (static_cast<double>(rows) +
-                         static_cast<double>(shards) * static_cast<double>(columns));
+  const double floats =
+      static_cast<double>(batch) *
+      (static_cast<double>(rows) + static_cast<double>(shards) * static_cast<double>(columns));
   return floats < static_cast<double>(rows) * static_cast<double>(columns);
 }
 

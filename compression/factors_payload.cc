@@ -54,19 +54,18 @@ class ProductReader final : public PayloadReader {
   bool without_decay() const override { return true; }
 
   void AddBlock(float scale, std::span<float> block) override {
-    view_.ForRows(position_, block.size(),
-                  [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
-                    while (count > 0) {
-                      const std::span<const float> product = Product(row, column);
-                      const size_t part = std::min(count, product.size());
-                      kernels_.dense.add_scaled(
-                          scale, reinterpret_cast<const std::byte*>(product.data()),
-                          block.subspan(begin, part));
-                      column += part;
-                      begin += part;
-                      count -= part;
-                    }
-                  });
+    view_.ForRows(
+        position_, block.size(), [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
+          while (count > 0) {
+            const std::span<const float> product = Product(row, column);
+            const size_t part = std::min(count, product.size());
+            kernels_.dense.add_scaled(scale, reinterpret_cast<const std::byte*>(product.data()),
+                                      block.subspan(begin, part));
+            column += part;
+            begin += part;
+            count -= part;
+          }
+        });
     position_ += block.size();
   }
 
@@ -170,9 +169,9 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   const uint32_t right_bytes = LoadField<uint32_t>(payload.data() + 4);
   const ByteSpan rest = payload.subspan(kHeaderBytes);
   if (batch == 0 || !Pays(batch, shapes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("factors payload of ", batch, " samples for ", shapes.size(),
-                     " slices, which are no longer than that"));
+    return absl::InvalidArgumentError(absl::StrCat("factors payload of ", batch, " samples for ",
+                                                   shapes.size(),
+                                                   " slices, which are no longer than that"));
   }
   if (right_bytes > rest.size()) {
     return absl::InvalidArgumentError("factors payload ends within its first matrix");

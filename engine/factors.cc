@@ -28,10 +28,9 @@ void HandOutFactors(const ChooseFactors& choose, Graph* graph) {
     if (node.outputs.size() > 1) {
       graph->AddNode(node.name + ".bias", RowBiasBackward{}, {dy}, {node.outputs[1]});
     }
-    parameter.gradient =
-        graph->AddTensor({.name = "factors of d(" + weights.name + ")",
-                          .shape = {rows, weights.shape[1] + weights.shape[0]},
-                          .external = true});
+    parameter.gradient = graph->AddTensor({.name = "factors of d(" + weights.name + ")",
+                                           .shape = {rows, weights.shape[1] + weights.shape[0]},
+                                           .external = true});
     graph->AddNode(node.name, Concat{1}, {x, dy}, {parameter.gradient});
   }
 }

@@ -57,8 +57,8 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
     return absl::OkStatus();
   }
   const std::span<float> host = of_gradients_.Of(host_gradients_, i);
-  PSGD_ASSIGN_OR_RETURN(copies_[i], backend_->StartDownload(device_gradient(i), host.data(),
-                                                            host.size_bytes()));
+  PSGD_ASSIGN_OR_RETURN(
+      copies_[i], backend_->StartDownload(device_gradient(i), host.data(), host.size_bytes()));
   return absl::OkStatus();
 }
 

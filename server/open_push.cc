@@ -71,8 +71,8 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs, const
     }
     auto readers = codec->OpenShared(message.payloads[payload].span(), shapes);
     if (!readers.ok()) {
-      return Annotate(readers.status(), absl::StrCat("slice ", part.slice(), ", codec ",
-                                                     std::string(codec->name())));
+      return Annotate(readers.status(),
+                      absl::StrCat("slice ", part.slice(), ", codec ", std::string(codec->name())));
     }
     const bool repeatable = codec->id() == CODEC_FACTORS && (*readers)[0]->without_decay() &&
                             AreWholeTensor(slices, group);

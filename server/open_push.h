@@ -27,7 +27,8 @@ size_t PayloadsOf(const Push& push);
 size_t EndOfTensor(std::span<const SliceState> slices, size_t local);
 
 // Checks every byte of a message with a push; one for each part. REQUIRES: PayloadsOf says how many
-// payloads there are; every part names a slice of the shard. `local`: indices in `slices`, by slice id.
+// payloads there are; every part names a slice of the shard. `local`: indices in `slices`, by slice
+// id.
 absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs, const Message& message,
                                                  const std::vector<SliceState>& slices,
                                                  const std::vector<int64_t>& local);

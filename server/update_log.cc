@@ -34,9 +34,9 @@ void UpdateLog::Forget(uint64_t version) {
 
 std::optional<std::vector<FactorUpdate>> UpdateLog::Since(uint64_t version) const {
   if (version < known_from_ || version > latest_) return std::nullopt;
-  const auto first = std::find_if(updates_.begin(), updates_.end(), [&](const FactorUpdate& update) {
-    return update.version > version;
-  });
+  const auto first =
+      std::find_if(updates_.begin(), updates_.end(),
+                   [&](const FactorUpdate& update) { return update.version > version; });
   return std::vector<FactorUpdate>(first, updates_.end());
 }
 

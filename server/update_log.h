@@ -1,5 +1,5 @@
-// The latest updates of a slice that were made from factors: what a worker that holds an older version
-// has to make. Bounded; of what is forgotten a worker gets the weights.
+// The latest updates of a slice that were made from factors: what a worker that holds an older
+// version has to make. Bounded; of what is forgotten a worker gets the weights.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,9 @@ void FactorPushes::Encode(std::span<const float> factors, std::span<const float>
       EncodeProduct(group, factors, weights, decay, out);
       continue;
     }
-    out->push_back({group.slices.front(), CODEC_FACTORS, Bytes::Adopt(std::move(payload)),
+    out->push_back({group.slices.front(),
+                    CODEC_FACTORS,
+                    Bytes::Adopt(std::move(payload)),
                     {group.slices.begin() + 1, group.slices.end()}});
   }
 }

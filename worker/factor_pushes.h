@@ -26,8 +26,8 @@ class FactorPushes {
   FactorPushes(const ParameterSpec& parameter, uint32_t index, const Placement& placement,
                int64_t rows);
 
-  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its slices
-  // get their gradient, which then has `decay` times the weights in it.
+  // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its
+  // slices get their gradient, which then has `decay` times the weights in it.
   void Encode(std::span<const float> factors, std::span<const float> weights, float decay,
               std::vector<EncodedSlice>* out);
 
@@ -42,7 +42,7 @@ class FactorPushes {
                      std::vector<EncodedSlice>* out) const;
 
   const uint64_t rows_;
-  const uint64_t columns_;  // of the weights
+  const uint64_t columns_;            // of the weights
   std::map<uint32_t, Group> groups_;  // by shard
   FactorsEncoder encoder_;
 };

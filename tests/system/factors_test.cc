@@ -71,10 +71,10 @@ TEST_F(Factors, PassedOnTheyGiveTheSameBitsAsWeights) {
 }
 
 TEST_F(Factors, GoWithOtherOptimizersReplicasAndShards) {
-  for (const char* set : {"optimizer=adam", "optimizer=adamw",
-                          "optimizer={sgd: {learning_rate: 0.02, momentum: 0.9}}",
-                          "cluster.shards=1", "cluster.transport=grpc",
-                          "consistency={staleness: 2, compensation: delay}"}) {
+  for (const char* set :
+       {"optimizer=adam", "optimizer=adamw",
+        "optimizer={sgd: {learning_rate: 0.02, momentum: 0.9}}", "cluster.shards=1",
+        "cluster.transport=grpc", "consistency={staleness: 2, compensation: delay}"}) {
     SCOPED_TRACE(set);
     const Ended ended = Train("run", {"compression.push=factors", "compression.pull=fp16", set});
     ASSERT_EQ(ended.code, 0) << ended.err;
@@ -99,7 +99,8 @@ TEST_F(Factors, MepropTrainsAndSendsLess) {
 TEST_F(Factors, MepropThatWouldDoNothingIsAnError) {
   const Ended ended = Train("run", {"model.meprop=160"});
   EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(ended.err, HasSubstr("model.meprop: no dense layer of mlp has more than 160 outputs"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("model.meprop: no dense layer of mlp has more than 160 outputs"));
 }
 
 }  // namespace

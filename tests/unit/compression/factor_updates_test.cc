@@ -42,7 +42,8 @@ class FactorUpdates : public testing::Test {
   }
   std::vector<std::vector<float>> Weights() const {
     std::vector<std::vector<float>> weights;
-    for (const SliceShape& shape : shapes_) weights.push_back(Gaussian(shape.elements, shape.offset));
+    for (const SliceShape& shape : shapes_)
+      weights.push_back(Gaussian(shape.elements, shape.offset));
     return weights;
   }
 

@@ -8,11 +8,14 @@
 
 namespace psgd {
 
-// Of a tensor of `rows` x `columns`: `batch` rows of x and behind each one of delta. Relu made about
-// half of each zero.
+// Of a tensor of `rows` x `columns`: `batch` rows of x and behind each one of delta. Relu made
+// about half of each zero.
 struct FactorsOf {
   FactorsOf(size_t batch, size_t rows, size_t columns, uint64_t stream)
-      : batch(batch), rows(rows), columns(columns), values(Gaussian(batch * (rows + columns), stream)) {
+      : batch(batch),
+        rows(rows),
+        columns(columns),
+        values(Gaussian(batch * (rows + columns), stream)) {
     for (float& v : values) v = v < 0 ? 0 : v;
   }
 

@@ -36,9 +36,8 @@ int ExpectSameGradients(const Net& factored, const Net& plain, float bound) {
     found += has_factors;
     const auto expected = plain.gradient(i);
     const auto whole = factored.gradient(i);
-    const std::vector<float> actual = has_factors
-                                          ? ProductOfFactors(factored, i)
-                                          : std::vector<float>(whole.begin(), whole.end());
+    const std::vector<float> actual = has_factors ? ProductOfFactors(factored, i)
+                                                  : std::vector<float>(whole.begin(), whole.end());
     EXPECT_EQ(actual.size(), expected.size());
     float largest = 1e-6f;
     for (float value : expected) largest = std::max(largest, std::abs(value));

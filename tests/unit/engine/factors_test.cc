@@ -16,8 +16,8 @@
 namespace psgd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ExpectSameGradients;
+using ::testing::HasSubstr;
 using testing::MakeNetwork;
 using testing::MakeProblem;
 using testing::MakeTokenProblem;
@@ -62,10 +62,10 @@ TEST(Factors, TheirProductIsTheGradient) {
 
 TEST(Factors, OnlyWhatIsChosenIsHandedOut) {
   const Problem problem = MakeProblem();
-  const auto network =
-      MakeNetwork(ZooModel("cnn"), problem, Factored([](const std::string& name, const Shape&, int64_t) {
-                    return name == "fc1.weight";
-                  }));
+  const auto network = MakeNetwork(ZooModel("cnn"), problem,
+                                   Factored([](const std::string& name, const Shape&, int64_t) {
+                                     return name == "fc1.weight";
+                                   }));
   const auto plain = MakeNetwork(ZooModel("cnn"), problem, kReference);
   ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
   ASSERT_TRUE(plain->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());

@@ -15,8 +15,8 @@
 namespace psgd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Descend;
+using ::testing::HasSubstr;
 using testing::MakeNetwork;
 using testing::MakeProblem;
 using testing::Problem;

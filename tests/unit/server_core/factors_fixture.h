@@ -14,8 +14,8 @@ class FactorsShard : public testing::Test {
 
   // Weights begin as 0, the learning rate is 1, pushes are summed.
   void Start(int64_t staleness, const Config& config = {}, double weight_decay = 0) {
-    shard_ = std::make_unique<ShardFixture>(
-        FixtureOptions{.staleness = staleness, .elements = {4}}, config);
+    shard_ = std::make_unique<ShardFixture>(FixtureOptions{.staleness = staleness, .elements = {4}},
+                                            config);
     model_ = std::make_shared<ModelSpec>();
     placement_ = std::make_shared<Placement>();
     ParameterSpec* matrix = model_->add_parameters();

@@ -101,10 +101,11 @@ TEST_F(FactorsPull, ALostReplyIsMadeUpFor) {
 TEST_F(FactorsPull, WhatIsNoShorterComesWhole) {
   StartDelta(4);
   Pull();
-  uint64_t clock = 0;
-  while (clock < 8) shard_->Acknowledged(PushOf(1, ++clock, Factors(clock)));
+  for (uint64_t clock = 1; clock <= 8; ++clock) {
+    shard_->Acknowledged(PushOf(1, clock, Factors(clock)));
+  }
   EXPECT_EQ(Pull().parts(0).form(), PullPart::WHOLE);
-  shard_->Acknowledged(PushOf(1, ++clock, Factors(clock)));
+  shard_->Acknowledged(PushOf(1, 9, Factors(9)));
   EXPECT_EQ(Pull().parts(0).form(), PullPart::UPDATES);
 }
 
@@ -112,8 +113,7 @@ TEST_F(FactorsPull, UpdatesOfAnotherKindBetweenThemMakeItWhole) {
   StartDelta(4);
   Pull();
   shard_->Acknowledged(PushOf(1, 1, Factors(1)));
-  shard_->Acknowledged(
-      ShardFixture::PushOf(1, 2, 2, {{0, std::vector<float>(kFirst, 0.5f)}}));
+  shard_->Acknowledged(ShardFixture::PushOf(1, 2, 2, {{0, std::vector<float>(kFirst, 0.5f)}}));
   shard_->Acknowledged(PushOf(1, 3, Factors(2)));
   const PullReply reply = Pull();
   EXPECT_EQ(reply.parts(0).form(), PullPart::WHOLE);

@@ -45,7 +45,8 @@ TEST_F(FactorsShard, TheShardAddsTheWeightDecay) {
   EXPECT_EQ(Weights(), expected);
 }
 
-// adamw's is in the optimizer: then factors and the gradient that they make lead to the same weights.
+// adamw's is in the optimizer: then factors and the gradient that they make lead to the same
+// weights.
 TEST_F(FactorsShard, DecoupledDecayIsNotAddedToThem) {
   Start(4);  // for the model
   Config config;
@@ -60,9 +61,9 @@ TEST_F(FactorsShard, DecoupledDecayIsNotAddedToThem) {
       const std::vector<std::byte> payload = factors.Payload({shapes_[0]});
       const std::vector<float> product = factors.Product(shapes_[0]);
       const CodecTable codecs;
-      const auto reader =
-          with_factors ? codecs.Find(CODEC_FACTORS)->Open(payload, shapes_[0])
-                       : codecs.Find(CODEC_NONE)->Open(AsBytes(product), shapes_[0]);
+      const auto reader = with_factors
+                              ? codecs.Find(CODEC_FACTORS)->Open(payload, shapes_[0])
+                              : codecs.Find(CODEC_NONE)->Open(AsBytes(product), shapes_[0]);
       ASSERT_TRUE(reader.ok()) << reader.status();
       Contribution contribution;
       contribution.reader = reader->get();
