@@ -39,6 +39,14 @@ class Block {
 #endif
   }
 
+  // A phase of one thread.
+  template <typename F>
+  PS_HD void Once(F f) const {
+    Each([&](uint32_t thread) {
+      if (thread == 0) f();
+    });
+  }
+
   // A phase: f(i) for each i below `count`, dealt to the block's threads.
   template <typename F>
   PS_HD void ForEach(size_t count, F f) const {

@@ -62,8 +62,7 @@ struct BlocksPlanBody {
   CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared&) const {
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       const uint32_t count = entries.count();
       // All blocks are of one length but the slice's last.
       uint32_t sent = count * block_elements;

@@ -64,8 +64,7 @@ struct FindBinBody {
       for (uint32_t b = thread * each; b < (thread + 1) * each; ++b) sum += bins[b];
       shared.sum[thread] = sum;
     });
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       uint32_t wanted = use.Wanted(), part = kThreads - 1;
       while (part > 0 && shared.sum[part] < wanted) wanted -= shared.sum[part--];
       uint32_t bin = part * each + each - 1;
@@ -106,15 +105,11 @@ struct MakeBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const uint32_t guess = chosen->guess;
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) shared.reached = 0;
-    });
+    block.Once([&] { shared.reached = 0; });
     block.ForAll(elements, [&](size_t i) {
       if (MagnitudeBits(maker.Make(i)) >= guess) AtomicAdd(&shared.reached, 1);
     });
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) AtomicAdd(&chosen->reached, shared.reached);
-    });
+    block.Once([&] { AtomicAdd(&chosen->reached, shared.reached); });
   }
 };
 
@@ -129,8 +124,7 @@ struct JudgeBody {
   uint32_t least;
 
   PS_HD void operator()(const Block& block, Shared&) const {
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       const bool guessed =
           sampled && chosen->reached >= LeastOf(keep) && chosen->reached <= MostOf(keep);
       chosen->settled = reaching || guessed;
@@ -186,15 +180,11 @@ struct CountTiesBody {
     if (chosen->settled != 0) return;
     const size_t begin = size_t{block.index()} * kTieChunk, left = elements - begin;
     const uint32_t least = chosen->least;
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) shared.ties = 0;
-    });
+    block.Once([&] { shared.ties = 0; });
     block.ForEach(left < kTieChunk ? left : kTieChunk, [&](size_t i) {
       if (MagnitudeBits(maker.Made(begin + i)) == least) AtomicAdd(&shared.ties, 1);
     });
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) ties[block.index()] = shared.ties;
-    });
+    block.Once([&] { ties[block.index()] = shared.ties; });
   }
 };
 
@@ -214,8 +204,7 @@ struct FindLastTieBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     if (chosen->settled != 0) return;
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       uint32_t chunk = 0, left = chosen->ties;
       while (ties[chunk] < left) left -= ties[chunk++];
       shared.begin = chunk * kTieChunk;
@@ -226,8 +215,7 @@ struct FindLastTieBody {
       for (uint32_t k = 0; k < kEach; ++k) found += IsTie(shared.begin + thread * kEach + k);
       shared.ties[thread] = found;
     });
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       uint32_t part = 0, left = shared.left;
       while (shared.ties[part] < left) left -= shared.ties[part++];
       uint32_t index = shared.begin + part * kEach;

@@ -28,8 +28,7 @@ struct QuantizedBody {
     const size_t left = elements - begin, count = left < options.block ? left : options.block;
     Measure(block, begin, count, shared);
     const auto top = static_cast<float>(LargestLevel(options.bits));
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       shared.unit = QuantizedUnit(SizeOf(shared), top);
       StoreUnit(block.index(), shared.unit);
     });

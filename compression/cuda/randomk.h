@@ -27,8 +27,8 @@ struct StrataBody {
 
   PS_HD void operator()(const Block& block, Shared&) const {
     float* values = reinterpret_cast<float*>(payload + 5);
-    block.Each([&](uint32_t thread) {
-      if (thread == 0 && block.index() == 0) StoreHeader();
+    block.Once([&] {
+      if (block.index() == 0) StoreHeader();
     });
     block.ForAll(count, [&](size_t j) {
       const Stratum stratum = StratumOf(static_cast<uint32_t>(j), elements, count);

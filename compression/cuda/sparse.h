@@ -21,8 +21,7 @@ struct PlanBody {
   CoderOutput output;
 
   PS_HD void operator()(const Block& block, Shared&) const {
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       const uint32_t count = entries.count();
       const bool all = count == elements && elements > 0;
       plan->coded = !all;
@@ -102,9 +101,7 @@ struct StoreBody {
   float value;
   float* at;
   PS_HD void operator()(const Block& block, Shared&) const {
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) *at = value;
-    });
+    block.Once([&] { *at = value; });
   }
 };
 

@@ -52,8 +52,7 @@ struct StretchSumBody {
       shared.sum[thread] = sum;
       shared.largest[thread] = top;
     });
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       double sum = 0;
       uint32_t top = 0;
       for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -79,20 +78,15 @@ struct FoldBody {
 
   PS_HD void operator()(const Block& block, Shared& shared) const {
     const size_t all = count();
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) shared.sum = 0;
-    });
+    block.Once([&] { shared.sum = 0; });
     for (size_t begin = 0; begin < all; begin += kThreads) {
       const size_t own = all - begin < kThreads ? all - begin : kThreads;
       block.ForEach(own, [&](size_t i) { shared.part[i] = part[begin + i]; });
-      block.Each([&](uint32_t thread) {
-        if (thread != 0) return;
+      block.Once([&] {
         for (size_t i = 0; i < own; ++i) shared.sum += shared.part[i];
       });
     }
-    block.Each([&](uint32_t thread) {
-      if (thread == 0) use(shared.sum);
-    });
+    block.Once([&] { use(shared.sum); });
   }
 };
 

@@ -80,8 +80,7 @@ struct DrawBody {
       for (uint32_t group = 0; group < kGroups; ++group) sum += shared.group[group][thread];
       shared.lane[thread] = sum;
     });
-    block.Each([&](uint32_t thread) {
-      if (thread != 0) return;
+    block.Once([&] {
       double sum = 0;
       for (size_t lane = 0; lane < kLanes; ++lane) sum += shared.lane[lane];
       part[block.index()] = sum;
