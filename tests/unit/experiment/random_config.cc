@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include "experiment/schema.h"
 
@@ -21,6 +22,9 @@ class Generator {
 
   void Fill(Message* message) {
     const auto& type = *message->GetDescriptor();
+    // A codec may hold codecs: without an end they would be deeper than a file may be.
+    if (std::ranges::count(open_, &type) >= 2) return;
+    open_.push_back(&type);
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
       const OneofDescriptor* choice = field.real_containing_oneof();
@@ -29,6 +33,7 @@ class Generator {
       const int times = field.is_repeated() ? Below(4) : 1;
       for (int k = 0; k < times; ++k) Put(message, field);
     }
+    open_.pop_back();
   }
 
  private:
@@ -110,6 +115,7 @@ class Generator {
   }
 
   std::mt19937_64& random_;
+  std::vector<const google::protobuf::Descriptor*> open_;  // of the sections being filled
 };
 
 }  // namespace
