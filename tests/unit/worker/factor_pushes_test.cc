@@ -121,7 +121,7 @@ TEST(FactorPushes, TheEncoderOfUpdatesSendsFactorsWhereThereAreAny) {
     (*encoder)->Encode(1, handed_out ? factors.values : weights, weights, 0, 1, &out);
     ASSERT_EQ(out.size(), handed_out ? 2u : 3u);
     EXPECT_EQ(out[0].codec, handed_out ? CODEC_FACTORS : CODEC_NONE);
-    EXPECT_TRUE((*encoder)->CopyResiduals().empty());
+    EXPECT_TRUE((*encoder)->CopyResiduals()->empty());
   }
 }
 
