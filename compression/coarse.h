@@ -26,7 +26,8 @@ PS_HD inline float RoundCoarse(float value) {
 // The next one not below a non-negative value (or the largest there is).
 PS_HD inline float CeilCoarse(float value) {
   const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
-  return std::bit_cast<float>(magnitude < kLargestCoarse ? magnitude : kLargestCoarse);
+  const uint32_t largest = kLargestCoarse;  // device code has no address of the constant itself
+  return std::bit_cast<float>(magnitude < largest ? magnitude : largest);
 }
 
 // The mean of so many numbers, rounded; 0 of none. Not finite where the sum is not.
