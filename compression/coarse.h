@@ -15,19 +15,19 @@ namespace psgd {
 
 inline constexpr uint32_t kLargestCoarse = 0x7F7F0000u;  // bits of the largest such finite number
 
-// To nearest; a finite value stays finite. Not for infinities and NaN. (Device code has the constant as a
-// value alone.)
+// To nearest; a finite value stays finite. Not for infinities and NaN.
 PS_HD inline float RoundCoarse(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits & 0x80000000u;
   const uint32_t magnitude = ((bits & 0x7FFFFFFFu) + 0x8000u) & 0xFFFF0000u;
-  return std::bit_cast<float>(sign | (magnitude < kLargestCoarse ? magnitude : uint32_t{kLargestCoarse}));
+  return std::bit_cast<float>(sign | (magnitude < kLargestCoarse ? magnitude : kLargestCoarse));
 }
 
 // The next one not below a non-negative value (or the largest there is).
 PS_HD inline float CeilCoarse(float value) {
   const uint32_t magnitude = (std::bit_cast<uint32_t>(value) + 0xFFFFu) & 0xFFFF0000u;
-  return std::bit_cast<float>(magnitude < kLargestCoarse ? magnitude : uint32_t{kLargestCoarse});
+  const uint32_t largest = kLargestCoarse;  // device code has no address of the constant itself
+  return std::bit_cast<float>(magnitude < largest ? magnitude : largest);
 }
 
 // The mean of so many numbers, rounded; 0 of none. Not finite where the sum is not.

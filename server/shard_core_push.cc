@@ -11,7 +11,7 @@ namespace psgd {
 absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t payloads) const {
   if (PayloadsOf(push) != payloads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("parts of ", PayloadsOf(push), " payloads but ", payloads, " of them"));
+        absl::StrCat("parts of ", PayloadsOf(push), " payloads, but ", payloads, " came"));
   }
   if (!member.running) {
     return absl::InvalidArgumentError("the worker is in no segment yet");

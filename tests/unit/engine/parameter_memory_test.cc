@@ -42,6 +42,7 @@ class ParameterMemoryTest : public ::testing::Test {
     for (int i = 0; i < 3; ++i) {
       Parameter parameter;
       parameter.value = graph_.AddTensor("w", {5 + i});
+      parameter.gradient = graph_.AddTensor("dw", {5 + i});
       graph_.parameters.push_back(parameter);
     }
     memory_ = ParameterMemory::Create(graph_, &device_).value();

@@ -73,12 +73,17 @@ class CodecSwitch : public testing::Test {
   }
   static std::vector<float> Residual(const UpdateEncoder& encoder) {
     std::vector<float> all(kElements);
-    for (const auto& [slice, state] : encoder.CopyResiduals().value()) {
+    const auto residuals = encoder.CopyResiduals().value();
+    for (const auto& [slice, state] : residuals) {
       const size_t offset = slice == 0 ? 0 : kFirstSlice;
       const size_t count = slice == 0 ? kFirstSlice : kElements - kFirstSlice;
       std::memcpy(all.data() + offset, state.data(), count * sizeof(float));
     }
     return all;
+  }
+  static std::map<uint32_t, Bytes> Saved(const UpdateEncoder& encoder) {
+    const auto residuals = encoder.CopyResiduals().value();
+    return {residuals.begin(), residuals.end()};
   }
   // What was sent and what is left is what was given, to the bit.
   void CheckNothingIsLost(const UpdateEncoder& encoder) {
@@ -135,8 +140,7 @@ TEST_F(CodecSwitch, ALosslessCodecSendsAllThatWasLeft) {
   EXPECT_GT(*encoder->ResidualNorm(), 0);
   // No link is slow enough to make none the choice: its turn among the tries shows it.
   const auto again = Make();
-  std::map<uint32_t, Bytes> saved;
-  for (auto& [slice, state] : encoder->CopyResiduals().value()) saved.emplace(slice, state);
+  const std::map<uint32_t, Bytes> saved = Saved(*encoder);
   ASSERT_TRUE(again->RestoreResiduals(saved).ok());
   while (Step(again.get())[0].codec != CODEC_NONE) CheckNothingIsLost(*again);
   EXPECT_EQ(*again->ResidualNorm(), 0);
@@ -172,8 +176,7 @@ TEST_F(CodecSwitch, AResumedEncoderGoesOnWithWhatWasLeft) {
   Try(first.get());
   first->Choose(Link(1));
   Step(first.get());
-  std::map<uint32_t, Bytes> saved;
-  for (auto& [slice, state] : first->CopyResiduals().value()) saved.emplace(slice, state);
+  const std::map<uint32_t, Bytes> saved = Saved(*first);
   ASSERT_FALSE(saved.empty());
   const auto second = Make();
   ASSERT_TRUE(second->RestoreResiduals(saved).ok());

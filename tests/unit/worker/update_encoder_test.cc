@@ -10,6 +10,11 @@
 namespace psgd {
 namespace {
 
+std::map<uint32_t, Bytes> Saved(const UpdateEncoder& encoder) {
+  const auto residuals = encoder.CopyResiduals().value();
+  return {residuals.begin(), residuals.end()};
+}
+
 // One parameter of four elements under the optimizer, encoded with a decay of 0.5 at gradient 1 and
 // weights 2.
 std::vector<float> Encoded(const OptimizerConfig& optimizer, bool decays) {
@@ -103,8 +108,7 @@ TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
   };
   const auto first = make(), second = make();
   for (uint64_t clock = 1; clock < 4; ++clock) step(*first, clock);
-  std::map<uint32_t, Bytes> saved;
-  for (auto& [slice, state] : first->CopyResiduals().value()) saved.emplace(slice, state);
+  std::map<uint32_t, Bytes> saved = Saved(*first);
   ASSERT_EQ(saved.size(), 2u);
   EXPECT_EQ(saved.at(1).size(), 2 * 80 * sizeof(float));
   ASSERT_TRUE(second->RestoreResiduals(saved).ok());
@@ -173,9 +177,7 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   for (uint64_t clock = 1; clock < 4; ++clock) step(clock);
   EXPECT_DOUBLE_EQ(*there->ResidualNorm(), *here->ResidualNorm());
   // A checkpoint of the host's residuals resumes on the device.
-  std::map<uint32_t, Bytes> saved, saved_there;
-  for (auto& [slice, state] : here->CopyResiduals().value()) saved.emplace(slice, state);
-  for (auto& [slice, state] : there->CopyResiduals().value()) saved_there.emplace(slice, state);
+  const std::map<uint32_t, Bytes> saved = Saved(*here), saved_there = Saved(*there);
   ASSERT_EQ(saved.size(), saved_there.size());
   for (const auto& [slice, state] : saved) {
     EXPECT_TRUE(std::ranges::equal(state.span(), saved_there.at(slice).span()));
