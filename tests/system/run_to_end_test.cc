@@ -97,7 +97,7 @@ TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
 
 TEST_F(RunToEnd, LeNetUnderStaleness) {
   const Json summary = Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
-                                          "data.synthetic.train_samples=1024", "train.epochs=2",
+                                          "data.synthetic.train_samples=1024", "train.epochs=4",
                                           "consistency.staleness=3"}));
   EXPECT_LE(summary["staleness"]["max"], 3);
 }
