@@ -98,10 +98,10 @@ class Network {
 
   // Whether gradients are made elsewhere than in the host's memory.
   bool on_device() const;
-  // From the next step on, the gradients of `kept` parameters leave the device only as `launched`
+  // From the first step on, the gradients of `kept` parameters leave the device only as `launched`
   // has it: gradient(i) is then not theirs. In each TrainStep it is called for each of them from the
   // last to the first, once what makes them was launched and before any call of on_gradient, which
-  // then tells nothing of them but their turn. REQUIRES: on_device().
+  // then tells nothing of them but their turn. REQUIRES: on_device(), and no step was taken yet.
   void KeepOnDevice(std::vector<bool> kept,
                     std::function<absl::Status(int, const DeviceGradient&)> launched);
 

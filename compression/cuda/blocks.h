@@ -12,7 +12,7 @@ namespace psgd::cuda {
 
 // The norms, to be chosen from; a block of zeros never is.
 struct NormMaker {
-  static constexpr uint32_t kLeastBits = 1;
+  static constexpr bool kChoosesZeros = false;
   const float* norms;
   PS_HD float Make(size_t i) const { return norms[i]; }
   PS_HD float Made(size_t i) const { return norms[i]; }

@@ -5,7 +5,7 @@
 //   Make(i)        makes it
 //   Made(i)        it, once made
 //   Leave(i, left) what is not sent of it, if it is chosen
-//   kLeastBits     of magnitudes that are chosen at all
+//   kChoosesZeros  whether zeros are chosen where there is nothing else
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -236,7 +236,7 @@ struct ChosenFlag {
   const Chosen* chosen;
   PS_HD bool operator()(uint32_t i) const {
     const uint32_t bits = MagnitudeBits(maker.Made(i));
-    return bits >= Maker::kLeastBits && IsChosen(*chosen, bits, i);
+    return (Maker::kChoosesZeros || bits != 0) && IsChosen(*chosen, bits, i);
   }
 };
 

@@ -11,7 +11,7 @@ namespace psgd::cuda {
 // residual + velocity, where velocity = momentum * velocity + scale * gradient; without a residual
 // the velocity itself.
 struct VelocityMaker {
-  static constexpr uint32_t kLeastBits = 0;
+  static constexpr bool kChoosesZeros = true;
   Source source;
   float momentum;
   const float* scale;  // null: 1

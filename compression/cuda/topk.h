@@ -9,7 +9,7 @@ namespace psgd::cuda {
 
 // Gradient + residual, to be chosen from.
 struct CorrectedMaker {
-  static constexpr uint32_t kLeastBits = 0;
+  static constexpr bool kChoosesZeros = true;
   Source source;
   PS_HD float Corrected(size_t i) const { return source.Corrected(i); }
   PS_HD float Make(size_t i) const { return source.Make(i); }
