@@ -33,11 +33,12 @@ std::vector<float> Shares(const Axis& axis, int64_t windows, bool padding) {
   const int64_t last = padding ? axis.padded() : axis.before + axis.size;
   std::vector<float> shares;
   for (int64_t w = 0; w < windows; ++w) {
-    int64_t counted = 0;
-    for (int64_t k = 0; k < axis.kernel; ++k) {
-      const int64_t at = w * axis.stride + k * axis.dilation;
-      counted += at >= first && at < last;
-    }
+    // How many of the window's elements lie before a place.
+    const auto before = [&](int64_t place) {
+      const int64_t way = std::max<int64_t>(0, place - w * axis.stride);
+      return std::min(axis.kernel, (way + axis.dilation - 1) / axis.dilation);
+    };
+    const int64_t counted = before(last) - before(first);
     shares.push_back(counted > 0 ? static_cast<float>(axis.kernel) / static_cast<float>(counted) : 0);
   }
   return shares;

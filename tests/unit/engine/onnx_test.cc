@@ -275,6 +275,22 @@ TEST(Onnx, WhatEngineLacksSaysWhy) {
   EXPECT_EQ(spoilt("AveragePool", "group", 1), "");
 }
 
+// Going through their elements would take minutes.
+TEST(Onnx, WideWindowsAreCountedWithoutGoingThroughThem) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        const char* from = "x";
+        for (const char* to : {"a", "b", "m"}) {
+          onnx::NodeProto* node = AddNode(graph, "AveragePool", {from}, to);
+          SetInts(node, "kernel_shape", {65536, 1});
+          SetInts(node, "pads", {65535, 0, 65534, 0});
+          from = to;
+        }
+      },
+      2 * (4 + 3 * 65534) * 4);
+  ASSERT_TRUE(model.ok()) << model.status();
+}
+
 TEST(OnnxFold, RangesOfSlices) {
   const auto range = [](int64_t size, int64_t start, int64_t end, int64_t step) {
     const auto made = onnx::SliceRange(size, start, end, step);
