@@ -1,17 +1,17 @@
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
-#include "engine/cudnn/places.h"
+#include "engine/ops/logits_layout.h"
 
 namespace psgd::cudnn {
 
 absl::Status Lower(const ElementLoss& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Places places(l, c.in(0));
+  const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1)), result = l.Native(c.out(0));
-  const BufferId losses = l.Temporary(places.rows * sizeof(double));
-  const BufferId correct = l.Temporary(places.rows * sizeof(int32_t));
+  const BufferId losses = l.Temporary(layout.places * sizeof(double));
+  const BufferId correct = l.Temporary(layout.places * sizeof(int32_t));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return ElementLossForward(stream, type, op, places.rows, places.classes, b[x.buffer],
+    return ElementLossForward(stream, type, op, layout.places, layout.classes, b[x.buffer],
                               static_cast<const int32_t*>(b[labels.buffer]),
                               static_cast<double*>(b[losses]), static_cast<int32_t*>(b[correct]),
                               static_cast<double*>(b[result.buffer]));
@@ -21,12 +21,12 @@ absl::Status Lower(const ElementLoss& op, const Context& c) {
 
 absl::Status Lower(const ElementLossBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Places places(l, c.in(0));
+  const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
   l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(),
                 values = l.step()](const Buffers& b, const Step&) {
-    return ElementLossGradient(stream, type, forward, places.rows, places.classes, b[x.buffer],
+    return ElementLossGradient(stream, type, forward, layout.places, layout.classes, b[x.buffer],
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
   });

@@ -1,10 +1,11 @@
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
-#include "engine/cudnn/places.h"
+#include "engine/ops/logits_layout.h"
 
 namespace psgd::cudnn {
 namespace {
 
+// The usual layout has the classes of a place side by side: channels-last of images, else the last axis.
 Format Probabilities(const Lowering& l, TensorId logits) {
   return {l.Usual(logits).layout, Type::kFloat};
 }
@@ -13,13 +14,13 @@ Format Probabilities(const Lowering& l, TensorId logits) {
 
 absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Places places(l, c.in(0));
+  const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
   const View p = l.Put(c.out(0), Probabilities(l, c.in(0))), result = l.Native(c.out(1));
-  const BufferId losses = l.Temporary(places.rows * sizeof(double));
-  const BufferId correct = l.Temporary(places.rows * sizeof(int32_t));
+  const BufferId losses = l.Temporary(layout.places * sizeof(double));
+  const BufferId correct = l.Temporary(layout.places * sizeof(int32_t));
   l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
-    return SoftmaxLossForward(stream, type, op, places.rows, places.classes, b[x.buffer],
+    return SoftmaxLossForward(stream, type, op, layout.places, layout.classes, b[x.buffer],
                               static_cast<const int32_t*>(b[labels.buffer]),
                               static_cast<float*>(b[p.buffer]), static_cast<double*>(b[losses]),
                               static_cast<int32_t*>(b[correct]),
@@ -30,12 +31,12 @@ absl::Status Lower(const SoftmaxCrossEntropy& op, const Context& c) {
 
 absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Places places(l, c.in(0));
+  const LogitsLayout layout(l.shape(c.in(0)));
   const View p = l.Get(c.in(0), Probabilities(l, c.in(0))), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
   l.CallKernel([=, forward = op.forward, stream = l.stream(),
                 type = l.type(), values = l.step()](const Buffers& b, const Step&) {
-    return SoftmaxLossGradient(stream, type, forward, places.rows, places.classes,
+    return SoftmaxLossGradient(stream, type, forward, layout.places, layout.classes,
                                static_cast<const float*>(b[p.buffer]),
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);
