@@ -1,9 +1,19 @@
+# What most sources include is compiled once, for rooms and programs here and for tests below: a third
+# of the time. Whoever uses it has to be compiled with the same options.
+file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
+add_library(psgd_room_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
+target_precompile_headers(psgd_room_headers PRIVATE ${CMAKE_SOURCE_DIR}/common/precompiled.h)
+target_compile_options(psgd_room_headers PRIVATE -pthread)
+target_link_libraries(psgd_room_headers PRIVATE absl::statusor protobuf::libprotobuf)
+
 # psgd_room(NAME SOURCES ... DEPS ...): the static library of one room.
 function(psgd_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(psgd_${name} STATIC ${ARG_SOURCES})
   target_include_directories(psgd_${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_link_libraries(psgd_${name} PUBLIC ${ARG_DEPS})
+  target_compile_options(psgd_${name} PRIVATE -pthread)
+  target_precompile_headers(psgd_${name} REUSE_FROM psgd_room_headers)
 endfunction()
 
 # psgd_program(NAME SOURCES ... DEPS ...): an installed program.
@@ -12,13 +22,12 @@ function(psgd_program name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  target_compile_options(${name} PRIVATE -pthread)
+  target_precompile_headers(${name} REUSE_FROM psgd_room_headers)
   set_property(GLOBAL APPEND PROPERTY PSGD_PROGRAMS ${name})
 endfunction()
 
-# What every test includes is compiled once, and in release builds tests are not optimised (what they
-# test is): together half of the time. Sources still include what they use:
-# CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
-file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
+# In release builds tests are not optimised (what they test is).
 add_library(psgd_test_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
 target_precompile_headers(psgd_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests/precompiled.h)
 function(psgd_compile_as_test name)
