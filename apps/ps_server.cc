@@ -24,6 +24,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
   ps-server --config my.yaml --bind 10.0.0.1 --insecure      # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
+  ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
 )";
 
 struct Arguments {
@@ -33,6 +34,7 @@ struct Arguments {
   int workers = 0;
   std::string run_dir;
   std::string resume;
+  std::string recover;
   std::string bind = "127.0.0.1";
   std::string advertise;
   int port = 7070;
@@ -44,9 +46,14 @@ struct Arguments {
   std::string log_level = "info";
 };
 
+// The directory of the run that is to go on; empty: it is a new one.
+const std::string& EarlierRun(const Arguments& arguments) {
+  return arguments.recover.empty() ? arguments.resume : arguments.recover;
+}
+
 absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
-  const std::string path =
-      arguments.resume.empty() ? arguments.config : RunDir(arguments.resume).ConfigFile();
+  const std::string& earlier = EarlierRun(arguments);
+  const std::string path = earlier.empty() ? arguments.config : RunDir(earlier).ConfigFile();
   PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path));
   for (const std::string& assignment : arguments.set) {
     PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
@@ -127,8 +134,9 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
 
   RunDirOptions dir_options;
-  dir_options.path = arguments.resume.empty() ? arguments.run_dir : arguments.resume;
-  dir_options.resume = !arguments.resume.empty();
+  const std::string& earlier = EarlierRun(arguments);
+  dir_options.path = earlier.empty() ? arguments.run_dir : earlier;
+  dir_options.resume = !earlier.empty();
   dir_options.name = config.name();
   dir_options.now = std::time(nullptr);
   dir_options.config_yaml = FormatConfig(config);
@@ -156,7 +164,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.http_port = http;
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
-  if (config.model().has_onnx() && arguments.resume.empty()) {
+  options.recover = !arguments.recover.empty();
+  if (config.model().has_onnx() && earlier.empty()) {
     auto given = ReadOnnxWeights(config.model().onnx());
     if (!given.ok()) {
       dir.Abandon();
@@ -208,6 +217,11 @@ int main(int argc, char** argv) {
                "ps-server");
   auto* config = app.add_option("--config", arguments.config, "YAML file that describes the run");
   app.add_option("--resume", arguments.resume, "Run directory to go on from")->excludes(config);
+  auto* recover =
+      app.add_option("--recover", arguments.recover,
+                     "Run directory whose server died; go on where its journal ends, at its addresses")
+          ->excludes(config)
+          ->excludes("--resume");
   app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
@@ -230,10 +244,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
+  // It is the run that it was, where it was.
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
+    recover->excludes(other);
+  }
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
-  if (arguments.config.empty() && arguments.resume.empty()) {
-    return Fail("ps-server", absl::InvalidArgumentError(
-                                 "no run given; say --config FILE, or --resume RUN_DIR"));
+  if (arguments.config.empty() && EarlierRun(arguments).empty()) {
+    return Fail("ps-server",
+                absl::InvalidArgumentError(
+                    "no run given; say --config FILE, --resume RUN_DIR or --recover RUN_DIR"));
   }
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;

@@ -48,23 +48,24 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
     _exit(1);
   }
   {
-    ShardOptions shard;
-    shard.config = MakeConfig(options);
-    ShardServer server(std::move(shard), *std::move(endpoint), [](uint32_t, ShardCut) {}, NullLog());
+    DurableShardOptions shard;
+    shard.shard.config = MakeConfig(options);
+    ShardServer server(0, std::make_unique<DurableShard>(std::move(shard)), *std::move(endpoint), {},
+                       NullLog());
     HyperParameters hyper;
     hyper.set_learning_rate(1);
     (void)server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
-                                      std::make_shared<Placement>(placement), nullptr, hyper});
+                                      std::make_shared<Placement>(placement), nullptr, hyper}, 1);
     BeginSegment begin;
     begin.segment.set_clocks(1u << 30);
     for (int w = 0; w < options.workers; ++w) {
       AdmitWorker admit;
       admit.key.set_worker(w);
       admit.key.set_incarnation(1);
-      (void)server.Execute(admit);
+      (void)server.Execute(admit, w + 2);
       begin.segment.add_workers(w);
     }
-    (void)server.Execute(begin);
+    (void)server.Execute(begin, options.workers + 2);
     const std::string ready = absl::StrCat("@", server.address());
     (void)!write(ready_fd, ready.data(), ready.size());
     close(ready_fd);

@@ -34,17 +34,24 @@ absl::Status StartFailure(const ChildProcess& server) {
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
-  PSGD_RETURN_IF_ERROR(cluster->StartServer());
+  std::vector<std::string> arguments = {"--port", "0"};
+  arguments.insert(arguments.end(), options.run.begin(), options.run.end());
+  PSGD_RETURN_IF_ERROR(cluster->StartServer(arguments));
   PSGD_RETURN_IF_ERROR(cluster->WaitReady());
   return cluster;
 }
 
-absl::Status LocalCluster::StartServer() {
+absl::Status LocalCluster::RecoverServer() {
+  PSGD_RETURN_IF_ERROR(StartServer({"--recover", addresses_.run_dir}));
+  return WaitReady();
+}
+
+absl::Status LocalCluster::StartServer(const std::vector<std::string>& arguments) {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
   ChildOptions child;
   child.name = "ps-server";
-  child.argv = {program, "--json", "--quiet", "--port", "0", "--die-with-parent"};
-  child.argv.insert(child.argv.end(), options_.run.begin(), options_.run.end());
+  child.argv = {program, "--json", "--quiet", "--die-with-parent"};
+  child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   PSGD_ASSIGN_OR_RETURN(server_, ChildProcess::Start(std::move(child)));
   return absl::OkStatus();
 }

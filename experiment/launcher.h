@@ -40,6 +40,8 @@ class LocalCluster {
 
   // The next one, called worker-0 and so on.
   absl::Status StartWorker();
+  // Starts the server again, which died, where its journal ends, and waits until it is ready.
+  absl::Status RecoverServer();
   void KillAll();
 
   const ServerAddresses& addresses() const { return addresses_; }
@@ -51,7 +53,7 @@ class LocalCluster {
 
  private:
   explicit LocalCluster(const LaunchOptions& options) : options_(options) {}
-  absl::Status StartServer();
+  absl::Status StartServer(const std::vector<std::string>& arguments);
   absl::Status WaitReady();
   std::string LogFile(const ChildProcess& child) const;
 

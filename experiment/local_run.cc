@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "experiment/readable.h"
 #include "experiment/resume_advice.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_dir_status.h"
@@ -17,6 +18,7 @@ constexpr Duration kJoinPeriod = std::chrono::milliseconds(20);
 constexpr Duration kAnswer = std::chrono::milliseconds(1000);
 constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
+constexpr int kMostRecoveries = 3;  // without a step between them
 constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
 constexpr int kExitUsersFault = 2;
 
@@ -68,8 +70,33 @@ absl::Status LocalRun::StartWorkers() {
 }
 
 absl::Status LocalRun::Supervise() {
-  while (!cluster_->server().WaitEnded(kPeriod)) PSGD_RETURN_IF_ERROR(Look());
-  return ServerEnded();
+  while (true) {
+    while (!cluster_->server().WaitEnded(kPeriod)) PSGD_RETURN_IF_ERROR(Look());
+    if (!MayRecover()) return ServerEnded();
+    PSGD_RETURN_IF_ERROR(RecoverServer());
+  }
+}
+
+bool LocalRun::MayRecover() const {
+  const bool died = cluster_->server().exit_code() < 0;
+  const bool began = status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::DRAINING;
+  return died && began && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
+         options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+absl::Status LocalRun::RecoverServer() {
+  fruitless_recoveries_ = status_.clock() > recovered_at_clock_ ? 0 : fruitless_recoveries_ + 1;
+  recovered_at_clock_ = status_.clock();
+  display_.Note(absl::StrCat("ps-server ", cluster_->server().HowItEnded(),
+                             "; it is started again where its journal ends"),
+                /*important=*/true);
+  const Time start = SteadyNow();
+  const absl::Status recovered = cluster_->RecoverServer();
+  if (!recovered.ok()) return Failed(std::string(recovered.message()));
+  last_heard_ = last_going_on_ = SteadyNow();
+  display_.Note(absl::StrCat("ps-server is back after ",
+                             ReadableTime(Seconds(last_heard_ - start)), "; training goes on"));
+  return absl::OkStatus();
 }
 
 absl::Status LocalRun::Look() {

@@ -50,6 +50,9 @@ class LocalRun {
   void ShowNewcomers();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
+  // It died, and its journal says how to go on.
+  bool MayRecover() const;
+  absl::Status RecoverServer();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
   // Evaluations and choices of codecs that were not seen while the run went.
@@ -71,6 +74,8 @@ class LocalRun {
   std::set<std::string> buried_;    // names of workers that ended
   std::set<std::string> known_;     // workers that people were told of
   int workers_lost_ = 0;
+  int fruitless_recoveries_ = 0;    // since the clock last moved
+  uint64_t recovered_at_clock_ = 0;
   bool config_at_fault_ = false;
   std::string drain_reason_;    // not empty: the server is to drain
   bool drain_failed_ = false;

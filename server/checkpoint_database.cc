@@ -1,8 +1,6 @@
 #include "server/checkpoint_database.h"
 
-#include <rocksdb/db.h>
 #include <rocksdb/sst_file_writer.h>
-#include <rocksdb/table.h>
 
 #include <map>
 #include <memory>
@@ -10,41 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "server/checkpoint_files.h"
 #include "server/checkpoint_format.h"
+#include "server/rocks.h"
 
 namespace psgd {
 namespace {
 
-// RocksDB would keep a log file of its own beside the data, even when it only reads.
-class SilentLogger : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char*, va_list) override {}
-};
-
 rocksdb::Options DatabaseOptions() {
-  rocksdb::BlockBasedTableOptions table;
-  table.checksum = rocksdb::kXXH3;
-  table.no_block_cache = true;  // everything is read once
-  rocksdb::Options options;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.compression = rocksdb::kNoCompression;  // trained weights are noise to a compressor
-  options.info_log = std::make_shared<SilentLogger>();
+  rocksdb::Options options = PlainDatabase();
   options.write_buffer_size = 64 << 10;  // nothing goes through it
-  options.disable_auto_compactions = true;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
   return options;
-}
-
-absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder) {
-  if (status.ok()) return absl::OkStatus();
-  const std::string text = absl::StrCat("checkpoint database ", folder, ": ", status.ToString());
-  if (status.IsNoSpace()) {
-    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
-  }
-  if (status.IsCorruption()) return absl::DataLossError(text);
-  return absl::UnavailableError(
-      absl::StrCat(text, "; check the disk and the folder's permissions"));
 }
 
 ByteSpan SpanOf(const std::string& text) {
@@ -71,6 +43,11 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
   for (const auto& [worker, residuals] : snapshot.residuals) {
     for (const auto& [slice, values] : residuals) {
       pairs[EncodeKey({ValueKind::kResidual, worker, slice})] = values;
+    }
+  }
+  for (const auto& [worker, shown] : snapshot.shown) {
+    for (const auto& [slice, values] : shown) {
+      pairs[EncodeKey({ValueKind::kShown, worker, slice})] = values;
     }
   }
   for (const auto& [worker, mark] : snapshot.workers) {
@@ -141,6 +118,9 @@ absl::Status Absorb(const ValueKey& key, absl::string_view contents,
       return absl::OkStatus();
     case ValueKind::kResidual:
       snapshot->residuals[key.first].emplace_back(key.second, bytes());
+      return absl::OkStatus();
+    case ValueKind::kShown:
+      snapshot->shown[key.first].emplace_back(key.second, bytes());
       return absl::OkStatus();
     case ValueKind::kWorker:
       if (!snapshot->workers[key.first].ParseFromArray(contents.data(), size)) break;

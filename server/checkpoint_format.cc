@@ -49,6 +49,7 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
     case ValueKind::kState:
     case ValueKind::kResidual:
     case ValueKind::kWorker:
+    case ValueKind::kShown:
       return ValueKey{kind, GetBigEndian(&encoded[1]), GetBigEndian(&encoded[5])};
   }
   return absl::DataLossError(
@@ -97,6 +98,8 @@ std::string Describe(const ValueKey& key) {
       return absl::StrCat("residual of worker ", key.first, " for slice ", key.second);
     case ValueKind::kWorker:
       return absl::StrCat("mark of worker ", key.first);
+    case ValueKind::kShown:
+      return absl::StrCat("weights of slice ", key.second, " that worker ", key.first, " was sent");
   }
   return "value of unknown kind";
 }

@@ -10,6 +10,7 @@
 //   kResidual  worker     slice id   fp32: the residual, then what the worker's encoder remembers, in
 //                                    arrays of the same length
 //   kWorker    worker     0          WorkerMark
+//   kShown     worker     slice id   fp32: the weights that it was sent last (images of a journal)
 //
 // value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8
 // bytes, little-endian), contents
@@ -36,6 +37,7 @@ enum class ValueKind : uint8_t {
   kState = 3,
   kResidual = 4,
   kWorker = 5,
+  kShown = 6,
 };
 
 struct ValueKey {

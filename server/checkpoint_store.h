@@ -46,6 +46,8 @@ struct ShardSnapshot {
   // as the weights, or a multiple of that where encoders remember more.
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
   std::map<uint32_t, WorkerMark> workers;
+  // Likewise the weights that a worker was sent; in a journal's images, where compensation needs them.
+  std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> shown;
 };
 
 // The folder that holds a run's checkpoints. Only Begin, WriteShard, Seal and Prune write; the rest

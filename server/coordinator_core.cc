@@ -28,15 +28,6 @@ double WeightDecay(const OptimizerConfig& optimizer) {
   }
 }
 
-LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
-  LedgerOptions options;
-  options.epochs = config.train().epochs();
-  options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
-  options.segment_clocks = config.cluster().segment();
-  options.max_clock = config.train().max_steps();
-  return options;
-}
-
 void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_clock(std::max(total->clock(), report.clock()));
   total->set_epoch(std::max(total->epoch(), report.epoch()));
@@ -62,6 +53,15 @@ constexpr int kStalenessBins = static_cast<int>(CountHistogram::kLargest) + 1;
 
 }  // namespace
 
+LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
+  LedgerOptions options;
+  options.epochs = config.train().epochs();
+  options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
+  options.segment_clocks = config.cluster().segment();
+  options.max_clock = config.train().max_steps();
+  return options;
+}
+
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
     : options_(std::move(options)),
       members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation) {
@@ -70,6 +70,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
   hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
   if (options_.resume) {
     const CoordinatorSnapshot& resume = *options_.resume;
+    loads_state_ = true;
     next_checkpoint_ = resume.checkpoint + 1;
     last_checkpoint_ = resume.position;
     // Changes made while the run went hold on, unless the config was changed since.

@@ -15,6 +15,7 @@
 #include "common/metrics.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
+#include "proto/journal.pb.h"
 #include "server/data_ledger.h"
 #include "server/membership.h"
 #include "server/shard_command.h"
@@ -43,6 +44,8 @@ struct Effects {
   std::vector<ShardCommand> commands;
   std::vector<std::string> news;  // for the log and for people
 };
+
+LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch);
 
 // Not thread-safe.
 class CoordinatorCore {
@@ -75,6 +78,11 @@ class CoordinatorCore {
   absl::StatusOr<HyperParameters> SetHyper(const SetHyperRequest& request, Effects* effects);
   // Leases.
   void Tick(Time now, Effects* effects);
+
+  // Everything that the answer to the next request depends on (coordinator_record.cc).
+  CoordinatorRecord Save(Time now) const;
+  // Goes on where that was saved. REQUIRES: a model is in it; nothing was asked of this one yet.
+  void Restore(const CoordinatorRecord& record, Time now);
 
   StatusReply::State state() const { return state_; }
   // FINISHED or FAILED.
@@ -115,6 +123,7 @@ class CoordinatorCore {
   std::optional<DataLedger> ledger_;
   HyperParameters hyper_;
   StatusReply::State state_ = StatusReply::WAITING;
+  bool loads_state_ = false;  // the run went on from a checkpoint
 
   // The boundary after the last segment that was dealt when training ended or drained.
   bool draining_ = false;
@@ -144,9 +153,6 @@ class CoordinatorCore {
   WorkerReport total_;
   CountHistogram staleness_;
   std::vector<EvalResult> evaluations_;
-  double recent_loss_ = 0;
-  double recent_accuracy_ = 0;
-  double epoch_ = 0;
   std::optional<Time> started_;
   std::optional<Time> ended_;
 };

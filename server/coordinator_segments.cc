@@ -208,7 +208,7 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
   if (under_way_ && !request.first() && after == under_way_after_) {
     reply.set_save_state_for(under_way_->checkpoint);
   }
-  reply.set_load_state(request.first() && options_.resume.has_value());
+  reply.set_load_state(request.first() && loads_state_);
   return reply;
 }
 

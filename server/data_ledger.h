@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "proto/journal.pb.h"
 #include "proto/model.pb.h"
 
 namespace psgd {
@@ -45,6 +46,9 @@ class DataLedger {
  public:
   explicit DataLedger(const LedgerOptions& options);
   DataLedger(const LedgerOptions& options, const LedgerPosition& resume);
+  DataLedger(const LedgerOptions& options, const LedgerRecord& record);
+  // In coordinator_record.cc, with its counterpart.
+  LedgerRecord Save() const;
 
   // Deals the next segment to `workers` (not empty, ascending); nothing when training is over.
   std::optional<Segment> Deal(const std::vector<uint32_t>& workers);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -43,6 +44,8 @@ class Membership {
   // The live member with exactly this key, its lease renewed; otherwise an error that says whether
   // it was never here, has left, or was replaced.
   absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);
+  // As it was before the server was started again.
+  void Restore(MemberState member) { members_[member.key.worker()] = std::move(member); }
   void Leave(uint32_t worker, std::string note);
   // Live members that have been silent for longer than the lease.
   std::vector<uint32_t> Expired(Time now) const;

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
 #include "server/control_service.h"
 #include "server/metrics_page.h"
+#include "server/rocks_journal.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
-constexpr size_t kCutsWaiting = 4096;  // one a shard a checkpoint; shards never wait for the disk
+constexpr size_t kWritesWaiting = 4096;  // one a shard a checkpoint; shards never wait for the disk
 
 }  // namespace
 
@@ -41,13 +43,22 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         return core;
       }()),
       store_(options_.checkpoint_dir),
-      cuts_(kCutsWaiting) {}
+      to_write_(kWritesWaiting) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options) {
-  std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
-  PSGD_RETURN_IF_ERROR(server->StartShards());
-  if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
+  std::unique_ptr<ParameterServer> server;
+  if (options.recover) {
+    PSGD_ASSIGN_OR_RETURN(server, OpenJournal(std::move(options)));
+    PSGD_RETURN_IF_ERROR(server->StartTransport());
+    PSGD_RETURN_IF_ERROR(server->RecoverShards());
+  } else {
+    server.reset(new ParameterServer(std::move(options)));
+    PSGD_RETURN_IF_ERROR(server->StartTransport());
+    PSGD_RETURN_IF_ERROR(server->CreateJournal());
+    PSGD_RETURN_IF_ERROR(server->StartShards());
+    if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
+  }
   server->writer_ = std::thread([s = server.get()] { s->WriteLoop(); });
   server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   const ParameterServerOptions& o = server->options_;
@@ -66,32 +77,71 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
 }
 
 std::string ParameterServer::ShardAddress(uint32_t shard) const {
-  if (options_.config.cluster().transport() == ClusterConfig::IPC) {
-    return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
+  const bool ipc = options_.config.cluster().transport() == ClusterConfig::IPC;
+  if (recovered_) {
+    // The workers know it by this address; its host may be the one that was advertised.
+    const std::string& known = recovered_->placement().endpoints(static_cast<int>(shard));
+    return ipc ? known : absl::StrCat("tcp://", options_.host, known.substr(known.rfind(':')));
   }
+  if (ipc) return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
   return absl::StrCat("tcp://", options_.host, ":0");
 }
 
-absl::Status ParameterServer::StartShards() {
+absl::Status ParameterServer::StartTransport() {
   TransportOptions transport_options;
   transport_options.queue_bytes = options_.config.cluster().queue();
   transport_options.log = options_.log;
   PSGD_ASSIGN_OR_RETURN(transport_,
                         MakeTransport(options_.config.cluster().transport(), transport_options));
-  if (options_.config.cluster().transport() == ClusterConfig::IPC) {
-    PSGD_ASSIGN_OR_RETURN(SocketFolder folder, SocketFolder::Create());
-    sockets_.emplace(std::move(folder));
+  if (options_.config.cluster().transport() != ClusterConfig::IPC) return absl::OkStatus();
+  const auto reopen = [&] {
+    const std::string first = ShardAddress(0).substr(std::string("ipc://").size());
+    return SocketFolder::Reopen(first.substr(0, first.rfind('/')));
+  };
+  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, recovered_ ? reopen() : SocketFolder::Create());
+  sockets_.emplace(std::move(folder));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
+    uint32_t shard, std::vector<std::string>* notes) const {
+  DurableShardOptions options;
+  options.shard.shard = shard;
+  options.shard.config = options_.config;
+  options.shard.held_bytes = options_.config.cluster().queue();
+  options.shard.starts = recovered_ ? recovered_->starts() : 1;
+  options.image_after = options_.config.durability().journal();
+  if (!HasJournal()) return std::make_unique<DurableShard>(std::move(options));
+  RocksJournalOptions journal;
+  journal.folder = JournalFolder(absl::StrCat("shard-", shard));
+  journal.shard = shard;
+  journal.sync = options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  if (recovered_) {
+    PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Open(std::move(journal)));
+    return DurableShard::Recover(std::move(options), notes);
   }
+  PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Create(std::move(journal)));
+  return std::make_unique<DurableShard>(std::move(options));
+}
+
+absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+  PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ShardAddress(shard)));
+  ShardCallbacks callbacks;
+  callbacks.on_cut = [this](uint32_t index, ShardCut cut) {
+    to_write_.TryPush({index, std::move(cut)});
+  };
+  callbacks.on_image = [this](uint32_t index, ShardImage image) {
+    to_write_.TryPush({index, std::move(image)});
+  };
+  shards_.push_back(std::make_unique<ShardServer>(shard, std::move(durable), std::move(endpoint),
+                                                  std::move(callbacks), options_.log));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::StartShards() {
   for (int s = 0; s < options_.config.cluster().shards(); ++s) {
-    PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ShardAddress(s)));
-    ShardOptions shard;
-    shard.shard = s;
-    shard.config = options_.config;
-    shard.held_bytes = options_.config.cluster().queue();
-    shards_.push_back(std::make_unique<ShardServer>(
-        std::move(shard), std::move(endpoint),
-        [this](uint32_t index, ShardCut cut) { cuts_.TryPush({index, std::move(cut)}); },
-        options_.log));
+    PSGD_ASSIGN_OR_RETURN(auto shard, MakeShard(s, nullptr));
+    PSGD_RETURN_IF_ERROR(Serve(s, std::move(shard)));
   }
   return absl::OkStatus();
 }
@@ -125,29 +175,43 @@ ParameterServer::~ParameterServer() {
   page_.reset();
   service_.reset();
   if (ticker_.joinable()) ticker_.join();
-  shards_.clear();
-  cuts_.Close();
+  // It hands images back to the shards.
+  to_write_.Close();
   if (writer_.joinable()) writer_.join();
+  shards_.clear();
 }
 
 absl::Status ParameterServer::Apply(Effects effects) {
-  absl::Status failed;
-  for (const ShardCommand& command : effects.commands) {
-    if (const auto* checkpoint = std::get_if<TakeCheckpoint>(&command)) {
-      const absl::Status begun = store_.Begin(checkpoint->id);
-      if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
-    }
-    for (auto& shard : shards_) {
-      const absl::Status status = shard->Execute(command);
-      if (!status.ok() && failed.ok()) failed = status;
-    }
-  }
+  orders_.Add(std::move(effects.commands));
+  const absl::Status status = CarryOutOrders();
   for (const std::string& line : effects.news) {
     options_.log->info("{}", line);
     if (options_.on_news) options_.on_news(line);
   }
   changed_.notify_all();
-  return failed;
+  return status;
+}
+
+absl::Status ParameterServer::CarryOutOrders() {
+  const bool installs = orders_.installs();
+  if (!installs) PSGD_RETURN_IF_ERROR(SaveRecord());
+  absl::Status failed;
+  for (OrderBook::Order& order : orders_.orders()) {
+    if (std::exchange(order.carried_out, true)) continue;
+    if (const auto* checkpoint = std::get_if<TakeCheckpoint>(&order.command)) {
+      const absl::Status begun = store_.Begin(checkpoint->id);
+      if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
+    }
+    for (auto& shard : shards_) {
+      const absl::Status status = shard->Execute(order.command, order.number);
+      if (!status.ok() && failed.ok()) failed = status;
+    }
+  }
+  PSGD_RETURN_IF_ERROR(failed);
+  uint64_t written = orders_.last();
+  for (const auto& shard : shards_) written = std::min(written, shard->written_order());
+  orders_.Written(written);
+  return installs ? SaveRecord() : absl::OkStatus();
 }
 
 absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
@@ -201,6 +265,8 @@ absl::StatusOr<EvaluatedReply> ParameterServer::Evaluated(const EvaluatedRequest
 absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest& request) {
   std::unique_lock lock(mutex_);
   auto reply = core_.Heartbeat(request, SteadyNow());
+  // Only counts changed: that one of them is lost with the machine does no harm.
+  (void)SaveRecord(/*wait_for_disk=*/false);
   lock.unlock();
   if (reply.ok() && request.report().has_choices() && options_.on_choices) {
     options_.on_choices(request.report().choices());
@@ -322,8 +388,10 @@ void ParameterServer::TickLoop() {
   while (!stopping_) {
     Effects effects;
     core_.Tick(SteadyNow(), &effects);
-    const absl::Status status = Apply(std::move(effects));
-    if (!status.ok()) options_.log->error("{}", status.ToString());
+    if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
+      const absl::Status status = Apply(std::move(effects));
+      if (!status.ok()) options_.log->error("{}", status.ToString());
+    }
     changed_.wait_for(lock, kTick, [&] { return stopping_; });
   }
 }

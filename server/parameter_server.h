@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "common/bounded_queue.h"
@@ -16,6 +17,8 @@
 #include "proto/control.pb.h"
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
+#include "server/coordinator_store.h"
+#include "server/order_book.h"
 #include "server/shard_server.h"
 #include "server/socket_folder.h"
 
@@ -31,7 +34,9 @@ struct ParameterServerOptions {
   int control_port = 0;                // 0: any free one
   int http_port = -1;                  // 0: any free one; -1: no metrics page
   std::string run_dir;                 // for people
-  std::string checkpoint_dir;
+  std::string checkpoint_dir;          // and of the journal, where there is one
+  // Go on where the journal ends, at the addresses that were used then; they are not looked at here.
+  bool recover = false;
   // To go on from: the run's newest sound checkpoint.
   std::shared_ptr<const LoadedCheckpoint> resume;
   std::shared_ptr<const GivenWeights> given;  // of a model that comes from a file
@@ -79,23 +84,42 @@ class ParameterServer {
     absl::Status failed;
     size_t seen = 0;
   };
-  struct CutToWrite {
+  struct ToWrite {
     uint32_t shard = 0;
-    ShardCut cut;
+    std::variant<ShardCut, ShardImage> what;
   };
 
   explicit ParameterServer(ParameterServerOptions options);
   absl::Status StartShards();
+  absl::Status StartTransport();
+  // REQUIRES: the transport is there.
+  absl::StatusOr<std::unique_ptr<DurableShard>> MakeShard(uint32_t shard,
+                                                          std::vector<std::string>* notes) const;
+  absl::Status Serve(uint32_t shard, std::unique_ptr<DurableShard> durable);
+
+  // The journal (parameter_server_recovery.cc).
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> OpenJournal(
+      ParameterServerOptions options);
+  absl::Status CreateJournal();
+  absl::Status RecoverShards();
+  std::string JournalFolder(const std::string& part) const;
+  bool HasJournal() const;
+  // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.
+  absl::Status SaveRecord(bool wait_for_disk = true);
+  CoordinatorRecord Record() const;
+
   // Makes the checkpoint's weights available at once.
   absl::Status Resume();
   std::string ShardAddress(uint32_t shard) const;
   // Of the shards, as workers are told them.
   std::vector<std::string> Endpoints() const;
-  // Carries out what the core decided. REQUIRES: mutex_ held.
+  // Carries out what the core decided, once that is written down. REQUIRES: mutex_ held.
   absl::Status Apply(Effects effects);
+  absl::Status CarryOutOrders();
   void TickLoop();
   void WriteLoop();
-  absl::Status WriteCut(CutToWrite cut);
+  void WriteImage(uint32_t shard, const ShardImage& image);
+  absl::Status WriteCut(uint32_t shard, ShardCut cut);
   absl::Status Seal(uint64_t id);
   bool AllWorkersGone() const;
 
@@ -103,18 +127,22 @@ class ParameterServer {
   std::string control_address_;
   std::string http_address_;
 
-  mutable std::mutex mutex_;  // guards core_, checkpoints_, stopping_
+  mutable std::mutex mutex_;  // guards what follows, to stopping_
   std::condition_variable changed_;
   CoordinatorCore core_;
   std::vector<std::pair<CheckpointInfo, Time>> checkpoints_;  // of this process, and when
   std::map<uint64_t, absl::Status> failed_checkpoints_;
+  OrderBook orders_;
+  std::unique_ptr<CoordinatorStore> record_store_;  // null: there is no journal
+  std::optional<CoordinatorRecord> recovered_;      // what it goes on from
+  std::string saved_record_;
   bool stopping_ = false;
 
   const CheckpointStore store_;
   std::optional<SocketFolder> sockets_;  // of transport ipc
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
-  BoundedQueue<CutToWrite> cuts_;
+  BoundedQueue<ToWrite> to_write_;
   WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;

@@ -5,9 +5,14 @@
 namespace psgd {
 
 void ParameterServer::WriteLoop() {
-  while (auto cut = cuts_.Pop()) {
-    const uint64_t id = cut->cut.checkpoint;
-    const absl::Status status = WriteCut(std::move(*cut));
+  while (auto next = to_write_.Pop()) {
+    if (const auto* image = std::get_if<ShardImage>(&next->what)) {
+      WriteImage(next->shard, *image);
+      continue;
+    }
+    ShardCut& cut = std::get<ShardCut>(next->what);
+    const uint64_t id = cut.checkpoint;
+    const absl::Status status = WriteCut(next->shard, std::move(cut));
     if (status.ok() && written_.seen < shards_.size()) continue;  // shards are still to come
     std::lock_guard lock(mutex_);
     Effects effects;
@@ -20,8 +25,18 @@ void ParameterServer::WriteLoop() {
   }
 }
 
-absl::Status ParameterServer::WriteCut(CutToWrite cut) {
-  const uint64_t id = cut.cut.checkpoint;
+void ParameterServer::WriteImage(uint32_t shard, const ShardImage& image) {
+  const absl::Status status = shards_[shard]->SaveImage(image);
+  if (status.ok()) {
+    options_.log->debug("shard {}: image of its journal at entry {}", shard, image.record.entry());
+  } else {
+    options_.log->error("shard {}: its journal grows, since no image of it can be written: {}",
+                        shard, status.ToString());
+  }
+}
+
+absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
+  const uint64_t id = cut.checkpoint;
   if (id < written_.checkpoint) return absl::OkStatus();  // of one that was given up
   if (written_.checkpoint != id) {
     written_ = {};
@@ -29,8 +44,8 @@ absl::Status ParameterServer::WriteCut(CutToWrite cut) {
   }
   ++written_.seen;
   if (!written_.failed.ok()) return written_.failed;
-  auto receipt = store_.WriteShard(id, cut.shard, cut.cut.snapshot);
-  cut.cut = {};  // lets the shard update in place again
+  auto receipt = store_.WriteShard(id, shard, cut.snapshot);
+  cut = {};  // lets the shard update in place again
   if (!receipt.ok()) {
     written_.failed = receipt.status();
     return receipt.status();

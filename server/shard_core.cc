@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/schedule.h"
+#include "server/shard_order.h"
 
 namespace psgd {
 
@@ -13,9 +14,22 @@ ShardCore::ShardCore(ShardOptions options)
     : options_(std::move(options)),
       synchronous_(options_.config.consistency().staleness() == 0),
       unbounded_(options_.config.consistency().staleness() < 0),
-      weights_encoder_(options_.config) {}
+      weights_encoder_(options_.config, options_.starts) {}
 
-absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out) {
+absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
+  if (number != 0 && number <= last_order_) return absl::OkStatus();
+  // Before what follows from it, such as pulls that need no longer wait.
+  if (options_.journal && !std::holds_alternative<InstallModel>(command)) {
+    JournalEntry entry;
+    *entry.head.mutable_order() = ToOrder(number, command);
+    journal_.push_back(std::move(entry));
+  }
+  PSGD_RETURN_IF_ERROR(Carry(command, out));
+  if (number != 0) last_order_ = number;
+  return absl::OkStatus();
+}
+
+absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
   absl::Status status = std::visit(
       [&](const auto& c) -> absl::Status {
         using C = std::decay_t<decltype(c)>;
@@ -55,6 +69,8 @@ absl::Status ShardCore::Install(const InstallModel& command) {
     slices.push_back(std::move(slice));
   }
   hyper_ = command.hyper;
+  model_ = command.model;
+  placement_ = command.placement;
   slices_ = std::move(slices);
   local_ = std::move(local);
   updater_ = std::move(updater);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/bytes.h"
@@ -28,6 +29,7 @@
 #include "net/transport.h"
 #include "proto/config.pb.h"
 #include "server/checkpoint_store.h"
+#include "server/journal.h"
 #include "server/open_push.h"
 #include "server/shard_command.h"
 #include "server/slice_state.h"
@@ -40,6 +42,8 @@ struct ShardOptions {
   Config config;                    // resolved
   size_t reply_bytes = 4u << 20;    // slices of a pull reply share a message up to this
   size_t held_bytes = 1u << 30;     // pushes held back for a checkpoint or a clock
+  bool journal = false;             // TakeJournal says what has to be written down
+  uint32_t starts = 1;              // of the server, this one included
 };
 
 struct Outgoing {
@@ -68,8 +72,22 @@ class ShardCore {
  public:
   explicit ShardCore(ShardOptions options);
 
-  absl::Status Execute(const ShardCommand& command, Outbox* out);
+  // `number`: of the coordinator's orders; one that was carried out before is not again. 0: it has
+  // none.
+  absl::Status Execute(const ShardCommand& command, Outbox* out, uint64_t number = 0);
   void OnMessage(PeerId from, Message message, Outbox* out);
+
+  // The steps since this was last asked, in order. What they gave to the outbox may leave once they
+  // are written down: it tells of them. But for Install: an image has to follow it.
+  std::vector<JournalEntry> TakeJournal() { return std::exchange(journal_, {}); }
+  // Goes a step again that was written down.
+  absl::Status Replay(const JournalEntry& entry);
+  // A checkpoint's cut is made again from the journal: there is no image while one is under way.
+  bool MayMakeImage() const { return !cut_ && finished_.empty(); }
+  // REQUIRES: it has a model, MayMakeImage().
+  ShardImage MakeImage() const;
+  // REQUIRES: it has no model yet.
+  absl::Status Restore(const ShardImage& image);
 
   // A checkpoint's cut once every worker's part of it has come; at most once each.
   std::optional<ShardCut> TakeFinishedCut();
@@ -78,6 +96,8 @@ class ShardCore {
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
 
   const ShardStats& stats() const { return stats_; }
+  uint64_t last_order() const { return last_order_; }
+  bool has_model() const { return model_ != nullptr; }
   size_t slices() const { return slices_.size(); }
   uint64_t weight_bytes() const;
   size_t waiting_pulls() const { return waiting_.size(); }
@@ -101,7 +121,6 @@ class ShardCore {
     bool pushed = false;        // this incarnation has pushed
     std::vector<PulledWeights> pulled;      // by local slice, for delay compensation
     std::vector<SentWeights> sent;          // by local slice, for lossy differences
-    std::map<uint32_t, Bytes> saved_state;  // residuals for the checkpoint under way
   };
   struct HeldPush {
     uint32_t worker;
@@ -125,6 +144,7 @@ class ShardCore {
   };
 
   // Commands (shard_core.cc).
+  absl::Status Carry(const ShardCommand& command, Outbox* out);
   absl::Status Install(const InstallModel& command);
   void Admit(const AdmitWorker& command);
   void Remove(const RemoveWorker& command, Outbox* out);
@@ -150,6 +170,8 @@ class ShardCore {
   bool Allowed(const WaitingPull& pull) const;
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
   void Reply(const WaitingPull& pull, Outbox* out);
+  // The slices, by local index, that were sent to a worker, where compensation asks for them.
+  void Show(uint32_t worker, const std::vector<uint32_t>& slices);
 
   // Checkpoints and worker state (shard_core_cut.cc).
   void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
@@ -157,6 +179,12 @@ class ShardCore {
   // True when the cut was completed and later pushes may go on.
   bool ProgressCut();
   bool HoldsBack(uint64_t clock) const { return cut_ && clock > cut_->clock; }
+
+  // Images (shard_core_image.cc).
+  void WriteDown(const Message& message);
+  void SaveMembers(ShardImage* image) const;
+  absl::Status RestoreMember(const MemberRecord& record, const ShardImage& image);
+  absl::Status RestoreWaiting(const WaitingPush& waiting);
 
   Member* Find(const DataHeader& header, PeerId from, Outbox* out);
   void Refuse(PeerId to, const DataHeader& about, Refusal::Reason reason, const std::string& detail,
@@ -173,6 +201,8 @@ class ShardCore {
   WeightsEncoder weights_encoder_;
 
   // Constant after Install.
+  std::shared_ptr<const ModelSpec> model_;
+  std::shared_ptr<const Placement> placement_;
   std::unique_ptr<SliceUpdater> updater_;  // outlives the slices, whose memory it pools
   std::vector<SliceState> slices_;
   std::vector<int64_t> local_;  // slice id -> index in slices_, or -1
@@ -189,6 +219,8 @@ class ShardCore {
   std::deque<WaitingPull> waiting_;
   std::optional<Cut> cut_;
   std::deque<ShardCut> finished_;
+  uint64_t last_order_ = 0;
+  std::vector<JournalEntry> journal_;
   ShardStats stats_;
 };
 

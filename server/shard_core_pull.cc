@@ -99,12 +99,28 @@ size_t ShardCore::WholeTensor(const WaitingPull& pull, size_t i) const {
   return count;
 }
 
+void ShardCore::Show(uint32_t worker, const std::vector<uint32_t>& slices) {
+  Member& member = members_.at(worker);
+  for (uint32_t local : slices) {
+    member.pulled[local] = {slices_[local].version, slices_[local].weights.Share()};
+  }
+  if (!options_.journal) return;
+  JournalEntry entry;
+  entry.head.mutable_shown()->set_worker(worker);
+  entry.head.mutable_shown()->mutable_slices()->Add(slices.begin(), slices.end());
+  journal_.push_back(std::move(entry));
+}
+
 void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
   ++stats_.pulls;
   const uint64_t slowest = SlowestClock();
   stats_.pull_staleness.Add(pull.clock > slowest ? pull.clock - slowest : 0);
-  const bool keep = options_.config.consistency().compensation() == ConsistencyConfig::DELAY;
   Member& member = members_.at(pull.key.worker());
+  if (options_.config.consistency().compensation() == ConsistencyConfig::DELAY) {
+    std::vector<uint32_t> shown;
+    for (const auto& [local, mark] : pull.slices) shown.push_back(local);
+    Show(pull.key.worker(), shown);
+  }
 
   Message message;
   size_t bytes = 0;
@@ -144,7 +160,6 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
     bytes += payload.size();
     *message.header.mutable_pull_reply()->add_parts() = std::move(part);
     message.payloads.push_back(std::move(payload));
-    if (keep) member.pulled[local] = {slice.version, slice.weights.Share()};
   }
   send(pull.slices.size());
 }

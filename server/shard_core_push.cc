@@ -66,6 +66,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
            member.next_seq, out);
     return;
   }
+  if (options_.journal) WriteDown(message);
   ++member.next_seq;
   if (!member.pushed) {
     // Its first push carries what it loaded of them; another incarnation must not send it again.

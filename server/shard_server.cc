@@ -6,16 +6,19 @@ constexpr Duration kIdle = std::chrono::milliseconds(100);
 constexpr Duration kRetry = std::chrono::milliseconds(1);
 // Replies that wait for one slow peer; a worker asks again for what is dropped.
 constexpr size_t kWaitingPerPeer = 256;
+// Steps of a shard with a journal that are written down together.
+constexpr size_t kGroupBytes = 8u << 20;
+constexpr int kGroupMessages = 256;
 }  // namespace
 
-ShardServer::ShardServer(ShardOptions options, std::unique_ptr<Endpoint> endpoint,
-                         std::function<void(uint32_t, ShardCut)> on_cut, Log log)
-    : shard_(options.shard),
+ShardServer::ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
+                         std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log)
+    : shard_(index),
       address_(endpoint->address()),
-      on_cut_(std::move(on_cut)),
+      callbacks_(std::move(callbacks)),
       log_(std::move(log)),
       endpoint_(std::move(endpoint)),
-      core_(std::move(options)),
+      durable_(std::move(shard)),
       thread_([this] { Run(); }) {}
 
 ShardServer::~ShardServer() {
@@ -35,50 +38,62 @@ void ShardServer::Do(Task task) {
   finished.wait();
 }
 
-absl::Status ShardServer::Execute(const ShardCommand& command) {
+absl::Status ShardServer::Execute(const ShardCommand& command, uint64_t number) {
   absl::Status status;
-  Do([&](Outbox* out) { status = core_.Execute(command, out); });
+  Do([&] { status = durable_->Execute(command, number); });
+  return status;
+}
+
+absl::Status ShardServer::SaveImage(const ShardImage& image) {
+  const absl::Status status = durable_->journal()->SaveImage(image);
+  Do([&] { durable_->ImageSaved(status); });
   return status;
 }
 
 std::vector<std::pair<uint32_t, Bytes>> ShardServer::ShareWeights() {
   std::vector<std::pair<uint32_t, Bytes>> weights;
-  Do([&](Outbox*) { weights = core_.ShareWeights(); });
+  Do([&] { weights = durable_->core().ShareWeights(); });
   return weights;
 }
 
 ShardStatus ShardServer::Status() {
   ShardStatus status;
-  Do([&](Outbox*) {
-    const ShardStats& stats = core_.stats();
+  Do([&] {
+    const ShardCore& core = durable_->core();
+    const ShardStats& stats = core.stats();
     status.set_shard(shard_);
     status.set_endpoint(address_);
-    status.set_slices(static_cast<uint32_t>(core_.slices()));
-    status.set_bytes(core_.weight_bytes());
+    status.set_slices(static_cast<uint32_t>(core.slices()));
+    status.set_bytes(core.weight_bytes());
     status.set_pushes(stats.pushes);
     status.set_pulls(stats.pulls);
     status.set_duplicates(stats.duplicates);
     for (const auto& [reason, count] : stats.refused) (*status.mutable_refused())[reason] = count;
     const EndpointStats traffic = endpoint_->stats();
     if (traffic.malformed > 0) (*status.mutable_refused())["garbage"] = traffic.malformed;
-    status.set_slowest_clock(core_.SlowestClock());
-    status.set_fastest_clock(core_.FastestClock());
-    status.set_waiting_pulls(core_.waiting_pulls());
+    status.set_slowest_clock(core.SlowestClock());
+    status.set_fastest_clock(core.FastestClock());
+    status.set_journal_entries(durable_->entries());
+    status.set_journal_bytes(durable_->journal_bytes());
+    status.set_stalled(std::string(durable_->stalled().message()));
+    status.set_waiting_pulls(core.waiting_pulls());
     for (uint64_t count : stats.push_staleness.counts()) status.add_push_staleness(count);
   });
   return status;
 }
 
-void ShardServer::RunTasks(Outbox* out) {
-  std::deque<std::pair<Task, std::shared_ptr<std::promise<void>>>> tasks;
+std::vector<std::shared_ptr<std::promise<void>>> ShardServer::RunTasks() {
+  std::deque<QueuedTask> tasks;
   {
     std::lock_guard lock(tasks_mutex_);
     tasks.swap(tasks_);
   }
-  for (auto& [task, done] : tasks) {
-    task(out);
-    done->set_value();
+  std::vector<std::shared_ptr<std::promise<void>>> done;
+  for (auto& [task, promise] : tasks) {
+    task();
+    done.push_back(std::move(promise));
   }
+  return done;
 }
 
 void ShardServer::SendAll(Outbox* out) {
@@ -111,26 +126,61 @@ void ShardServer::SendWaiting() {
   }
 }
 
+void ShardServer::ReceiveSome() {
+  Duration timeout = waiting_.empty() ? kIdle : kRetry;
+  for (int i = 0; i < kGroupMessages && durable_->uncommitted_bytes() < kGroupBytes; ++i) {
+    auto received = endpoint_->Receive(timeout);
+    if (!received) return;
+    durable_->OnMessage(received->from, std::move(received->message));
+    // Without a journal nothing is gained by waiting for more.
+    if (durable_->journal() == nullptr) return;
+    timeout = Duration(0);
+  }
+}
+
+void ShardServer::CommitAll(Outbox* out) {
+  durable_->Commit(out);
+  if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
+  SendAll(out);
+  while (auto cut = durable_->core().TakeFinishedCut()) {
+    callbacks_.on_cut(shard_, std::move(*cut));
+  }
+  if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));
+}
+
+void ShardServer::ReportTrouble() {
+  const EndpointStats traffic = endpoint_->stats();
+  if (traffic.malformed > logged_malformed_) {
+    logged_malformed_ = traffic.malformed;
+    log_->warn("shard {}: dropped what is not a psgd message: {} ({} so far)", shard_,
+               traffic.last_malformed, traffic.malformed);
+  }
+  const bool stalled = !durable_->stalled().ok();
+  if (stalled == logged_stall_) return;
+  logged_stall_ = stalled;
+  if (stalled) {
+    log_->error("shard {}: waits, since its journal cannot be written: {}", shard_,
+                std::string(durable_->stalled().message()));
+  } else {
+    log_->info("shard {}: its journal can be written again; goes on", shard_);
+  }
+}
+
 void ShardServer::Run() {
   Outbox out;
   while (!stop_) {
-    RunTasks(&out);
-    SendAll(&out);
+    const auto done = RunTasks();
+    CommitAll(&out);
+    for (const auto& promise : done) promise->set_value();
     if (!waiting_.empty()) SendWaiting();
-    if (auto received = endpoint_->Receive(waiting_.empty() ? kIdle : kRetry)) {
-      core_.OnMessage(received->from, std::move(received->message), &out);
-      SendAll(&out);
-    }
-    while (auto cut = core_.TakeFinishedCut()) on_cut_(shard_, std::move(*cut));
-    const EndpointStats traffic = endpoint_->stats();
-    if (traffic.malformed > logged_malformed_) {
-      logged_malformed_ = traffic.malformed;
-      log_->warn("shard {}: dropped what is not a psgd message: {} ({} so far)", shard_,
-                 traffic.last_malformed, traffic.malformed);
-    }
+    ReceiveSome();
+    CommitAll(&out);
+    ReportTrouble();
   }
   // A command that comes in while we stop must not wait for ever.
-  RunTasks(&out);
+  const auto done = RunTasks();
+  CommitAll(&out);
+  for (const auto& promise : done) promise->set_value();
 }
 
 }  // namespace psgd

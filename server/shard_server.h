@@ -1,4 +1,4 @@
-// Runs one ShardCore: a thread that alone owns the shard and its endpoint.
+// Runs one shard: a thread that alone owns it and its endpoint.
 #pragma once
 
 #include <atomic>
@@ -13,48 +13,68 @@
 #include "common/log.h"
 #include "net/transport.h"
 #include "proto/control.pb.h"
-#include "server/shard_core.h"
+#include "server/durable_shard.h"
 
 namespace psgd {
+
+// Both are called on the shard's thread and must not wait.
+struct ShardCallbacks {
+  // Each finished checkpoint's cut.
+  std::function<void(uint32_t shard, ShardCut cut)> on_cut;
+  // An image for the journal; SaveImage must follow.
+  std::function<void(uint32_t shard, ShardImage image)> on_image;
+};
 
 // Thread-safe.
 class ShardServer {
  public:
-  // `on_cut` gets each finished checkpoint cut, on the shard's thread; it must not wait.
-  ShardServer(ShardOptions options, std::unique_ptr<Endpoint> endpoint,
-              std::function<void(uint32_t shard, ShardCut cut)> on_cut, Log log);
+  ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
+              std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log);
   ~ShardServer();
 
   const std::string& address() const { return address_; }
-  // Waits until the shard has carried it out.
-  absl::Status Execute(const ShardCommand& command);
+  // Waits until the shard has carried it out, and written it down if it can.
+  absl::Status Execute(const ShardCommand& command, uint64_t number);
+  // Writes the image that on_image gave.
+  absl::Status SaveImage(const ShardImage& image);
+  // Orders up to this one are not needed again, whatever happens.
+  uint64_t written_order() const { return written_order_; }
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights();
   ShardStatus Status();
 
  private:
-  using Task = std::function<void(Outbox*)>;
+  using Task = std::function<void()>;
+  using QueuedTask = std::pair<Task, std::shared_ptr<std::promise<void>>>;
 
   void Run();
   // Runs `task` on the shard's thread and waits for it.
   void Do(Task task);
-  void RunTasks(Outbox* out);
+  // They are done once what they changed is written down.
+  std::vector<std::shared_ptr<std::promise<void>>> RunTasks();
+  // Receives what is there, as much as is good to write down together.
+  void ReceiveSome();
+  // Writes down, and lets go.
+  void CommitAll(Outbox* out);
+  void ReportTrouble();
   void SendAll(Outbox* out);
   void SendWaiting();
 
   const uint32_t shard_;
   const std::string address_;
-  const std::function<void(uint32_t, ShardCut)> on_cut_;
+  const ShardCallbacks callbacks_;
   const Log log_;
 
   // Owned by the shard's thread.
   std::unique_ptr<Endpoint> endpoint_;
-  ShardCore core_;
+  const std::unique_ptr<DurableShard> durable_;
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
+  bool logged_stall_ = false;
 
+  std::atomic<uint64_t> written_order_{0};
   std::atomic<bool> stop_{false};
   std::mutex tasks_mutex_;  // guards tasks_
-  std::deque<std::pair<Task, std::shared_ptr<std::promise<void>>>> tasks_;
+  std::deque<QueuedTask> tasks_;
   std::thread thread_;
 };
 

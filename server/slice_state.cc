@@ -21,10 +21,6 @@ bool IsPlainSgd(const OptimizerConfig& optimizer) {
          (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
 }
 
-void Fill(CowArray& array, const Bytes& values) {
-  std::memcpy(array.Writable().data(), values.data(), values.size());
-}
-
 }  // namespace
 
 SliceUpdater::SliceUpdater(const Config& config)
@@ -37,11 +33,8 @@ SliceUpdater::SliceUpdater(const Config& config)
       optimizer_(MakeOptimizer(config.optimizer())),
       pool_(kPoolBytes) {}
 
-absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec,
-                                              const ModelSpec& model, uint64_t seed,
-                                              const LoadedCheckpoint* checkpoint,
-                                              const GivenWeights* given) {
-  const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
+SliceState SliceUpdater::Prepare(uint32_t id, const SliceSpec& spec,
+                                 const ParameterSpec& parameter) {
   SliceState slice;
   slice.id = id;
   slice.spec = spec;
@@ -57,34 +50,59 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
       slice.states.emplace_back(&pool_, spec.count());
     }
   }
+  return slice;
+}
+
+absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec,
+                                              const ModelSpec& model, uint64_t seed,
+                                              const LoadedCheckpoint* checkpoint,
+                                              const GivenWeights* given) {
+  const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
+  if (checkpoint != nullptr) {
+    PSGD_ASSIGN_OR_RETURN(SliceContents saved,
+                          checkpoint->Extract(parameter.name(), spec.offset(), spec.count()));
+    return Restore(id, spec, model, std::move(saved));
+  }
+  SliceState slice = Prepare(id, spec, parameter);
   StartLogs(slice, parameter);
-  if (checkpoint == nullptr && parameter.initializer().has_given()) {
+  if (parameter.initializer().has_given()) {
     const float* first = given->at(parameter.name()).data() + spec.offset();
     std::copy_n(first, spec.count(), slice.weights.Writable().begin());
-    return slice;
-  }
-  if (checkpoint == nullptr) {
+  } else {
     FillInitial(parameter, seed, spec.parameter(), spec.offset(), slice.weights.Writable());
-    return slice;
   }
-  PSGD_ASSIGN_OR_RETURN(SliceContents saved,
-                        checkpoint->Extract(parameter.name(), spec.offset(), spec.count()));
-  Fill(slice.weights, saved.weights);
+  return slice;
+}
+
+absl::StatusOr<SliceState> SliceUpdater::Restore(uint32_t id, const SliceSpec& spec,
+                                                 const ModelSpec& model, SliceContents contents) {
+  const ParameterSpec& parameter = model.parameters(static_cast<int>(spec.parameter()));
+  SliceState slice = Prepare(id, spec, parameter);
+  const auto fill = [&](CowArray& array, const Bytes& values) -> absl::Status {
+    if (values.size() != array.size() * sizeof(float)) {
+      return absl::DataLossError(absl::StrCat("slice ", id, " of ", parameter.name(), " has ",
+                                              array.size(), " elements, and ", values.size(),
+                                              " bytes are kept of them"));
+    }
+    std::memcpy(array.Writable().data(), values.data(), values.size());
+    return absl::OkStatus();
+  };
+  PSGD_RETURN_IF_ERROR(fill(slice.weights, contents.weights));
   for (size_t i = 0; i < slice.states.size(); ++i) {
     const absl::string_view name = optimizer_->state_name(static_cast<int>(i));
-    auto state = std::find_if(saved.states.begin(), saved.states.end(),
+    auto state = std::find_if(contents.states.begin(), contents.states.end(),
                               [&](const auto& entry) { return entry.first == name; });
-    if (state == saved.states.end()) {
+    if (state == contents.states.end()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint has no ", std::string(name), " for ", parameter.name(),
           "; it was taken with another optimizer: resume with the optimizer it was taken with"));
     }
-    Fill(slice.states[i], state->second);
+    PSGD_RETURN_IF_ERROR(fill(slice.states[i], state->second));
   }
-  slice.version = saved.version;
+  slice.version = contents.version;
+  slice.steps = contents.steps;
+  slice.resumed_residuals = std::move(contents.residuals);
   StartLogs(slice, parameter);
-  slice.steps = saved.steps;
-  slice.resumed_residuals = std::move(saved.residuals);
   return slice;
 }
 

@@ -75,6 +75,9 @@ class SliceUpdater {
   absl::StatusOr<SliceState> Make(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
                                   uint64_t seed, const LoadedCheckpoint* checkpoint,
                                   const GivenWeights* given = nullptr);
+  // One with those contents. An error: they are not a slice's of this run.
+  absl::StatusOr<SliceState> Restore(uint32_t id, const SliceSpec& spec, const ModelSpec& model,
+                                     SliceContents contents);
 
   // One update from the sum of the contributions, in their order. The payloads go through a block
   // that stays in the first-level cache into the optimizer; no dense gradient is ever made.
@@ -84,6 +87,8 @@ class SliceUpdater {
   SliceSnapshot Snapshot(const SliceState& slice) const;
 
  private:
+  // A slice of zeros.
+  SliceState Prepare(uint32_t id, const SliceSpec& spec, const ParameterSpec& parameter);
   // False, and nothing, where the update is not one of a few entries.
   bool ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                    const OptimizerStep& step);

@@ -13,6 +13,8 @@ class SocketFolder {
  public:
   // Below /tmp.
   static absl::StatusOr<SocketFolder> Create();
+  // The one that an earlier process left behind, or made anew.
+  static absl::StatusOr<SocketFolder> Reopen(std::string path);
   ~SocketFolder();
   SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   SocketFolder& operator=(SocketFolder&&) = delete;

@@ -6,8 +6,10 @@
 
 namespace psgd {
 
-WeightsEncoder::WeightsEncoder(const Config& config)
-    : seed_(config.seed()), kernels_(KernelsFor(CodecBackend::kSimd)) {
+WeightsEncoder::WeightsEncoder(const Config& config, uint32_t starts)
+    : seed_(config.seed()),
+      kernels_(KernelsFor(CodecBackend::kSimd)),
+      marks_(uint64_t{starts} << 40) {
   const PullCodecConfig& pull = config.compression().pull();
   if (pull.has_fp16()) {
     CodecConfig fp16;

@@ -40,7 +40,8 @@ struct SentWeights {
 // Not thread-safe: one a shard.
 class WeightsEncoder {
  public:
-  explicit WeightsEncoder(const Config& config);
+  // `starts`: of the server, this one included. Marks of earlier ones are given out no more.
+  explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
 
   // The payload, and everything but the slice in `part`. `mark`: what the worker says it holds.
   Bytes Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
@@ -62,7 +63,7 @@ class WeightsEncoder {
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
   std::unique_ptr<Encoder> whole_;     // fp16's; null: weights travel as they are
-  uint64_t marks_ = 0;                 // given out with differences
+  uint64_t marks_;                     // given out with differences
   std::vector<float> values_, left_out_;  // scratch
 };
 

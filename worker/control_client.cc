@@ -36,6 +36,17 @@ absl::Status CheckServerAddress(const std::string& server) {
 }
 
 struct ControlClient::Impl {
+  // Waits so long, but for a server that can be reached no longer than until it is. A channel makes
+  // its connections only while somebody waits on it: one that sleeps would find them seconds later.
+  void Pause(Duration pause) const {
+    if (channel->GetState(true) == GRPC_CHANNEL_READY) {
+      std::this_thread::sleep_for(pause);
+    } else {
+      channel->WaitForConnected(std::chrono::system_clock::now() + pause);
+    }
+  }
+
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Control::Stub> stub;
   std::mutex mutex;  // guards what follows
   bool cancelled = false;
@@ -50,8 +61,9 @@ ControlClient::ControlClient(ControlClientOptions options)
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  impl_->stub = Control::NewStub(
-      grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), arguments));
+  impl_->channel =
+      grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), arguments);
+  impl_->stub = Control::NewStub(impl_->channel);
 }
 
 ControlClient::~ControlClient() = default;
@@ -94,7 +106,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
           std::lround(Seconds(tried)), " s: ", status.error_message(),
           "); is ps-server running there, is the port right, and does a firewall let it through?"));
     }
-    std::this_thread::sleep_for(std::min<Duration>(pause, deadline_.load() - tried));
+    impl_->Pause(std::min<Duration>(pause, deadline_.load() - tried));
     pause = std::min<Duration>(pause * 2, kLongestPause);
   }
 }

@@ -173,11 +173,7 @@ void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
       break;
     }
     case DataHeader::kWelcome:
-      OnAck(shard, message.header.welcome().next_seq());
-      if (shard.probe && message.header.welcome().probe() == shard.probe->header.hello().probe()) {
-        shard.probe.reset();
-        --probes_left_;
-      }
+      OnWelcome(from, shard, message.header.welcome());
       break;
     case DataHeader::kRefusal:
       OnRefusal(from, shard, message.header.refusal(), now);
@@ -231,6 +227,7 @@ void SessionCore::OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, T
   switch (refusal.reason()) {
     case Refusal::OUT_OF_ORDER:
       OnAck(shard, refusal.next_seq());
+      Doubt(from, shard, refusal.next_seq(), now);
       if (shard.pushes.empty() || shard.pushes.front().seq != refusal.next_seq()) return;
       // Every push behind a lost one is refused too: one resend answers them all.
       if (shard.gap == refusal.next_seq() && now - shard.last_gap <= options_.resend / 8) return;

@@ -136,6 +136,9 @@ class SessionCore {
     size_t loaded = 0;                   // slices of the load under way that have come
     uint64_t gap = 0;                    // the lost push that the last resend was for
     Time last_gap{};                     // and when that was
+    uint64_t doubt = 0;                  // names the question whether it lost what it acknowledged
+    uint64_t doubt_seq = 0;              // every push below this was acknowledged when it was asked
+    Time doubted_at{};
     Time last_sent{};
     Time last_heard{};
     Time owed_since{};                   // since when the shard owes an answer
@@ -149,6 +152,9 @@ class SessionCore {
   void OnPullReply(PeerId from, Shard& shard, const Message& message);
   void OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now);
   void ResendAll(Shard& shard);
+  // A shard that expects a push that it acknowledged has lost it, unless its word is an old one: asks.
+  void Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now);
+  void OnWelcome(PeerId from, Shard& shard, const Welcome& welcome);
   bool Owes(const Shard& shard) const;
   Message MakeMessage(uint32_t shard) const;
 

@@ -1,6 +1,7 @@
 // What a session does beside pushing and pulling: a checkpoint's state, and probes of the link.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/session_core.h"
 
 namespace psgd {
@@ -45,6 +46,34 @@ void SessionCore::LoadState(Time now) {
     shards_[s].requests.push_back(std::move(message));
     shards_[s].owed_since = now;
   }
+}
+
+void SessionCore::OnWelcome(PeerId from, Shard& shard, const Welcome& welcome) {
+  OnAck(shard, welcome.next_seq());
+  if (shard.probe && welcome.probe() == shard.probe->header.hello().probe()) {
+    shard.probe.reset();
+    --probes_left_;
+  }
+  if (shard.doubt == 0 || welcome.probe() != shard.doubt) return;
+  shard.doubt = 0;
+  if (welcome.next_seq() >= shard.doubt_seq) return;
+  fatal_ = absl::DataLossError(absl::StrCat(
+      "shard ", from, " at ", placement_.endpoints(static_cast<int>(from)),
+      " has lost pushes that it acknowledged: it expects push ", welcome.next_seq(), ", and had all below ",
+      shard.doubt_seq, "; was its journal damaged, or put back to an older copy? Go on from the last "
+      "checkpoint with ps-run --resume"));
+}
+
+void SessionCore::Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now) {
+  const uint64_t acknowledged = shard.pushes.empty() ? shard.next_seq : shard.pushes.front().seq;
+  const bool asked = shard.doubt != 0 && now - shard.doubted_at <= options_.resend;
+  if (next_seq >= acknowledged || asked) return;
+  shard.doubt = next_request_++;
+  shard.doubt_seq = acknowledged;
+  shard.doubted_at = now;
+  Message hello = MakeMessage(static_cast<uint32_t>(from));
+  hello.header.mutable_hello()->set_probe(shard.doubt);
+  shard.requests.push_back(std::move(hello));
 }
 
 void SessionCore::Probe(const Bytes& payload, Time now) {

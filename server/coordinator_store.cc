@@ -1,0 +1,79 @@
+#include "server/coordinator_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/checkpoint_files.h"
+#include "server/checkpoint_format.h"
+#include "server/rocks.h"
+
+namespace psgd {
+namespace {
+constexpr char kKey[] = "coordinator";
+}  // namespace
+
+CoordinatorStore::CoordinatorStore(std::string folder) : folder_(std::move(folder)) {}
+
+CoordinatorStore::~CoordinatorStore() {
+  if (db_ != nullptr) (void)db_->Close();
+}
+
+absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Create(
+    const std::string& folder) {
+  PSGD_RETURN_IF_ERROR(RemoveFolder(folder));
+  PSGD_RETURN_IF_ERROR(MakeFolders(folder));
+  std::unique_ptr<CoordinatorStore> store(new CoordinatorStore(folder));
+  PSGD_RETURN_IF_ERROR(store->OpenDatabase(true));
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Open(
+    const std::string& folder) {
+  std::unique_ptr<CoordinatorStore> store(new CoordinatorStore(folder));
+  PSGD_RETURN_IF_ERROR(store->OpenDatabase(false));
+  return store;
+}
+
+absl::Status CoordinatorStore::OpenDatabase(bool create) {
+  rocksdb::Options options = PlainDatabase();
+  options.create_if_missing = create;
+  options.disable_auto_compactions = false;  // the same key again and again
+  options.write_buffer_size = 4 << 20;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  rocksdb::DB* db = nullptr;
+  PSGD_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(options, folder_, &db), folder_));
+  db_.reset(db);
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorStore::Save(const CoordinatorRecord& record, bool sync) {
+  const std::string contents = record.SerializeAsString();
+  std::string value;
+  EncodeValue(kKey, std::as_bytes(std::span<const char>(contents.data(), contents.size())), &value);
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  const absl::Status status = FromRocks(db_->Put(options, kKey, value), folder_);
+  // After a failed write RocksDB takes no more until it is told that the cause is gone.
+  if (!status.ok()) (void)db_->Resume();
+  return status;
+}
+
+absl::StatusOr<CoordinatorRecord> CoordinatorStore::Load() const {
+  std::string value;
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), kKey, &value);
+  if (status.IsNotFound()) {
+    return absl::NotFoundError("training had not begun, so there is nothing to go on from: start "
+                               "the run again");
+  }
+  PSGD_RETURN_IF_ERROR(FromRocks(status, folder_));
+  auto decoded = DecodeValue(kKey, value);
+  if (!decoded.ok()) return Annotate(decoded.status(), absl::StrCat(folder_, ": the coordinator"));
+  CoordinatorRecord record;
+  const absl::string_view contents = decoded->contents;
+  if (!record.ParseFromArray(contents.data(), static_cast<int>(contents.size()))) {
+    return absl::DataLossError(absl::StrCat(folder_, " holds no coordinator"));
+  }
+  return record;
+}
+
+}  // namespace psgd

@@ -1,0 +1,38 @@
+// Where the coordinator's record is kept: a RocksDB database with one value, replaced as a whole.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "proto/journal.pb.h"
+
+namespace rocksdb {
+class DB;
+}
+
+namespace psgd {
+
+// Not thread-safe.
+class CoordinatorStore {
+ public:
+  // An empty one; what is in the folder goes.
+  static absl::StatusOr<std::unique_ptr<CoordinatorStore>> Create(const std::string& folder);
+  static absl::StatusOr<std::unique_ptr<CoordinatorStore>> Open(const std::string& folder);
+  ~CoordinatorStore();
+
+  // `sync`: waits for the disk. After an error it may be saved again. RESOURCE_EXHAUSTED: the disk is
+  // full.
+  absl::Status Save(const CoordinatorRecord& record, bool sync);
+  // NOT_FOUND: none was saved. DATA_LOSS: it is damaged.
+  absl::StatusOr<CoordinatorRecord> Load() const;
+
+ private:
+  explicit CoordinatorStore(std::string folder);
+  absl::Status OpenDatabase(bool create);
+
+  const std::string folder_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace psgd

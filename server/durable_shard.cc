@@ -1,0 +1,122 @@
+#include "server/durable_shard.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+ShardOptions WithJournal(ShardOptions options, bool journal) {
+  options.journal = journal;
+  return options;
+}
+
+}  // namespace
+
+DurableShard::DurableShard(DurableShardOptions options)
+    : journal_(std::move(options.journal)),
+      image_after_(options.image_after),
+      shard_(options.shard.shard),
+      core_(WithJournal(std::move(options.shard), journal_ != nullptr)) {}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Recover(
+    DurableShardOptions options, std::vector<std::string>* notes) {
+  auto shard = std::make_unique<DurableShard>(std::move(options));
+  PSGD_RETURN_IF_ERROR(shard->Replay(notes));
+  return shard;
+}
+
+absl::Status DurableShard::Replay(std::vector<std::string>* notes) {
+  PSGD_ASSIGN_OR_RETURN(const ShardImage image, journal_->LoadImage(notes));
+  PSGD_RETURN_IF_ERROR(core_.Restore(image));
+  entries_ = image.record.entry();
+  return journal_->Replay(entries_, [this](const JournalEntry& entry) {
+    ++entries_;
+    bytes_since_image_ += entry.bytes();
+    const absl::Status status = core_.Replay(entry);
+    while (auto cut = core_.TakeFinishedCut()) replayed_cut_ = std::move(cut);
+    return status;
+  });
+}
+
+void DurableShard::OnMessage(PeerId from, Message message) {
+  if (!stalled_.ok()) return TurnAway(from, message);
+  core_.OnMessage(from, std::move(message), &held_);
+  Gather();
+}
+
+absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number) {
+  PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
+  Gather();
+  if (journal_ != nullptr && std::holds_alternative<InstallModel>(command)) return FirstImage();
+  return absl::OkStatus();
+}
+
+absl::Status DurableShard::FirstImage() {
+  PSGD_RETURN_IF_ERROR(journal_->BeginLog(entries_ + unwritten_.size() + 1));
+  // Orders that came before the model are in it.
+  entries_ += unwritten_.size();
+  unwritten_.clear();
+  uncommitted_bytes_ = 0;
+  ShardImage image = core_.MakeImage();
+  image.record.set_entry(entries_);
+  return journal_->SaveImage(image);
+}
+
+void DurableShard::Gather() {
+  std::vector<JournalEntry> entries = core_.TakeJournal();
+  for (const JournalEntry& entry : entries) uncommitted_bytes_ += entry.bytes();
+  std::move(entries.begin(), entries.end(), std::back_inserter(unwritten_));
+}
+
+void DurableShard::Commit(Outbox* out) {
+  std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*out));
+  turned_away_.clear();
+  // Without a model there is nothing to write to: what came so far will be in the first image.
+  const bool writes = journal_ != nullptr && core_.has_model();
+  if (writes && !unwritten_.empty()) {
+    stalled_ = journal_->Append(entries_ + 1, unwritten_);
+    if (!stalled_.ok()) return;
+    entries_ += unwritten_.size();
+    bytes_since_image_ += uncommitted_bytes_;
+    unwritten_.clear();
+    uncommitted_bytes_ = 0;
+  }
+  std::move(held_.begin(), held_.end(), std::back_inserter(*out));
+  held_.clear();
+}
+
+void DurableShard::TurnAway(PeerId from, const Message& message) {
+  Message refusal;
+  refusal.header.set_worker(message.header.worker());
+  refusal.header.set_incarnation(message.header.incarnation());
+  refusal.header.set_shard(shard_);
+  refusal.header.mutable_refusal()->set_reason(Refusal::OVERLOADED);
+  refusal.header.mutable_refusal()->set_detail(
+      absl::StrCat("the shard's journal cannot be written: ", std::string(stalled_.message())));
+  turned_away_.push_back({from, std::move(refusal)});
+}
+
+std::optional<ShardImage> DurableShard::TakeDueImage() {
+  if (journal_ == nullptr || image_under_way_ || bytes_since_image_ < image_after_ ||
+      !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
+    return std::nullopt;
+  }
+  if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why
+  image_under_way_ = true;
+  bytes_since_image_ = 0;
+  ShardImage image = core_.MakeImage();
+  image.record.set_entry(entries_);
+  return image;
+}
+
+void DurableShard::ImageSaved(const absl::Status& status) {
+  image_under_way_ = false;
+  // One that failed is tried again after half of the usual bytes.
+  if (!status.ok()) bytes_since_image_ = std::max(bytes_since_image_, image_after_ / 2);
+}
+
+}  // namespace psgd

@@ -1,0 +1,78 @@
+// A shard whose steps are written down before anybody hears of them. What a message or an order caused
+// to be said waits for Commit, which writes down all steps since the last one together (group commit)
+// and then lets it go: no worker ever knows of a state that a crash could take back. That holds for
+// acknowledgements and for weights alike.
+//
+// While the journal cannot be written (the disk is full) nothing is lost and nothing said: the shard
+// answers OVERLOADED, workers wait, and all goes on where it was once there is room.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/journal.h"
+#include "server/shard_core.h"
+
+namespace psgd {
+
+struct DurableShardOptions {
+  ShardOptions shard;
+  std::unique_ptr<Journal> journal;     // null: steps live in memory alone
+  uint64_t image_after = 256u << 20;    // bytes of journal
+};
+
+// Not thread-safe: belongs to the shard's thread.
+class DurableShard {
+ public:
+  explicit DurableShard(DurableShardOptions options);
+  // Makes the shard again from its journal. `notes`: what of it is damaged and was not needed.
+  static absl::StatusOr<std::unique_ptr<DurableShard>> Recover(DurableShardOptions options,
+                                                               std::vector<std::string>* notes);
+
+  void OnMessage(PeerId from, Message message);
+  absl::Status Execute(const ShardCommand& command, uint64_t number);
+  // What may leave goes to `out`.
+  void Commit(Outbox* out);
+  // Steps that wait for Commit are that large: time to call it, even if more messages are there.
+  size_t uncommitted_bytes() const { return uncommitted_bytes_; }
+
+  // An image that is due, to be saved on any thread; ImageSaved must follow.
+  std::optional<ShardImage> TakeDueImage();
+  void ImageSaved(const absl::Status& status);
+  // The last cut that was made while the shard was made again; whoever writes checkpoints knows
+  // whether it is still missing.
+  std::optional<ShardCut> TakeReplayedCut() { return std::exchange(replayed_cut_, std::nullopt); }
+
+  ShardCore& core() { return core_; }
+  const ShardCore& core() const { return core_; }
+  Journal* journal() const { return journal_.get(); }
+  // Why the journal cannot be written; OK: it can.
+  const absl::Status& stalled() const { return stalled_; }
+  uint64_t entries() const { return entries_; }
+  uint64_t journal_bytes() const { return bytes_since_image_; }
+
+ private:
+  absl::Status Replay(std::vector<std::string>* notes);
+  absl::Status FirstImage();
+  void Gather();
+  void TurnAway(PeerId from, const Message& message);
+
+  const std::unique_ptr<Journal> journal_;
+  const uint64_t image_after_;
+  const uint32_t shard_;
+  ShardCore core_;
+  uint64_t entries_ = 0;                // written down
+  std::vector<JournalEntry> unwritten_;
+  size_t uncommitted_bytes_ = 0;
+  Outbox held_;                         // waits for them
+  Outbox turned_away_;                  // waits for nothing
+  absl::Status stalled_;
+  uint64_t bytes_since_image_ = 0;
+  bool image_under_way_ = false;
+  std::optional<ShardCut> replayed_cut_;
+};
+
+}  // namespace psgd

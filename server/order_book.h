@@ -1,0 +1,45 @@
+// The coordinator's orders to the shards, numbered, until every shard has written them down: should the
+// server be started again before, they are given again, and who has carried one out leaves it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "common/status.h"
+#include "proto/journal.pb.h"
+#include "server/shard_command.h"
+
+namespace psgd {
+
+// Not thread-safe.
+class OrderBook {
+ public:
+  struct Order {
+    uint64_t number = 0;
+    ShardCommand command;
+    bool carried_out = false;
+  };
+
+  void Add(std::vector<ShardCommand> commands);
+  // Every shard has written down the orders up to this one.
+  void Written(uint64_t number);
+
+  bool empty() const { return orders_.empty(); }
+  uint64_t last() const { return last_; }
+  // Oldest first.
+  std::deque<Order>& orders() { return orders_; }
+  // An InstallModel is to be carried out: it is written down by the shards' first images, and the
+  // coordinator's record after it. Everything else is in the record before it is carried out.
+  bool installs() const;
+
+  void Save(CoordinatorRecord* record) const;
+  // REQUIRES: it is empty.
+  absl::Status Restore(const CoordinatorRecord& record);
+
+ private:
+  std::deque<Order> orders_;
+  uint64_t last_ = 0;
+};
+
+}  // namespace psgd

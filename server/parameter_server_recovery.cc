@@ -1,0 +1,130 @@
+// The part of ParameterServer that writes down what it does, and goes on from that.
+#include <algorithm>
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "server/parameter_server.h"
+#include "server/rocks_journal.h"
+
+namespace psgd {
+namespace {
+
+std::string CoordinatorFolder(const ParameterServerOptions& options) {
+  return absl::StrCat(options.checkpoint_dir, "/journal/coordinator");
+}
+
+bool Syncs(const ParameterServerOptions& options) {
+  return options.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+}
+
+}  // namespace
+
+bool ParameterServer::HasJournal() const {
+  return options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+std::string ParameterServer::JournalFolder(const std::string& part) const {
+  return absl::StrCat(options_.checkpoint_dir, "/journal/", part);
+}
+
+absl::Status ParameterServer::CreateJournal() {
+  if (!HasJournal()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(record_store_,
+                        CoordinatorStore::Create(CoordinatorFolder(options_)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
+    ParameterServerOptions options) {
+  if (options.config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+    return absl::FailedPreconditionError(
+        "this run kept no journal (durability.acknowledge: memory); go on from its last checkpoint "
+        "with --resume");
+  }
+  PSGD_ASSIGN_OR_RETURN(auto store,
+                        CoordinatorStore::Open(CoordinatorFolder(options)));
+  PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
+  options.host = record.host();
+  options.advertise = record.advertise();
+  options.control_port = record.control_port();
+  record.set_starts(record.starts() + 1);
+  std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
+  server->record_store_ = std::move(store);
+  server->core_.Restore(record, SteadyNow());
+  server->recovered_ = std::move(record);
+  return server;
+}
+
+absl::Status ParameterServer::RecoverShards() {
+  struct Recovered {
+    absl::StatusOr<std::unique_ptr<DurableShard>> shard;
+    std::vector<std::string> notes;
+  };
+  std::vector<std::future<Recovered>> recovering;
+  for (int s = 0; s < options_.config.cluster().shards(); ++s) {
+    recovering.push_back(std::async(std::launch::async, [this, s] {
+      std::vector<std::string> notes;
+      auto shard = MakeShard(s, &notes);
+      return Recovered{std::move(shard), std::move(notes)};
+    }));
+  }
+  std::lock_guard lock(mutex_);
+  const auto& under_way = core_.checkpoint_under_way();
+  if (under_way) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
+  uint64_t entries = 0;
+  for (uint32_t s = 0; s < recovering.size(); ++s) {
+    Recovered recovered = recovering[s].get();
+    for (const std::string& note : recovered.notes) options_.log->warn("shard {}: {}", s, note);
+    if (!recovered.shard.ok()) {
+      return Annotate(recovered.shard.status(),
+                      absl::StrCat("shard ", s, " cannot go on from its journal"));
+    }
+    entries += (*recovered.shard)->entries();
+    // What was cut and perhaps not written to the end.
+    auto cut = (*recovered.shard)->TakeReplayedCut();
+    if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
+      to_write_.TryPush({s, *std::move(cut)});
+    }
+    PSGD_RETURN_IF_ERROR(Serve(s, *std::move(recovered.shard)));
+  }
+  PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
+  Effects effects;
+  effects.news.push_back(absl::StrCat("went on from the journal, at entry ", entries,
+                                      " of its shards together; start ", recovered_->starts(),
+                                      " of this server"));
+  return Apply(std::move(effects));
+}
+
+CoordinatorRecord ParameterServer::Record() const {
+  CoordinatorRecord record = core_.Save(SteadyNow());
+  orders_.Save(&record);
+  record.set_starts(recovered_ ? recovered_->starts() : 1);
+  record.set_host(options_.host);
+  record.set_advertise(options_.advertise);
+  const size_t colon = control_address_.rfind(':');
+  if (colon != std::string::npos) {
+    record.set_control_port(std::atoi(control_address_.c_str() + colon + 1));
+  } else {
+    record.set_control_port(options_.control_port);
+  }
+  return record;
+}
+
+absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
+  if (record_store_ == nullptr || core_.model() == nullptr) return absl::OkStatus();
+  CoordinatorRecord record = Record();
+  const double seconds = record.seconds_trained();
+  record.clear_seconds_trained();  // which always changes
+  std::string contents = record.SerializeAsString();
+  if (contents == saved_record_) return absl::OkStatus();
+  record.set_seconds_trained(seconds);
+  const absl::Status saved = record_store_->Save(record, wait_for_disk && Syncs(options_));
+  if (!saved.ok()) {
+    return absl::UnavailableError(absl::StrCat("the server cannot write down what it decided, and "
+                                               "waits: ", std::string(saved.message())));
+  }
+  saved_record_ = std::move(contents);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

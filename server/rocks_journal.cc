@@ -1,0 +1,236 @@
+#include "server/rocks_journal.h"
+
+#include <rocksdb/write_batch.h>
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "server/checkpoint_database.h"
+#include "server/checkpoint_files.h"
+#include "server/journal_format.h"
+#include "server/rocks.h"
+
+namespace psgd {
+namespace {
+
+constexpr absl::string_view kLogPrefix = "log-";
+constexpr absl::string_view kImagePrefix = "image";
+
+rocksdb::Slice SliceOf(const JournalKey& key) { return {key.data(), key.size()}; }
+absl::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+rocksdb::Options JournalOptions() {
+  rocksdb::Options options = PlainDatabase();
+  options.write_buffer_size = 64 << 20;
+  // Whole logs are dropped instead; until then the number of files says nothing.
+  options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
+  // A last write that a crash cut off was never acknowledged; damage before it is an error.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.avoid_flush_during_recovery = true;
+  return options;
+}
+
+}  // namespace
+
+RocksJournal::RocksJournal(RocksJournalOptions options) : options_(std::move(options)) {}
+
+RocksJournal::~RocksJournal() {
+  logs_.clear();
+  if (db_ != nullptr) (void)db_->Close();  // what was acknowledged is written
+}
+
+std::string RocksJournal::LogFolder() const { return absl::StrCat(options_.folder, "/log"); }
+
+std::string RocksJournal::ImageFolder(uint64_t entry) const {
+  return NumberedFolder(options_.folder, kImagePrefix, entry);
+}
+
+absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalOptions options) {
+  PSGD_RETURN_IF_ERROR(RemoveFolder(options.folder));
+  PSGD_RETURN_IF_ERROR(MakeFolders(options.folder));
+  std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
+  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(true));
+  return journal;
+}
+
+absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOptions options) {
+  std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
+  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(false));
+  return journal;
+}
+
+absl::Status RocksJournal::OpenDatabase(bool create) {
+  rocksdb::Options options = JournalOptions();
+  options.create_if_missing = create;
+  std::vector<std::string> names = {rocksdb::kDefaultColumnFamilyName};
+  if (!create) {
+    names.clear();
+    PSGD_RETURN_IF_ERROR(
+        FromRocks(rocksdb::DB::ListColumnFamilies(options, LogFolder(), &names), LogFolder()));
+  }
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, options);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  PSGD_RETURN_IF_ERROR(
+      FromRocks(rocksdb::DB::Open(options, LogFolder(), families, &handles, &db), LogFolder()));
+  db_.reset(db);
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    std::unique_ptr<rocksdb::ColumnFamilyHandle> owned(handle);
+    uint64_t first = 0;
+    absl::string_view name = handle->GetName();
+    if (absl::ConsumePrefix(&name, kLogPrefix) && absl::SimpleAtoi(name, &first)) {
+      logs_[first] = std::move(owned);
+    } else {
+      (void)db_->DestroyColumnFamilyHandle(owned.release());  // the default one: the database's own
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksJournal::BeginLog(uint64_t first) {
+  std::lock_guard lock(mutex_);
+  if (logs_.count(first) > 0) return absl::OkStatus();
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  PSGD_RETURN_IF_ERROR(FromRocks(
+      db_->CreateColumnFamily(JournalOptions(), absl::StrCat(kLogPrefix, first), &handle),
+      LogFolder()));
+  logs_[first].reset(handle);
+  return absl::OkStatus();
+}
+
+absl::Status RocksJournal::Append(uint64_t first, std::span<const JournalEntry> entries) {
+  rocksdb::ColumnFamilyHandle* log = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (logs_.empty()) return absl::FailedPreconditionError("the journal has no log yet");
+    log = logs_.rbegin()->second.get();
+  }
+  rocksdb::WriteBatch batch;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const JournalKey key = EncodeJournalKey(JournalKind::kEntry, first + i);
+    EncodeEntry(key, entries[i], &value_);
+    PSGD_RETURN_IF_ERROR(FromRocks(batch.Put(log, SliceOf(key), value_), LogFolder()));
+  }
+  rocksdb::WriteOptions options;
+  options.sync = options_.sync;
+  rocksdb::Status status = db_->Write(options, &batch);
+  if (!status.ok()) {
+    // After a failed write RocksDB takes no more until it is told that the cause is gone.
+    const absl::Status failed = FromRocks(status, LogFolder());
+    (void)db_->Resume();
+    return failed;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksJournal::SaveImage(const ShardImage& image) {
+  const uint64_t entry = image.record.entry();
+  PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(entry)));
+  ShardRecord record = image.record;
+  PSGD_ASSIGN_OR_RETURN(*record.mutable_receipt(),
+                        WriteShardDatabase(ImageFolder(entry), options_.shard, image.arrays));
+  PSGD_RETURN_IF_ERROR(SyncFolder(options_.folder));
+  const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
+  std::string value;
+  EncodeImage(key, record, &value);
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  PSGD_RETURN_IF_ERROR(FromRocks(db_->Put(options, SliceOf(key), value), LogFolder()));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  return images.size() > 1 ? Trim(images[1]) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint64_t>> RocksJournal::Images() const {
+  std::vector<uint64_t> images;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions()));
+  for (at->SeekToLast(); at->Valid(); at->Prev()) {
+    PSGD_ASSIGN_OR_RETURN(const uint64_t entry,
+                          DecodeJournalKey(JournalKind::kImage, ViewOf(at->key())));
+    images.push_back(entry);
+  }
+  PSGD_RETURN_IF_ERROR(FromRocks(at->status(), LogFolder()));
+  return images;
+}
+
+absl::Status RocksJournal::Trim(uint64_t entry) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  for (const uint64_t image : images) {
+    if (image >= entry) continue;
+    const JournalKey key = EncodeJournalKey(JournalKind::kImage, image);
+    PSGD_RETURN_IF_ERROR(
+        FromRocks(db_->Delete(rocksdb::WriteOptions(), SliceOf(key)), LogFolder()));
+  }
+  // Folders that no image names are of one that was never finished.
+  PSGD_ASSIGN_OR_RETURN(const auto folders, FolderIds(options_.folder, kImagePrefix));
+  for (const uint64_t folder : folders) {
+    if (folder < entry) PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(folder)));
+  }
+  std::lock_guard lock(mutex_);
+  while (logs_.size() > 1 && std::next(logs_.begin())->first <= entry + 1) {
+    PSGD_RETURN_IF_ERROR(
+        FromRocks(db_->DropColumnFamily(logs_.begin()->second.get()), LogFolder()));
+    logs_.erase(logs_.begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
+  const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
+  std::string value;
+  PSGD_RETURN_IF_ERROR(
+      FromRocks(db_->Get(rocksdb::ReadOptions(), SliceOf(key), &value), LogFolder()));
+  auto record = DecodeImage(key, value);
+  if (!record.ok()) {
+    return Annotate(record.status(), absl::StrCat(LogFolder(), ": the record of image ", entry));
+  }
+  ShardImage image;
+  image.record = *std::move(record);
+  image.record.set_entry(entry);
+  PSGD_ASSIGN_OR_RETURN(image.arrays,
+                        ReadShardDatabase(ImageFolder(entry), image.record.receipt()));
+  return image;
+}
+
+absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* notes) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  absl::Status last = absl::NotFoundError(
+      absl::StrCat(options_.folder, " has no image: the shard never had a model"));
+  for (const uint64_t entry : images) {
+    auto image = ReadImage(entry);
+    if (image.ok()) return image;
+    last = image.status();
+    notes->push_back(absl::StrCat("passed over: ", std::string(last.message())));
+  }
+  return last;
+}
+
+absl::Status RocksJournal::Replay(uint64_t entry,
+                                  const std::function<absl::Status(const JournalEntry&)>& take) {
+  uint64_t next = entry + 1;
+  std::lock_guard lock(mutex_);
+  for (const auto& [first, log] : logs_) {
+    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions(), log.get()));
+    for (at->Seek(SliceOf(EncodeJournalKey(JournalKind::kEntry, next))); at->Valid(); at->Next()) {
+      const std::string where = absl::StrCat(LogFolder(), ": entry ", next);
+      PSGD_ASSIGN_OR_RETURN(const uint64_t number,
+                            DecodeJournalKey(JournalKind::kEntry, ViewOf(at->key())));
+      if (number != next) {
+        return absl::DataLossError(absl::StrCat(where, " is missing; the next is ", number));
+      }
+      const JournalKey key = EncodeJournalKey(JournalKind::kEntry, number);
+      auto decoded = DecodeEntry(key, ViewOf(at->value()));
+      if (!decoded.ok()) return Annotate(decoded.status(), where);
+      const absl::Status taken = take(*decoded);
+      if (!taken.ok()) return Annotate(taken, where);
+      ++next;
+    }
+    PSGD_RETURN_IF_ERROR(FromRocks(at->status(), LogFolder()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

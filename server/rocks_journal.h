@@ -1,0 +1,68 @@
+// A shard's journal on disk:
+//
+//   FOLDER/log/              a RocksDB database: the images' records, and the entries in column
+//                            families log-<first entry>, a new one with each image, so that what is no
+//                            longer needed goes as a whole (layout: server/journal_format.h)
+//   FOLDER/image-<entry>/    the arrays of an image, as a checkpoint's (server/checkpoint_database.h)
+//
+// The two newest images stay, and the entries since the older one: should the newest be damaged, the one
+// before it leads to the same state.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "server/journal.h"
+
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+}  // namespace rocksdb
+
+namespace psgd {
+
+struct RocksJournalOptions {
+  std::string folder;
+  uint32_t shard = 0;
+  bool sync = false;  // Append waits for the disk, and not only for the operating system
+};
+
+// Thread-safe as Journal says.
+class RocksJournal final : public Journal {
+ public:
+  // A new one; what is in the folder goes.
+  static absl::StatusOr<std::unique_ptr<RocksJournal>> Create(RocksJournalOptions options);
+  // The one that is there.
+  static absl::StatusOr<std::unique_ptr<RocksJournal>> Open(RocksJournalOptions options);
+  ~RocksJournal() override;
+
+  absl::Status Append(uint64_t first, std::span<const JournalEntry> entries) override;
+  absl::Status BeginLog(uint64_t first) override;
+  absl::Status SaveImage(const ShardImage& image) override;
+  absl::StatusOr<ShardImage> LoadImage(std::vector<std::string>* notes) override;
+  absl::Status Replay(uint64_t entry,
+                      const std::function<absl::Status(const JournalEntry&)>& take) override;
+
+ private:
+  using Logs = std::map<uint64_t, std::unique_ptr<rocksdb::ColumnFamilyHandle>>;  // by first entry
+
+  explicit RocksJournal(RocksJournalOptions options);
+  absl::Status OpenDatabase(bool create);
+  std::string LogFolder() const;
+  std::string ImageFolder(uint64_t entry) const;
+  // The entries of the images, newest first.
+  absl::StatusOr<std::vector<uint64_t>> Images() const;
+  absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
+  // Forgets what only images before `entry`'s need.
+  absl::Status Trim(uint64_t entry);
+
+  const RocksJournalOptions options_;
+  std::unique_ptr<rocksdb::DB> db_;
+  mutable std::mutex mutex_;  // guards logs_
+  Logs logs_;
+  std::string value_;  // scratch of Append
+};
+
+}  // namespace psgd
