@@ -135,8 +135,10 @@ bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
 void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
   const bool may_evaluate = NobodyIsAhead(member);
   for (PendingEvaluation& pending : pending_evaluations_) {
-    if (!pending.evaluator && may_evaluate && PastSegment(member) >= pending.after &&
-        AllFinished(pending.after)) {
+    // Where all who finished it are gone, one who was not there stands in.
+    const bool past = PastSegment(member) >= pending.after ||
+                      !RunsIn(member.key.worker(), pending.after);
+    if (!pending.evaluator && may_evaluate && past && AllFinished(pending.after)) {
       pending.evaluator = member.key;
     }
     if (pending.evaluator && pending.evaluator->worker() == member.key.worker()) {

@@ -37,7 +37,7 @@ absl::Status DurableShard::Replay(std::vector<std::string>* notes) {
     ++entries_;
     bytes_since_image_ += entry.bytes();
     const absl::Status status = core_.Replay(entry);
-    while (auto cut = core_.TakeFinishedCut()) replayed_cut_ = std::move(cut);
+    while (auto cut = TakeFinishedCut()) replayed_cut_ = std::move(cut);
     return status;
   });
 }
@@ -100,9 +100,19 @@ void DurableShard::TurnAway(PeerId from, const Message& message) {
   turned_away_.push_back({from, std::move(refusal)});
 }
 
+std::optional<ShardCut> DurableShard::TakeFinishedCut() {
+  auto cut = core_.TakeFinishedCut();
+  if (cut) cut_ = cut->checkpoint;
+  return cut;
+}
+
+void DurableShard::CheckpointDone(uint64_t checkpoint) {
+  cut_done_ = std::max(cut_done_, checkpoint);
+}
+
 std::optional<ShardImage> DurableShard::TakeDueImage() {
   if (journal_ == nullptr || image_under_way_ || bytes_since_image_ < image_after_ ||
-      !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
+      cut_ > cut_done_ || !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
     return std::nullopt;
   }
   if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why

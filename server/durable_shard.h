@@ -39,6 +39,11 @@ class DurableShard {
   // Steps that wait for Commit are that large: time to call it, even if more messages are there.
   size_t uncommitted_bytes() const { return uncommitted_bytes_; }
 
+  // A checkpoint's cut once it is made; at most once each in a life. Until CheckpointDone says that it
+  // is written (or given up), the journal can make it again, and there is no image.
+  std::optional<ShardCut> TakeFinishedCut();
+  void CheckpointDone(uint64_t checkpoint);
+
   // An image that is due, to be saved on any thread; ImageSaved must follow.
   std::optional<ShardImage> TakeDueImage();
   void ImageSaved(const absl::Status& status);
@@ -72,6 +77,8 @@ class DurableShard {
   absl::Status stalled_;
   uint64_t bytes_since_image_ = 0;
   bool image_under_way_ = false;
+  uint64_t cut_ = 0;        // the latest checkpoint that a cut was taken for
+  uint64_t cut_done_ = 0;   // the latest that is written or given up
   std::optional<ShardCut> replayed_cut_;
 };
 

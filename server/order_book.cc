@@ -21,6 +21,11 @@ bool OrderBook::installs() const {
   });
 }
 
+bool OrderBook::pending() const {
+  return std::any_of(orders_.begin(), orders_.end(),
+                     [](const Order& order) { return !order.carried_out; });
+}
+
 void OrderBook::Save(CoordinatorRecord* record) const {
   record->set_last_order(last_);
   for (const Order& order : orders_) {

@@ -32,6 +32,8 @@ class OrderBook {
   // An InstallModel is to be carried out: it is written down by the shards' first images, and the
   // coordinator's record after it. Everything else is in the record before it is carried out.
   bool installs() const;
+  // Something is still to be carried out.
+  bool pending() const;
 
   void Save(CoordinatorRecord* record) const;
   // REQUIRES: it is empty.

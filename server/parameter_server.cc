@@ -373,13 +373,13 @@ bool ParameterServer::AllWorkersGone() const {
 
 bool ParameterServer::Finished() const {
   std::lock_guard lock(mutex_);
-  return core_.over() && AllWorkersGone();
+  return core_.over() && !orders_.pending() && AllWorkersGone();
 }
 
 bool ParameterServer::WaitFinished(Duration timeout) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [&] {
-    return core_.over() && AllWorkersGone();
+    return core_.over() && !orders_.pending() && AllWorkersGone();
   });
 }
 

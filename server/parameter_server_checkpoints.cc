@@ -22,6 +22,7 @@ void ParameterServer::WriteLoop() {
       failed_checkpoints_[id] = status;
     }
     (void)Apply(std::move(effects));  // news only
+    for (const auto& shard : shards_) shard->CheckpointDone(id);
   }
 }
 

@@ -84,6 +84,8 @@ absl::Status ParameterServer::RecoverShards() {
     auto cut = (*recovered.shard)->TakeReplayedCut();
     if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
       to_write_.TryPush({s, *std::move(cut)});
+    } else if (cut) {
+      (*recovered.shard)->CheckpointDone(cut->checkpoint);
     }
     PSGD_RETURN_IF_ERROR(Serve(s, *std::move(recovered.shard)));
   }

@@ -44,6 +44,10 @@ absl::Status ShardServer::Execute(const ShardCommand& command, uint64_t number) 
   return status;
 }
 
+void ShardServer::CheckpointDone(uint64_t checkpoint) {
+  Do([&] { durable_->CheckpointDone(checkpoint); });
+}
+
 absl::Status ShardServer::SaveImage(const ShardImage& image) {
   const absl::Status status = durable_->journal()->SaveImage(image);
   Do([&] { durable_->ImageSaved(status); });
@@ -142,7 +146,7 @@ void ShardServer::CommitAll(Outbox* out) {
   durable_->Commit(out);
   if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
   SendAll(out);
-  while (auto cut = durable_->core().TakeFinishedCut()) {
+  while (auto cut = durable_->TakeFinishedCut()) {
     callbacks_.on_cut(shard_, std::move(*cut));
   }
   if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));

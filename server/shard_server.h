@@ -35,6 +35,8 @@ class ShardServer {
   const std::string& address() const { return address_; }
   // Waits until the shard has carried it out, and written it down if it can.
   absl::Status Execute(const ShardCommand& command, uint64_t number);
+  // The checkpoint is written, or was given up.
+  void CheckpointDone(uint64_t checkpoint);
   // Writes the image that on_image gave.
   absl::Status SaveImage(const ShardImage& image);
   // Orders up to this one are not needed again, whatever happens.

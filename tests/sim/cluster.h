@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator_core.h"
-#include "server/shard_core.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
-#include "tests/sim/sabotage.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/server.h"
 #include "tests/sim/worker.h"
 
 namespace psgd::sim {
@@ -28,6 +26,8 @@ struct Outcome {
   uint64_t resent = 0;
   Duration took{};
   size_t evaluations = 0;
+  uint64_t crashes = 0;                             // of the server
+  uint64_t images = 0;                              // of its shards' journals
   std::vector<std::string> trace;                   // its tail, when asked for
 };
 
@@ -42,18 +42,21 @@ class Cluster {
   Oracle& oracle() { return oracle_; }
   const Scenario& scenario() const { return scenario_; }
   const CodecTable& codecs() const { return codecs_; }
-  CoordinatorCore& coordinator() { return *coordinator_; }
+  // REQUIRES: the server is up, as it is where Call asks.
+  CoordinatorCore& coordinator() { return server_->coordinator(); }
   void SendToShard(Worker* worker, uint32_t shard, const Message& message);
   void Note(const std::string& what);
   bool tracing() const { return tracing_; }
   void Ended(Worker* worker);
   void CountResent(uint64_t messages) { outcome_.resent += messages; }
 
+  // For the server: what a shard, as it is now, has for a worker.
+  void Answer(uint32_t process, uint32_t shard, Message message, const ShardCore& core);
+
   // Asks the coordinator until an answer comes, as worker/control_client does.
   template <typename Reply>
   void Call(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
             std::function<void(absl::StatusOr<Reply>)> answer);
-  void Apply(Effects effects);
 
  private:
   Link ToShard(uint32_t process, uint32_t shard) const { return {process, shard}; }
@@ -65,10 +68,6 @@ class Cluster {
   void StartProcess();
   void PlanMisfortunes();
   Worker* AnyWorker();
-  void Deliver(uint32_t process, uint32_t shard, Message message);
-  void Flush(uint32_t shard, Outbox* out);
-  void TakeCuts(uint32_t shard);
-  void CheckpointWritten(uint64_t id);
   void Tick();
   bool Over() const;
   void CheckEnd();
@@ -81,12 +80,8 @@ class Cluster {
   Network network_;
   Chance chance_;
   Oracle oracle_;
-  Saboteur saboteur_;
-  std::unique_ptr<CoordinatorCore> coordinator_;
-  std::vector<std::unique_ptr<ShardCore>> shards_;
+  std::unique_ptr<Server> server_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::map<uint64_t, size_t> cuts_;  // checkpoint -> shards that gave theirs
-  std::map<uint64_t, bool> cut_fails_;
   Time start_{};
   Outcome outcome_;
   std::deque<std::string> trace_;
@@ -105,9 +100,10 @@ void Cluster::Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effect
   constexpr Duration kRetry = std::chrono::milliseconds(150);
   const Link link = ToCoordinator(worker->process());
   network_.Send(link, true, [=, this] {
+    if (!server_->up()) return;
     Effects effects;
     absl::StatusOr<Reply> reply = ask(&effects);
-    Apply(std::move(effects));
+    if (!server_->Apply(std::move(effects))) return;
     network_.Send(link, false, [=] {
       if (*answered) return;
       *answered = true;

@@ -73,6 +73,13 @@ Scenario RandomScenario(uint64_t seed) {
   s.poison = chance.Choice({0.0, 0.0, 0.1});
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
   if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
+  if (chance.Happens(0.6)) {
+    s.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    s.server_crashes = static_cast<int>(chance.Choice({0, 1, 2, 4}));
+    s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+    s.disk_delay = std::chrono::milliseconds(chance.Choice({0, 1, 20}));
+    s.image_after = chance.Choice<uint64_t>({20u << 10, 100u << 10, 1u << 30});
+  }
   s.reply_bytes = chance.Choice<size_t>({1, 8u << 10, 4u << 20});
   s.held_bytes = chance.Choice<size_t>({1, 20u << 10, 1u << 30, 1u << 30});
   s.window_bytes = chance.Choice<size_t>({1, 12u << 10, 64u << 20});
@@ -108,7 +115,9 @@ std::string Describe(const Scenario& s) {
       s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
+      s.poison, ", server crashes ", s.server_crashes, ", full disks ", s.full_disks,
+      ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
+      ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
       Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
       ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);

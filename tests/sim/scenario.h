@@ -8,6 +8,7 @@
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 #include "tests/sim/network.h"
+#include "tests/sim/storage.h"
 
 namespace psgd::sim {
 
@@ -25,6 +26,8 @@ enum class Sabotage {
   kRefuseSound,   // a push is damaged on its way
   kClaimSteps,    // workers report steps that they have not done
   kClaimNewer,    // pulls claim that their worker holds a version more than it does
+  kForgetOrders,  // a server that is started again does not give its last orders again
+  kOldRecord,     // it finds an old record of the coordinator
 };
 
 struct Scenario {
@@ -41,6 +44,11 @@ struct Scenario {
   int partitions = 0;
   double poison = 0;             // share of steps with a NaN in them
   double failed_checkpoints = 0;
+  int server_crashes = 0;
+  int full_disks = 0;
+  Duration disk_delay{};         // at most, until a shard's steps are written down
+  uint64_t image_after = 1u << 30;
+  DiskFault disk_fault = DiskFault::kNone;
   Duration drain_after{};        // not 0: the run is drained then
   Duration slow_step{};          // one worker once computes for so long
   size_t reply_bytes = 4u << 20;

@@ -41,7 +41,7 @@ std::string Failure(const Scenario& scenario) {
 TEST(Simulation, RandomRunsKeepEveryPromise) {
   Oracle::Counts total;
   ShardStats stats;
-  uint64_t resent = 0, evaluations = 0;
+  uint64_t resent = 0, evaluations = 0, crashes = 0, images = 0;
   int failures = 0;
   const Range range = RandomRuns();
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
@@ -58,12 +58,15 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     stats.duplicates += outcome.stats.duplicates;
     for (const auto& [reason, count] : outcome.stats.refused) stats.refused[reason] += count;
     resent += outcome.resent;
+    crashes += outcome.crashes;
+    images += outcome.images;
     evaluations += outcome.evaluations;
   }
   std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
             << " of them in doubt, " << total.pulls_checked << " pulls and " << total.cuts_checked
             << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
-            << evaluations << " evaluations;";
+            << evaluations << " evaluations, " << crashes << " crashes of the server, " << images
+            << " images of journals;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
   if (range.seeds < 100) return;
@@ -72,6 +75,8 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(total.pulls_checked, 50 * range.seeds);
   EXPECT_GT(stats.duplicates, 10 * range.seeds);
   EXPECT_GT(total.pushes_in_doubt, 0u);
+  EXPECT_GT(crashes, range.seeds / 2);
+  EXPECT_GT(images, range.seeds / 2);
   for (const char* reason : {"out_of_order", "fenced", "non_finite", "overloaded"}) {
     EXPECT_GT(stats.refused[reason], 0u) << reason;
   }
@@ -158,15 +163,43 @@ TEST(Simulation, WorkersThatPullWhatChangedHaveTheShardsWeights) {
   EXPECT_GT(faults, 100u);
 }
 
+// Real-valued updates that depend on the weights, on what a worker was shown, and on the order: each
+// life of the server goes on with the same bits, and the journal makes them once more.
+TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
+  uint64_t crashes = 0, images = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Scenario scenario = CalmScenario(seed, 1 + static_cast<int>(seed % 3),
+                                     std::initializer_list<int64_t>{2, -1}.begin()[seed % 2]);
+    scenario.smooth = true;
+    scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+    scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
+    scenario.config.mutable_consistency()->set_compensation(
+        seed % 4 < 2 ? ConsistencyConfig::DELAY : ConsistencyConfig::SCALE);
+    scenario.server_crashes = 3;
+    scenario.crashes = static_cast<int>(seed % 2);
+    scenario.image_after = 30u << 10;
+    scenario.disk_delay = std::chrono::milliseconds(2);
+    scenario.network.drop = 0.05;
+    EXPECT_EQ(Failure(scenario), "");
+    const Outcome outcome = Cluster(scenario, false).Run();
+    crashes += outcome.crashes;
+    images += outcome.images;
+  }
+  EXPECT_GT(crashes, 60u);
+  EXPECT_GT(images, 60u);
+}
+
 struct Breakage {
   Sabotage sabotage;
   const char* found;
+  DiskFault disk = DiskFault::kNone;
 };
 
 class CheckersCanFail : public testing::TestWithParam<Breakage> {};
 
 TEST_P(CheckersCanFail, AndSayWhy) {
-  const auto [sabotage, found] = GetParam();
+  const auto [sabotage, found, disk] = GetParam();
   // One breach shows in several ways, and the first one found ends a run: which, the seed decides.
   std::vector<std::string> breaches;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -180,10 +213,18 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
     if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
     if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
+    if (disk != DiskFault::kNone || sabotage == Sabotage::kForgetOrders ||
+        sabotage == Sabotage::kOldRecord) {
+      scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+      scenario.server_crashes = 2;
+      scenario.config.mutable_train()->set_epochs(3);
+    }
+    scenario.disk_fault = disk;
     scenario.patience = std::chrono::seconds(30);
     const Outcome broken = Cluster(scenario, false).Run();
     breaches.insert(breaches.end(), broken.breaches.begin(), broken.breaches.end());
     scenario.sabotage = Sabotage::kNone;
+    scenario.disk_fault = DiskFault::kNone;
     EXPECT_EQ(Failure(scenario), "");
   }
   EXPECT_THAT(breaches, testing::Contains(testing::HasSubstr(found)));
@@ -201,7 +242,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kKeepDead, "the run did not end"},
                     Breakage{Sabotage::kRefuseSound, "refused a sound push"},
                     Breakage{Sabotage::kClaimSteps, "dealt and not done"},
-                    Breakage{Sabotage::kClaimNewer, "has other weights than version"}));
+                    Breakage{Sabotage::kClaimNewer, "has other weights than version"},
+                    Breakage{Sabotage::kForgetOrders, "the run did not end"},
+                    Breakage{Sabotage::kOldRecord, "was not dealt to it"},
+                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
+                             DiskFault::kForgetsLast},
+                    Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},
+                    Breakage{Sabotage::kNone, "the applied updates make", DiskFault::kChangesOne}));
 
 TEST(Simulation, TheBooksOfALossyCodecCanFail) {
   Scenario scenario = CalmScenario(1, 2, 1);

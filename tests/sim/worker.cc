@@ -32,7 +32,7 @@ void Worker::Crash(const std::string& why) {
 void Worker::GiveUp(const absl::Status& status) {
   // A shard is never out of reach for as long as the deadline in a simulated run.
   if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
-      absl::IsInvalidArgument(status)) {
+      absl::IsInvalidArgument(status) || absl::IsDataLoss(status)) {
     cluster_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
   }
   Crash(std::string(status.message()));

@@ -79,6 +79,7 @@ class Worker {
   Placement placement_;
   std::unique_ptr<SessionCore> core_;
   bool first_ = true;
+  std::string waits_for_;
   bool loaded_ = false;
   uint64_t finished_segment_ = 0;
   uint64_t clock_ = 0;

@@ -25,6 +25,14 @@ void Worker::Ask() {
       },
       [this](absl::StatusOr<NextSegmentReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
+        const bool polls = reply->kind() == NextSegmentReply::WAIT && reply->reason() == waits_for_;
+        waits_for_ = reply->reason();
+        if (cluster_->tracing() && !polls) {
+          cluster_->Note(absl::StrCat("process ", process_, " as worker ", key_.worker(), " is to ",
+                                      NextSegmentReply::Kind_Name(reply->kind()), " ",
+                                      reply->reason(), reply->evaluate() ? ", evaluates" : "",
+                                      reply->save_state_for() ? ", saves" : ""));
+        }
         Follow(*reply);
       });
 }
