@@ -46,6 +46,7 @@ struct Arguments {
   std::string name;
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
+  std::string push_log;
   std::string log_file;
   std::string log_level = "info";
   bool quiet = false;
@@ -111,6 +112,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
         absl::StrCat("--step-delay ", arguments.step_delay, " is negative"));
   }
   options.step_delay = Milliseconds(delay);
+  options.push_log = arguments.push_log;
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);
   LogOptions log;
@@ -168,6 +170,9 @@ int main(int argc, char** argv) {
   app.add_option("--connect-deadline", arguments.connect_deadline,
                  "Give up when no server answers for so long")
       ->capture_default_str();
+  app.add_option("--push-log", arguments.push_log,
+                 "List each acknowledged push in this file, to compare with the journals")
+      ->type_name("FILE");
   app.add_option("--log-file", arguments.log_file, "Also log to this file");
   app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
       ->capture_default_str();

@@ -52,9 +52,10 @@ absl::Status CoordinatorStore::Save(const CoordinatorRecord& record, bool sync) 
   EncodeValue(kKey, std::as_bytes(std::span<const char>(contents.data(), contents.size())), &value);
   rocksdb::WriteOptions options;
   options.sync = sync;
+  // After a failed write RocksDB takes no more for as long as it sees fit: it is opened anew.
+  if (db_ == nullptr) PSGD_RETURN_IF_ERROR(OpenDatabase(false));
   const absl::Status status = FromRocks(db_->Put(options, kKey, value), folder_);
-  // After a failed write RocksDB takes no more until it is told that the cause is gone.
-  if (!status.ok()) (void)db_->Resume();
+  if (!status.ok()) db_.reset();
   return status;
 }
 

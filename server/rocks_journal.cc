@@ -92,6 +92,7 @@ absl::Status RocksJournal::OpenDatabase(bool create) {
 }
 
 absl::Status RocksJournal::BeginLog(uint64_t first) {
+  if (failed_) PSGD_RETURN_IF_ERROR(Reopen());
   std::lock_guard lock(mutex_);
   if (logs_.count(first) > 0) return absl::OkStatus();
   rocksdb::ColumnFamilyHandle* handle = nullptr;
@@ -103,6 +104,7 @@ absl::Status RocksJournal::BeginLog(uint64_t first) {
 }
 
 absl::Status RocksJournal::Append(uint64_t first, std::span<const JournalEntry> entries) {
+  if (failed_) PSGD_RETURN_IF_ERROR(Reopen());
   rocksdb::ColumnFamilyHandle* log = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -117,13 +119,17 @@ absl::Status RocksJournal::Append(uint64_t first, std::span<const JournalEntry> 
   }
   rocksdb::WriteOptions options;
   options.sync = options_.sync;
-  rocksdb::Status status = db_->Write(options, &batch);
-  if (!status.ok()) {
-    // After a failed write RocksDB takes no more until it is told that the cause is gone.
-    const absl::Status failed = FromRocks(status, LogFolder());
-    (void)db_->Resume();
-    return failed;
-  }
+  const absl::Status written = FromRocks(db_->Write(options, &batch), LogFolder());
+  failed_ = !written.ok();
+  return written;
+}
+
+absl::Status RocksJournal::Reopen() {
+  std::lock_guard lock(mutex_);
+  logs_.clear();
+  db_.reset();
+  PSGD_RETURN_IF_ERROR(OpenDatabase(false));
+  failed_ = false;
   return absl::OkStatus();
 }
 
@@ -134,6 +140,8 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   PSGD_ASSIGN_OR_RETURN(*record.mutable_receipt(),
                         WriteShardDatabase(ImageFolder(entry), options_.shard, image.arrays));
   PSGD_RETURN_IF_ERROR(SyncFolder(options_.folder));
+  std::lock_guard lock(mutex_);
+  if (db_ == nullptr) return absl::UnavailableError("the journal cannot be opened");
   const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
   std::string value;
   EncodeImage(key, record, &value);
@@ -169,13 +177,14 @@ absl::Status RocksJournal::Trim(uint64_t entry) {
   for (const uint64_t folder : folders) {
     if (folder < entry) PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(folder)));
   }
-  std::lock_guard lock(mutex_);
   while (logs_.size() > 1 && std::next(logs_.begin())->first <= entry + 1) {
     PSGD_RETURN_IF_ERROR(
         FromRocks(db_->DropColumnFamily(logs_.begin()->second.get()), LogFolder()));
     logs_.erase(logs_.begin());
   }
-  return absl::OkStatus();
+  // RocksDB keeps its own log for as long as anything in it is in no table yet, as the images' records
+  // would be for ever.
+  return FromRocks(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr), LogFolder());
 }
 
 absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {

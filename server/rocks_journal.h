@@ -55,12 +55,16 @@ class RocksJournal final : public Journal {
   // The entries of the images, newest first.
   absl::StatusOr<std::vector<uint64_t>> Images() const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
-  // Forgets what only images before `entry`'s need.
+  // After a failed write RocksDB takes no more for as long as it sees fit. What was acknowledged is
+  // in its log; opened anew, it goes on behind that.
+  absl::Status Reopen();
+  // Forgets what only images before `entry`'s need. REQUIRES: mutex_ held.
   absl::Status Trim(uint64_t entry);
 
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
-  mutable std::mutex mutex_;  // guards logs_
+  bool failed_ = false;       // the last write
+  mutable std::mutex mutex_;  // guards db_ against being opened anew, and logs_
   Logs logs_;
   std::string value_;  // scratch of Append
 };

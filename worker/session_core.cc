@@ -188,6 +188,9 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
   while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
     const Unacknowledged& push = shard.pushes.front();
     if (push.sent) shard.flying_bytes -= push.bytes;
+    if (options_.on_acknowledged && push.message.header.has_push()) {
+      options_.on_acknowledged(push.message);
+    }
     if (push.message.header.push().end_of_clock()) {
       shard.acknowledged_clock = push.message.header.push().clock();
     }

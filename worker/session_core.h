@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ struct SessionOptions {
   Duration deadline = Milliseconds(60000);
   size_t window_bytes = 64u << 20;
   size_t fuse_bytes = 64u << 10;
+  // Called for each push that a shard acknowledged, if set.
+  std::function<void(const Message& push)> on_acknowledged;
 };
 
 // One slice's weights as they came, not yet decoded.

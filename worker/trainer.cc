@@ -112,6 +112,10 @@ absl::Status Trainer::Prepare() {
   session.deadline = Milliseconds(config_.cluster().deadline());
   session.window_bytes = config_.cluster().window();
   session.fuse_bytes = config_.cluster().fuse();
+  if (!options_.push_log.empty()) {
+    PSGD_ASSIGN_OR_RETURN(push_log_, PushLog::Open(options_.push_log));
+    session.on_acknowledged = [this](const Message& push) { push_log_->Acknowledged(push); };
+  }
   session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
                                        [this] { return Interrupted(); });
   autotune_ = std::make_unique<Autotune>(

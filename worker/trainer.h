@@ -17,6 +17,7 @@
 #include "worker/autotune.h"
 #include "worker/control_client.h"
 #include "worker/heartbeat.h"
+#include "worker/push_log.h"
 #include "worker/pushed_factors.h"
 #include "worker/session.h"
 #include "worker/trainer_options.h"
@@ -77,6 +78,7 @@ class Trainer {
   std::unique_ptr<DeviceCodecs> device_codecs_;  // of a GPU that gradients leave as payloads
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<PushLog> push_log_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;

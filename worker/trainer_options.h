@@ -26,6 +26,7 @@ struct TrainerOptions {
   const std::atomic<int>* stops = nullptr;
   // Added to every step, to see what a slow worker does to the others.
   Duration step_delay{};
+  std::string push_log;                    // file that lists acknowledged pushes; empty: none
   Log log = NullLog();
 };
 

@@ -1,0 +1,179 @@
+// Servers with a journal that die and go on.
+#include <signal.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using namespace std::chrono_literals;
+
+class Recovery : public RunTest {
+ protected:
+  std::vector<std::string> Journalled(std::vector<std::string> more) const {
+    return Sets({"durability.acknowledge=journal", "cluster.resend=200ms", "cluster.lease=20s"}) +
+           Sets(std::move(more));
+  }
+  // Kills the server of a ps-run so often, each time after training went on. How often it was hit.
+  static int KillServers(Process& run, int times, std::chrono::milliseconds between) {
+    int killed = 0;
+    for (int i = 0; i < times && run.Running(); ++i) {
+      const std::vector<pid_t> servers = run.Children("ps-server");
+      if (!servers.empty() && kill(servers[0], SIGKILL) == 0) ++killed;
+      if (!run.WaitFor("is back", 20s)) break;
+      Pause(between);
+    }
+    return killed;
+  }
+};
+
+TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
+  Process run(PsRun("run", Journalled({"train.epochs=400", "consistency.staleness=2",
+                                       "durability.checkpoint=100 epochs"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/400")) << run.Err();
+  EXPECT_EQ(KillServers(run, 3, 700ms), 3);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("ps-server was killed by signal 9"));
+  EXPECT_THAT(ended.err, HasSubstr("is back"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("worker-0")));
+  EXPECT_EQ(Summary("run")["status"], "finished");
+  EXPECT_EQ(Summary("run")["epochs"], 400.0);
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr("went on from the journal"));
+}
+
+// With staleness 0 a run's bits depend on nothing but its seed: not on how often its server died.
+TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
+  const std::vector<std::string> settings = {"train.epochs=300", "optimizer.sgd.momentum=0.9",
+                                             "compression.push=topk"};
+  ASSERT_EQ(RunSmall("calm", Journalled(settings)).code, 0);
+  Process run(PsRun("run", Journalled(settings)));
+  ASSERT_TRUE(run.WaitFor("epoch 2/300")) << run.Err();
+  const int killed = KillServers(run, 4, 300ms);
+  EXPECT_GE(killed, 2);
+  const Ended ended = run.Wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Weights("run"), Weights("calm"));
+  EXPECT_EQ(Losses("run").back(), Losses("calm").back());
+}
+
+TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
+  const std::vector<std::string> settings = {"train.epochs=300", "durability.journal=64KiB"};
+  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=300"})).code, 0);
+  Process run(PsRun("run", Journalled(settings)));
+  ASSERT_TRUE(run.WaitFor("epoch 20/300")) << run.Err();
+  EXPECT_GE(KillServers(run, 2, 300ms), 1);
+  ASSERT_EQ(run.Wait().code, 0) << run.Err();
+  EXPECT_EQ(Weights("run"), Weights("calm"));
+  // Older ones are gone.
+  int images = 0;
+  for (const auto& found : std::filesystem::directory_iterator(Path("run/server/journal/shard-0"))) {
+    images += found.path().filename().string().rfind("image", 0) == 0;
+  }
+  EXPECT_LE(images, 3);
+  EXPECT_FALSE(std::filesystem::exists(Path("run/server/journal/shard-0/image-000000000001")));
+}
+
+class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::string> {};
+
+// As on a cluster: the server is started again by hand, at the addresses that the workers know.
+TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
+  const std::vector<std::string> settings =
+      Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=60",
+            "cluster.resend=200ms"});
+  Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                          "--run-dir", Path("run")} +
+                 settings);
+  const std::string address = ServerOf(server);
+  Process first({"ps-worker", "--cpu", "--server", address});
+  Process second({"ps-worker", "--cpu", "--server", address});
+  ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
+  server.Signal(SIGKILL);
+  server.Wait();
+  Process again({"ps-server", "--recover", Path("run")});
+  EXPECT_EQ(ServerOf(again), address) << again.Err();
+  EXPECT_EQ(first.Wait().code, 0) << first.Err();
+  EXPECT_EQ(second.Wait().code, 0) << second.Err();
+  EXPECT_EQ(again.Wait().code, 0) << again.Err();
+  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+}
+INSTANTIATE_TEST_SUITE_P(Transports, RecoveryByHand, testing::Values("zmq", "ipc", "grpc"));
+
+TEST_F(Recovery, WhatCannotBeRecoveredIsSaid) {
+  Ended none = RunProgram({"ps-server", "--recover", Path("nothing")});
+  EXPECT_EQ(none.code, 2);
+  Process memory(PsRun("memory", Sets({"train.epochs=100000"})));
+  ASSERT_TRUE(memory.WaitFor("epoch 2/")) << memory.Err();
+  memory.Signal(SIGKILL);
+  memory.Wait();
+  ASSERT_TRUE(Eventually([&] { return ProcessesThatMention(Path("memory")).empty(); }));
+  none = RunProgram({"ps-server", "--recover", Path("memory")});
+  EXPECT_NE(none.code, 0);
+  EXPECT_THAT(none.err, HasSubstr("kept no journal"));
+  EXPECT_THAT(none.err, HasSubstr("--resume"));
+  none = RunProgram({"ps-server", "--recover", Path("memory"), "--set", "train.epochs=2"});
+  EXPECT_EQ(none.code, 2);
+}
+
+TEST_F(Recovery, ADamagedJournalIsNeverTrainedOnSilently) {
+  Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
+                  "--set", "durability.acknowledge=journal", "--set", "train.epochs=100000"});
+  const std::string address = ServerOf(server);
+  Process worker({"ps-worker", "--cpu", "--server", address});
+  Process other({"ps-worker", "--cpu", "--server", address});
+  ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
+  server.Signal(SIGKILL);
+  server.Wait();
+  for (const auto& found :
+       std::filesystem::directory_iterator(Path("run/server/journal/shard-0/log"))) {
+    if (found.path().extension() != ".log" || found.file_size() < 1000) continue;
+    std::fstream file(found.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(found.file_size() / 2));
+    file.write("damage", 6);
+  }
+  const Ended ended = RunProgram({"ps-server", "--recover", Path("run")});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("shard 0 cannot go on from its journal"));
+}
+
+// A disk that fills up stops nobody for good: the shards wait, and go on where they were.
+TEST_F(Recovery, AFullDiskIsWaitedOut) {
+  const std::string disk = Path("disk");
+  std::filesystem::create_directory(disk);
+  if (mount("psgd-test", disk.c_str(), "tmpfs", 0, "size=48m") != 0) {
+    GTEST_SKIP() << "no file system may be mounted here";
+  }
+  {
+    Process run({"ps-run", SmallConfig(), "--run-dir", disk + "/run", "--set",
+                 "durability.acknowledge=journal", "--set", "cluster.resend=200ms", "--set",
+                 "train.epochs=80", "--set", "durability.journal=1MiB"});
+    EXPECT_TRUE(run.WaitFor("epoch 2/80")) << run.Err();
+    // All that is left, and then nothing is.
+    std::ofstream filler(disk + "/filler", std::ios::binary);
+    const std::string block(1 << 16, 'x');
+    while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+    filler.close();
+    const auto log = [&] {
+      std::ifstream in(disk + "/run/server/server.log");
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    EXPECT_TRUE(Eventually([&] { return log().find("cannot be written") != std::string::npos ||
+                                        run.Err().find("cannot") != std::string::npos; }, 30s))
+        << run.Err();
+    std::filesystem::remove(disk + "/filler");
+    const Ended ended = run.Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err << log();
+  }
+  EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
+}
+
+}  // namespace
+}  // namespace psgd

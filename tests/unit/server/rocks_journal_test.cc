@@ -1,0 +1,241 @@
+// The journal on a real disk: what is written is there again, or its absence is told.
+#include "server/rocks_journal.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FreshFolder() {
+  std::string path = "/tmp/psgd-journal-XXXXXX";
+  return mkdtemp(path.data());
+}
+
+JournalEntry PushOf(uint64_t seq, size_t bytes) {
+  JournalEntry entry;
+  entry.head.mutable_message()->mutable_push()->set_seq(seq);
+  entry.payloads.push_back(
+      Bytes::Adopt(std::vector<std::byte>(bytes, static_cast<std::byte>(seq * 7 + 1))));
+  return entry;
+}
+
+ShardImage ImageAt(uint64_t entry) {
+  ShardImage image;
+  image.record.set_entry(entry);
+  image.record.set_completed(entry * 10);
+  SliceSnapshot& slice = image.arrays.slices.emplace_back();
+  slice.parameter = "w";
+  slice.version = entry;
+  slice.weights = Bytes::Adopt(std::vector<std::byte>(4000, static_cast<std::byte>(entry)));
+  return image;
+}
+
+class RocksJournalTest : public testing::Test {
+ protected:
+  ~RocksJournalTest() override { fs::remove_all(root_); }
+
+  RocksJournalOptions Options(bool sync = false) const { return {root_ + "/shard-0", 0, sync}; }
+  std::unique_ptr<RocksJournal> Create() {
+    auto journal = RocksJournal::Create(Options());
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    EXPECT_TRUE((*journal)->BeginLog(1).ok());
+    EXPECT_TRUE((*journal)->SaveImage(ImageAt(0)).ok());
+    return *std::move(journal);
+  }
+  static void Append(RocksJournal& journal, uint64_t first, int count, size_t bytes = 100) {
+    std::vector<JournalEntry> entries;
+    for (int i = 0; i < count; ++i) entries.push_back(PushOf(first + i, bytes));
+    ASSERT_TRUE(journal.Append(first, entries).ok());
+  }
+  // The numbers of the entries after `entry`, each checked; or why not.
+  static absl::StatusOr<std::vector<uint64_t>> Read(RocksJournal& journal, uint64_t entry) {
+    std::vector<uint64_t> seqs;
+    const absl::Status status = journal.Replay(entry, [&](const JournalEntry& read) {
+      const uint64_t seq = read.head.message().push().seq();
+      seqs.push_back(seq);
+      const JournalEntry expected = PushOf(seq, read.payloads.at(0).size());
+      EXPECT_TRUE(std::equal(read.payloads[0].span().begin(), read.payloads[0].span().end(),
+                             expected.payloads[0].span().begin()));
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    return seqs;
+  }
+
+  const std::string root_ = FreshFolder();
+};
+
+TEST_F(RocksJournalTest, WhatWasAppendedIsThereAgain) {
+  { Append(*Create(), 1, 5); }
+  auto journal = RocksJournal::Open(Options());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_THAT(*Read(**journal, 0), testing::ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(*Read(**journal, 3), testing::ElementsAre(4, 5));
+  Append(**journal, 6, 1);
+  EXPECT_THAT(*Read(**journal, 4), testing::ElementsAre(5, 6));
+}
+
+TEST_F(RocksJournalTest, AProcessThatIsKilledHasWrittenWhatItAppended) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto journal = Create();
+    for (uint64_t seq = 1; seq <= 50; ++seq) Append(*journal, seq, 1, 5000);
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  auto journal = RocksJournal::Open(Options());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  EXPECT_EQ(Read(**journal, 0)->size(), 50u);
+}
+
+TEST_F(RocksJournalTest, OldImagesAndTheirEntriesGo) {
+  auto journal = Create();
+  for (uint64_t entry = 10; entry <= 50; entry += 10) {
+    Append(*journal, entry - 9, 10);
+    ASSERT_TRUE(journal->BeginLog(entry + 1).ok());
+    ASSERT_TRUE(journal->SaveImage(ImageAt(entry)).ok());
+  }
+  Append(*journal, 51, 2);
+  std::vector<std::string> notes;
+  EXPECT_EQ(journal->LoadImage(&notes)->record.entry(), 50u);
+  EXPECT_THAT(*Read(*journal, 50), testing::ElementsAre(51, 52));
+  EXPECT_EQ(Read(*journal, 40)->size(), 12u);
+  EXPECT_TRUE(absl::IsDataLoss(Read(*journal, 20).status())) << "they should be gone";
+  int images = 0;
+  for (const auto& found : fs::directory_iterator(root_ + "/shard-0")) {
+    images += found.path().filename().string().rfind("image", 0) == 0;
+  }
+  EXPECT_EQ(images, 2);
+}
+
+TEST_F(RocksJournalTest, TheDiskHoldsNoMoreThanItMust) {
+  auto journal = Create();
+  uint64_t largest = 0;
+  for (uint64_t entry = 10; entry <= 300; entry += 10) {
+    Append(*journal, entry - 9, 10, 20000);
+    ASSERT_TRUE(journal->BeginLog(entry + 1).ok());
+    ASSERT_TRUE(journal->SaveImage(ImageAt(entry)).ok());
+    uint64_t bytes = 0;
+    for (const auto& found : fs::recursive_directory_iterator(root_)) {
+      if (found.is_regular_file()) bytes += found.file_size();
+    }
+    largest = std::max(largest, bytes);
+  }
+  // 6 MB were appended, 0.2 MB between two images.
+  EXPECT_LT(largest, 2u << 20);
+}
+
+TEST_F(RocksJournalTest, ADamagedImageIsPassedOverForTheOneBefore) {
+  {
+    auto journal = Create();
+    Append(*journal, 1, 10);
+    ASSERT_TRUE(journal->BeginLog(11).ok());
+    ASSERT_TRUE(journal->SaveImage(ImageAt(10)).ok());
+    Append(*journal, 11, 3);
+  }
+  for (const auto& found : fs::directory_iterator(root_ + "/shard-0/image-000000000010")) {
+    if (found.path().extension() == ".sst") fs::resize_file(found, fs::file_size(found) / 2);
+  }
+  auto journal = RocksJournal::Open(Options());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  std::vector<std::string> notes;
+  const auto image = (*journal)->LoadImage(&notes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->record.entry(), 0u);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], testing::HasSubstr("passed over"));
+  EXPECT_EQ(Read(**journal, 0)->size(), 13u);
+}
+
+// A bit of any file: what is read then is what was written, or less of it at the very end (which a
+// worker finds out, since it was told otherwise), or an error. Never something else.
+TEST_F(RocksJournalTest, AFlippedBitNeverMakesOtherEntries) {
+  {
+    auto journal = Create();
+    for (uint64_t seq = 1; seq <= 30; ++seq) Append(*journal, seq, 1, 300);
+  }
+  const std::string whole = root_ + "/whole";
+  fs::rename(root_ + "/shard-0", whole);
+  int errors = 0, shorter = 0, unharmed = 0;
+  for (const auto& found : fs::recursive_directory_iterator(whole)) {
+    if (!found.is_regular_file()) continue;
+    const uint64_t size = fs::file_size(found);
+    for (uint64_t at = size / 13; at < size; at += size / 7 + 1) {
+      fs::remove_all(root_ + "/shard-0");
+      fs::copy(whole, root_ + "/shard-0", fs::copy_options::recursive);
+      const fs::path file = root_ + "/shard-0/" + fs::relative(found.path(), whole).string();
+      std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+      bytes.seekg(static_cast<std::streamoff>(at));
+      const char byte = static_cast<char>(bytes.get());
+      bytes.seekp(static_cast<std::streamoff>(at));
+      bytes.put(static_cast<char>(byte ^ 0x10));
+      bytes.close();
+      std::vector<std::string> notes;
+      auto journal = RocksJournal::Open(Options());
+      if (!journal.ok() || !(*journal)->LoadImage(&notes).ok()) {
+        ++errors;
+        continue;
+      }
+      const auto seqs = Read(**journal, 0);
+      if (!seqs.ok()) {
+        ++errors;
+        continue;
+      }
+      ASSERT_LE(seqs->size(), 30u);
+      for (size_t i = 0; i < seqs->size(); ++i) ASSERT_EQ((*seqs)[i], i + 1) << file;
+      seqs->size() == 30 ? ++unharmed : ++shorter;
+    }
+  }
+  EXPECT_GT(errors, 10);
+  RecordProperty("errors", errors);
+  std::cout << errors << " errors, " << shorter << " shorter, " << unharmed << " unharmed\n";
+}
+
+TEST_F(RocksJournalTest, AFullDiskThatHasRoomAgainIsWrittenOn) {
+  if (mount("psgd-test", root_.c_str(), "tmpfs", 0, "size=4m") != 0) {
+    GTEST_SKIP() << "no file system may be mounted here";
+  }
+  auto journal = Create();
+  Append(*journal, 1, 20, 1000);
+  {
+    std::ofstream filler(root_ + "/filler", std::ios::binary);
+    const std::string block(4096, 'x');
+    while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+  const JournalEntry entry = PushOf(21, 20000);
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status full = journal->Append(21, {&entry, 1});
+    EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  }
+  fs::remove(root_ + "/filler");
+  Append(*journal, 21, 5, 20000);
+  EXPECT_EQ(Read(*journal, 0)->size(), 25u);
+  journal.reset();
+  auto again = RocksJournal::Open(Options());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Read(**again, 0)->size(), 25u);
+  again->reset();
+  EXPECT_EQ(umount2(root_.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(RocksJournalTest, AJournalThatIsNotThereIsAnError) {
+  const auto journal = RocksJournal::Open(Options());
+  EXPECT_FALSE(journal.ok());
+  EXPECT_THAT(std::string(journal.status().message()), testing::HasSubstr(root_));
+}
+
+}  // namespace
+}  // namespace psgd
