@@ -10,6 +10,7 @@
 #include "bench/apply_bench.h"
 #include "bench/codec_bench.h"
 #include "bench/data_bench.h"
+#include "bench/journal_bench.h"
 #include "bench/push_pull_bench.h"
 #include "bench/shard_bench.h"
 #include "bench/step_bench.h"
@@ -27,6 +28,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-bench push-pull --transport grpc --slice 64KiB --count 64 --workers 2 --codec onebit --json
   ps-bench transport --transport zmq --size 1MiB
   ps-bench apply --optimizer momentum --json
+  ps-bench journal --folder runs                 # pushes a second by durability.acknowledge
   ps-bench codec --codec topk --elements 25000000
   ps-bench codec --codec fp16 --codec topk --gpu 0 --json
   ps-bench step --model lenet5 --batch 64
@@ -43,6 +45,8 @@ struct Arguments {
   std::string codec = "none";
   std::vector<std::string> codecs;
   std::vector<std::string> optimizers;
+  std::string folder = ".";
+  int group = 8;
   size_t elements = 25'000'000;
   std::optional<int> gpu;
   std::string model = "lenet5";
@@ -212,6 +216,12 @@ int main(int argc, char** argv) {
   CLI::App* apply = add("apply", "Payload to weights on a shard, one core");
   apply->add_option("--optimizer", arguments.optimizers, "sgd, momentum, ... (repeatable; all)");
 
+  CLI::App* journal = add("journal", "What it costs a shard to write pushes down, by durability.acknowledge");
+  journal->add_option("--folder", arguments.folder, "On the disk in question")->capture_default_str();
+  journal->add_option("--group", arguments.group, "Pushes written down together")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+
   CLI::App* codec = add("codec", "Encode and decode, every implementation, one core");
   codec->add_option("--codec", arguments.codecs, "none, fp16, topk, ... (repeatable; all)");
   codec->add_option("--elements", arguments.elements, "Values of the gradient")
@@ -274,6 +284,8 @@ int main(int argc, char** argv) {
     ApplyBenchOptions options;
     options.optimizers = arguments.optimizers;
     rows = RunApplyBench(options);
+  } else if (journal->parsed()) {
+    rows = RunJournalBench({.folder = arguments.folder, .group = arguments.group});
   } else if (codec->parsed()) {
     rows = Codecs(arguments);
   } else if (data->parsed()) {

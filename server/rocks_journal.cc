@@ -25,6 +25,7 @@ absl::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), sl
 rocksdb::Options JournalOptions() {
   rocksdb::Options options = PlainDatabase();
   options.write_buffer_size = 64 << 20;
+  options.max_write_buffer_number = 6;  // a burst need not wait for the one before to be in tables
   // Whole logs are dropped instead; until then the number of files says nothing.
   options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
   // A last write that a crash cut off was never acknowledged; damage before it is an error.
