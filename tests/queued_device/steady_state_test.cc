@@ -70,13 +70,14 @@ bool BringsTheNextBatch(const std::vector<Asked>& step, int back) {
 
 class SteadyState : public RunTest {
  protected:
+  static std::vector<std::string> Common() {
+    return {"cluster.workers=1", "cluster.segment=1000", "train.epochs=1", "data.prefetch=64"};
+  }
   // The steps of an epoch, but for the first.
   std::vector<std::vector<Asked>> Train(const std::vector<std::string>& settings) {
     Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                             "--run-dir", Path("run")} +
-                   Sets({"cluster.workers=1", "cluster.segment=1000", "train.epochs=1",
-                         "data.prefetch=64"}) +
-                   Sets(settings));
+                   Sets(Common() + settings));
     TrainerOptions options;
     options.server = ServerOf(server);
     options.name = "queued";
@@ -99,6 +100,13 @@ class SteadyState : public RunTest {
     // The last one of the epoch is followed by reports and a checkpoint.
     if (!steps.empty()) steps.pop_back();
     return steps;
+  }
+
+  // A wait that is missing between streams would give other numbers.
+  void CheckWeights(const std::vector<std::string>& settings) {
+    RunOnReference("reference", SmallConfig(), Common() + settings);
+    EXPECT_FALSE(Weights("run").empty());
+    EXPECT_TRUE(Weights("run") == Weights("reference"));
   }
 
   // `back`: where gradients or payloads come to the host; so many a step.
@@ -153,11 +161,16 @@ class SteadyState : public RunTest {
 
 TEST_F(SteadyState, TheHostWaitsForGradientsAndTheLoss) {
   // Two layers' weights and biases.
-  Check(Train({"compression.push=none"}), kDownloads, 4);
+  const std::vector<std::string> settings = {"compression.push=none"};
+  Check(Train(settings), kDownloads, 4);
+  CheckWeights(settings);
 }
 
 TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
-  Check(Train({"compression.push.topk.density=0.05", "compression.dense_below=0B"}), kCodecs, 4);
+  const std::vector<std::string> settings = {"compression.push.topk.density=0.05",
+                                             "compression.dense_below=0B"};
+  Check(Train(settings), kCodecs, 4);
+  CheckWeights(settings);
 }
 
 }  // namespace
