@@ -72,6 +72,8 @@ class Trainer {
   void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
   // How a GPU runs the steps, once, and each step that was run again in fp16.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
+  // What the residual is that goes with this worker, if nothing is known of it yet.
+  void NoteResidualLeft(const absl::Status& status);
   void Leave(const absl::Status& status);
 
   const TrainerOptions options_;

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/units.h"
 #include "worker/trainer.h"
 
 namespace psgd {
@@ -80,6 +79,17 @@ absl::Status Trainer::ReportResidual() {
   return absl::OkStatus();
 }
 
+void Trainer::NoteResidualLeft(const absl::Status& status) {
+  if (residual_norm_left_ || !encoder_) return;
+  const absl::StatusOr<double> norm = encoder_->ResidualNorm();
+  if (!norm.ok()) return;
+  residual_norm_left_ = *norm;
+  // Of a run that is over, the last checkpoint has it.
+  if (*norm > 0 && !status.ok()) {
+    options_.log->warn("leaves without having pushed its residual, of norm {}", *norm);
+  }
+}
+
 void Trainer::Leave(const absl::Status& status) {
   if (loader_) loader_->Cancel();
   if (heartbeat_ && status.ok()) (void)heartbeat_->Flush();
@@ -89,18 +99,12 @@ void Trainer::Leave(const absl::Status& status) {
   const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
   if (client_ && lost) client_->Cancel();
   if (heartbeat_) heartbeat_->Stop();
+  NoteResidualLeft(status);
   if (!client_ || key_.incarnation() == 0 || lost) return;
   LeaveRequest request;
   *request.mutable_key() = key_;
   request.set_reason(status.ok() ? "the run is over" : std::string(status.message()));
   request.set_failed(!status.ok() && !absl::IsCancelled(status));
-  if (!residual_norm_left_ && encoder_) {
-    const absl::StatusOr<double> norm = encoder_->ResidualNorm();
-    if (norm.ok()) residual_norm_left_ = *norm;
-    if (norm.ok() && *norm > 0 && !status.ok()) {
-      options_.log->warn("leaves without having pushed its residual, of norm {}", *norm);
-    }
-  }
   if (residual_norm_left_) request.set_residual_norm(*residual_norm_left_);
   if (Asked()) client_->SetDeadline(std::max(DrainTimeLeft(), kGoodbye));
   (void)client_->Leave(request);  // the lease ends it too

@@ -88,6 +88,22 @@ TEST_F(Drain, WhatIsNotPushedWithinTheDeadlineIsSaidToBeLost) {
   EXPECT_GT(Summary("run")["residual_norm_lost"].get<double>(), 0);
 }
 
+// A server that hangs keeps nobody longer than that.
+TEST_F(Drain, TheDeadlineHoldsWhenTheServerDoesNotAnswer) {
+  Process server(Server({"train.epochs=100000", "consistency.staleness=2"}));
+  const std::string address = ServerOf(server);
+  Process first(Worker(address));
+  Process second(Worker(address, {"--drain-deadline", "1s"}));
+  ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
+  server.Signal(SIGSTOP);
+  second.Signal(SIGTERM);
+  // Far below cluster.deadline, after which it would give up in any case; one call may take 20 s.
+  const Ended left = second.Wait(40s);
+  EXPECT_EQ(left.code, 3) << left.err;
+  EXPECT_THAT(left.err, HasSubstr("residual, of norm "));
+  server.Signal(SIGKILL);
+}
+
 TEST_F(Drain, AKilledWorkersResidualIsLost) {
   Process server(Server({"train.epochs=60", "consistency.staleness=2", "cluster.lease=3s"}));
   const std::string address = ServerOf(server);
