@@ -30,6 +30,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
   ps-worker --cpu --threads 8 --precision bf16 --server head-node:7070   # with avx512_bf16
+  ps-worker --cpu --drain-deadline 2m --server head-node:7070   # of a machine whose notice is so long
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
 
@@ -47,6 +48,7 @@ struct Arguments {
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
   std::string push_log;
+  std::string drain_deadline = "30s";
   std::string log_file;
   std::string log_level = "info";
   bool quiet = false;
@@ -106,6 +108,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
   options.stops = &stops.count();
+  options.stop_asked = &stops.first();
   PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
   if (delay < 0) {
     return absl::InvalidArgumentError(
@@ -115,6 +118,12 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   options.push_log = arguments.push_log;
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);
+  PSGD_ASSIGN_OR_RETURN(const int64_t drain, ParseMilliseconds(arguments.drain_deadline));
+  if (drain < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--drain-deadline ", arguments.drain_deadline, " is negative"));
+  }
+  options.drain_deadline = Milliseconds(drain);
   LogOptions log;
   log.name = "worker";
   log.file = arguments.log_file;
@@ -173,6 +182,9 @@ int main(int argc, char** argv) {
   app.add_option("--push-log", arguments.push_log,
                  "List each acknowledged push in this file, to compare with the journals")
       ->type_name("FILE");
+  app.add_option("--drain-deadline", arguments.drain_deadline,
+                 "Be gone so long after SIGTERM or Ctrl-C, pushed residual or not")
+      ->capture_default_str();
   app.add_option("--log-file", arguments.log_file, "Also log to this file");
   app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
       ->capture_default_str();

@@ -7,8 +7,6 @@
 
 #include <optional>
 
-#include "common/clock.h"
-
 namespace psgd {
 
 constexpr auto kOnce = std::chrono::milliseconds(200);
@@ -27,6 +25,7 @@ StopSignals::StopSignals() {
       if (sigtimedwait(&signals, nullptr, &tick) <= 0) continue;
       // Programs such as timeout(1) signal the process and then its group: that is asking once.
       const Time now = SteadyNow();
+      if (!last) first_ = now;
       if (!last || now - *last > kOnce) ++count_;
       last = now;
     }

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <thread>
 
+#include "common/clock.h"
+
 namespace psgd {
 
 // Make one at the start of main, before other threads: it blocks the signals for all of them.
@@ -12,9 +14,12 @@ class StopSignals {
   StopSignals();
   ~StopSignals();
   const std::atomic<int>& count() const { return count_; }
+  // When the first came. REQUIRES: count() > 0.
+  const std::atomic<Time>& first() const { return first_; }
 
  private:
   std::atomic<int> count_{0};
+  std::atomic<Time> first_{Time{}};
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

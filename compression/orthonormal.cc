@@ -2,17 +2,18 @@
 
 #include <cmath>
 
+#include "compression/lanes.h"
+#include "compression/low_rank.h"
+
 namespace psgd {
 namespace {
 
-constexpr double kLeastShare = 1e-6;
-
 double ColumnDot(std::span<const float> matrix, size_t columns, size_t a, size_t b) {
-  double sum = 0;
-  for (size_t row = 0; row < matrix.size(); row += columns) {
-    sum += static_cast<double>(matrix[row + a]) * matrix[row + b];
+  Lanes<double> sums;
+  for (size_t at = 0, row = 0; at < matrix.size(); at += columns, ++row) {
+    sums.value[row % kLanes] += static_cast<double>(matrix[at + a]) * matrix[at + b];
   }
-  return sum;
+  return sums.Sum();
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ void MakeOrthonormal(std::span<float> matrix, size_t columns) {
       }
     }
     const double norm = std::sqrt(ColumnDot(matrix, columns, k, k));
-    const double inverse = norm > kLeastShare * before ? 1 / norm : 0;
+    const double inverse = InverseNorm(norm, before);
     for (size_t row = 0; row < matrix.size(); row += columns) {
       matrix[row + k] = static_cast<float>(matrix[row + k] * inverse);
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "compression/low_rank.h"
 #include "compression/orthonormal.h"
 #include "compression/payload_bytes.h"
 #include "compression/powersgd_payload.h"
@@ -56,10 +57,8 @@ class PowersgdEncoder final : public Encoder {
 
   // P to left_, row by row; Q to right_, column by column.
   void Factor(std::span<const float> matrix, const EncodeInput& input) {
-    if (right_.empty()) {
-      right_.assign(rank_ * view_.columns, 0.0f);
-      Reseed(input);
-    }
+    if (right_.empty()) right_.assign(rank_ * view_.columns, 0.0f);
+    Reseed(input);
     left_.assign(view_.rows * rank_, 0.0f);
     view_.ForRows(0, matrix.size(), [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
       for (uint32_t k = 0; k < rank_; ++k) {
@@ -100,7 +99,7 @@ class PowersgdEncoder final : public Encoder {
     for (uint32_t k = 0; k < rank_; ++k) {
       const std::span<float> column = Right(k);
       if (std::ranges::any_of(column, [](float v) { return v != 0; })) continue;
-      RandomStream stream(input.key, input.step + (uint64_t{k + 1} << 48));
+      RandomStream stream(input.key, ColumnStream(input.step, k));
       for (float& value : column) value = stream.NextUnit() - 0.5f;
     }
   }

@@ -1,9 +1,10 @@
 #include "compression/powersgd_payload.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "compression/half_codec.h"
+#include "compression/low_rank.h"
 #include "compression/payload_bytes.h"
 #include "compression/powersgd.h"
 #include "compression/select.h"
@@ -41,13 +42,13 @@ class LowRankReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-// Bits order magnitudes, those of infinities and NaN above all others.
-float LargestMagnitude(const std::byte* floats, size_t count) {
+// Bits order magnitudes.
+uint32_t LargestMagnitude(const std::byte* floats, size_t count) {
   uint32_t largest = 0;
   for (size_t i = 0; i < count; ++i) {
     largest = std::max(largest, LoadField<uint32_t>(floats + i * sizeof(float)) & 0x7FFFFFFFu);
   }
-  return std::bit_cast<float>(largest);
+  return largest;
 }
 
 }  // namespace
@@ -59,9 +60,8 @@ bool LowRankPays(const MatrixView& view, uint64_t rank) {
 
 bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank) {
-  const double largest = double{LargestMagnitude(left, left_count)} *
-                         double{LargestMagnitude(right, right_count)} * rank;
-  return largest < 0.5 * double{std::numeric_limits<float>::max()};
+  return SumsAreFinite(LargestMagnitude(left, left_count), LargestMagnitude(right, right_count),
+                       rank);
 }
 
 absl::StatusOr<std::unique_ptr<PayloadReader>> OpenPowersgd(ByteSpan payload,

@@ -2,6 +2,7 @@
 
 #include "compression/coarse.h"
 #include "compression/dgc.h"
+#include "compression/powersgd_payload.h"
 #include "compression/topk.h"
 
 namespace psgd {
@@ -66,11 +67,18 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
       twin.codec =
           BlocksTwin{config.blocks().density(), static_cast<uint32_t>(config.blocks().block())};
       return twin;
-    // A gradient that travels whole is copied as it is, without a codec's work.
+    case CodecConfig::kPowersgd: {
+      const MatrixView view(shape);
+      const auto rank = static_cast<uint32_t>(config.powersgd().rank());
+      twin.codec = PowersgdTwin{LowRankPays(view, rank) ? rank : 0, view.rows, view.columns, view.first};
+      return twin;
+    }
+    // A gradient that travels whole is copied as it is, without a codec's work; factors come from
+    // their layer.
     case CodecConfig::kNone:
+    case CodecConfig::kFactors:
+    case CodecConfig::kAuto:
     case CodecConfig::KIND_NOT_SET:
-    // Products and orthogonal columns, whose sums the host keeps in an order of its own.
-    case CodecConfig::kPowersgd:
       break;
   }
   return std::nullopt;

@@ -73,6 +73,7 @@ void RunRecorder::Progress(const StatusReply& status) {
                      {"staleness_mean", staleness.Mean()},
                      {"staleness_max", staleness.max()},
                      {"residual_norm", total.residual_norm()},
+                     {"residual_norm_lost", total.residual_norm_lost()},
                      {"seconds_data", total.seconds_data()},
                      {"seconds_compute", total.seconds_compute()},
                      {"seconds_encode", total.seconds_encode()},
@@ -115,6 +116,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
         static_cast<double>(total.samples() - samples_before) / status.seconds();
   }
   summary.input_stall = InputStall(total);
+  summary.residual_norm_lost = total.residual_norm_lost();
   summary.bytes_pushed = total.bytes_pushed();
   summary.bytes_pulled = total.bytes_pulled();
   summary.bytes_pushed_dense = total.bytes_pushed_dense();

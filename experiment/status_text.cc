@@ -36,6 +36,10 @@ std::string Head(const StatusReply& status) {
       staleness.max());
   absl::StrAppendFormat(&text, "  workers waited for data %.1f %% of their time\n",
                         100 * InputStall(total));
+  if (total.residual_norm() > 0 || total.residual_norm_lost() > 0) {
+    absl::StrAppendFormat(&text, "  residual of norm %.4g with the workers, of norm %.4g lost\n",
+                          total.residual_norm(), total.residual_norm_lost());
+  }
   absl::StrAppendFormat(&text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
                         status.hyper().learning_rate(), status.hyper().weight_decay(),
                         status.hyper().version());

@@ -36,6 +36,7 @@ struct Summary {
   double train_seconds = 0;       // of those, training
   double samples_per_second = 0;  // while training
   double input_stall = 0;         // share of the workers' time spent waiting for data
+  double residual_norm_lost = 0;  // with workers that ended before they could push it
   uint64_t bytes_pushed = 0;      // as left the processes, headers included
   uint64_t bytes_pulled = 0;
   uint64_t bytes_pushed_dense = 0;  // what the same in fp32 would have cost

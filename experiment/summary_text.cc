@@ -74,6 +74,10 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   rows.emplace_back("staleness",
                     absl::StrFormat("mean %.2f, p99 %d, max %d", summary.staleness.mean,
                                     summary.staleness.p99, summary.staleness.max));
+  if (summary.residual_norm_lost > 0) {
+    rows.emplace_back("residual lost", absl::StrFormat("of norm %.4g, with workers that ended",
+                                                       summary.residual_norm_lost));
+  }
   for (const auto& [reason, count] : summary.rejected) {
     rows.emplace_back("refused", absl::StrCat(count, " messages: ", reason));
   }

@@ -179,6 +179,11 @@ void CheckCodecs(const Config& config, Problems* problems) {
     CheckFeedback(codec, path, compression, problems);
     CheckFactors(codec, path, config.node(), problems);
   });
+  if (compression.pull().has_int8()) {
+    CodecConfig int8;
+    *int8.mutable_int8() = compression.pull().int8();
+    CheckOptions(int8, "compression.pull.int8", problems);
+  }
   if (!compression.pull().has_delta()) return;
   CheckDelta(compression.pull().delta(), config.optimizer(), problems);
   if (compression.pull().delta().codec().has_auto_()) return;  // which was told

@@ -1,6 +1,7 @@
 #include "server/coordinator_core.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
@@ -39,7 +40,6 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_bytes_pulled(total->bytes_pulled() + report.bytes_pulled());
   total->set_bytes_pushed_dense(total->bytes_pushed_dense() + report.bytes_pushed_dense());
   total->set_bytes_pulled_dense(total->bytes_pulled_dense() + report.bytes_pulled_dense());
-  total->set_residual_norm(report.residual_norm());
   total->set_seconds_data(total->seconds_data() + report.seconds_data());
   total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
   total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
@@ -189,6 +189,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     member->input_stall = InputStall(report);
   }
   if (report.has_choices()) member->choices = report.choices();
+  SetResidual(*member, report.residual_norm());
   member->last_report = now;
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
@@ -198,9 +199,28 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
 
 absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (request.has_residual_norm()) SetResidual(*member, request.residual_norm());
   Remove(member->key.worker(),
          absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason()), effects);
   return absl::OkStatus();
+}
+
+void CoordinatorCore::SetResidual(MemberState& member, double norm) {
+  member.residual_norm = std::isfinite(norm) && norm > 0 ? norm : 0;
+  double squares = 0;
+  for (const auto& [worker, other] : members_.all()) {
+    squares += other.residual_norm * other.residual_norm;
+  }
+  total_.set_residual_norm(std::sqrt(squares));
+}
+
+void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
+  // The last checkpoint of a run that is over holds it.
+  if (over() || member.residual_norm == 0) return;
+  effects->news.push_back(absl::StrCat("a residual of norm ", member.residual_norm,
+                                       " is lost with worker ", member.key.worker()));
+  total_.set_residual_norm_lost(std::hypot(total_.residual_norm_lost(), member.residual_norm));
+  SetResidual(member, 0);
 }
 
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
@@ -221,6 +241,7 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
   }
   effects->commands.push_back(RemoveWorker{key});
   effects->news.push_back(absl::StrCat("worker ", worker, " (", member->name, ") is out: ", note));
+  CountLostResidual(*members_.Find(worker), effects);
   if (state_ == StatusReply::TRAINING && members_.Ready().empty() && !draining_) {
     effects->news.push_back(
         "no worker is left; the run waits: start ps-worker again, or stop the server");
@@ -319,6 +340,7 @@ StatusReply CoordinatorCore::Status(Time now) const {
     out->set_seconds_since_heard(Seconds(now - member.last_heard));
     out->set_note(member.note);
     out->set_input_stall(member.input_stall);
+    out->set_residual_norm(member.residual_norm);
     // One worker's, and always the same one's: not those of whoever was faster.
     const bool chose = member.choices.tensors_size() > 0;
     if (!first_found && (member.live || chose)) {

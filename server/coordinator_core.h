@@ -101,6 +101,10 @@ class CoordinatorCore {
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
+  // Of what the worker's codecs left behind.
+  void SetResidual(MemberState& member, double norm);
+  // Nobody else has what a worker did not push before it left.
+  void CountLostResidual(MemberState& member, Effects* effects);
   absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
                         const std::vector<std::string>& endpoints, Effects* effects);
   // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.

@@ -29,6 +29,7 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   record.set_joined_after(member.joined_after);
   record.set_finished_segment(member.finished_segment);
   *record.mutable_choices() = member.choices;
+  record.set_residual_norm(member.residual_norm);
   return record;
 }
 
@@ -46,6 +47,7 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   member.joined_after = record.joined_after();
   member.finished_segment = record.finished_segment();
   member.choices = record.choices();
+  member.residual_norm = record.residual_norm();
   member.last_heard = member.last_report = now;
   return member;
 }

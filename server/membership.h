@@ -28,6 +28,7 @@ struct MemberState {
   double samples_per_second = 0;
   double recent_loss = 0;       // over its last report
   double recent_accuracy = 0;
+  double residual_norm = 0;     // of what its codecs left behind, as it last reported
   double input_stall = 0;       // share of that report's time spent waiting for data
   CodecChoices choices;         // the latest it reported
   Time last_report{};

@@ -62,6 +62,10 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
                 "Share of the worker's time spent waiting for data, last report.", label(w),
                 w.input_stall());
   }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_residual_norm", "Of what the worker's codecs left behind, last report.",
+                label(w), w.residual_norm());
+  }
 }
 
 }  // namespace
@@ -99,8 +103,10 @@ std::string RenderPrometheus(const StatusReply& status) {
   text.Counter("psgd_resent_total", "Messages that workers sent again.", "", total.resent());
   text.Gauge("psgd_input_stall", "Share of the workers' time spent waiting for data.", "",
              InputStall(total));
-  text.Gauge("psgd_residual_norm", "Of what codecs left behind, last report.", "",
+  text.Gauge("psgd_residual_norm", "Of what the codecs of all workers left behind, last reports.", "",
              total.residual_norm());
+  text.Gauge("psgd_residual_norm_lost", "Of what ended with workers before they could push it.", "",
+             total.residual_norm_lost());
   text.Histogram("psgd_pull_staleness", "Clocks that a pulling worker led the slowest by.", "",
                  CountHistogram::FromCounts(total.pull_staleness()), bounds);
   for (const ShardStatus& shard : status.shards()) {

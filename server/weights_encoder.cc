@@ -5,16 +5,29 @@
 #include "compression/sparse_payload.h"
 
 namespace psgd {
+namespace {
+
+// Of weights that travel whole; none: as they are.
+CodecConfig WholeCodec(const PullCodecConfig& pull) {
+  CodecConfig codec;
+  if (pull.has_fp16()) codec.mutable_fp16();
+  if (pull.has_bf16()) codec.mutable_bf16();
+  if (pull.has_int8()) *codec.mutable_int8() = pull.int8();
+  return codec;
+}
+
+}  // namespace
 
 WeightsEncoder::WeightsEncoder(const Config& config, uint32_t starts)
     : seed_(config.seed()),
+      dense_below_(static_cast<uint64_t>(config.compression().dense_below())),
       kernels_(KernelsFor(CodecBackend::kSimd)),
       marks_(uint64_t{starts} << 40) {
   const PullCodecConfig& pull = config.compression().pull();
-  if (pull.has_fp16()) {
-    CodecConfig fp16;
-    fp16.mutable_fp16();
-    whole_ = (*MakeCodec(fp16))->NewEncoder({});
+  const CodecConfig whole = WholeCodec(pull);
+  if (whole.kind_case() != CodecConfig::KIND_NOT_SET) {
+    whole_codec_ = *MakeCodec(whole);
+    whole_ = whole_codec_->NewEncoder({});
   } else if (pull.has_delta() && pull.delta().has_codec()) {
     difference_ = *MakeCodec(pull.delta().codec());
   } else {
@@ -31,13 +44,22 @@ Bytes WeightsEncoder::Encode(SliceState& slice, uint32_t worker, uint64_t mark, 
   return Whole(slice, part);
 }
 
+// Biases and the like are few, and would share a unit with what is much larger.
+bool WeightsEncoder::IsSmall(const SliceState& slice) const {
+  const uint64_t elements = slice.shape.tensor_rows * slice.shape.tensor_columns;
+  return whole_codec_->id() == CODEC_INT8 && elements * sizeof(float) < dense_below_;
+}
+
 Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
-  if (whole_ == nullptr) return slice.weights.Share();
-  part->set_codec(CODEC_FP16);
+  if (whole_ == nullptr || IsSmall(slice)) return slice.weights.Share();
+  part->set_codec(whole_codec_->id());
   if (slice.encoded.empty() || slice.encoded_version != slice.version) {
     std::vector<std::byte> bytes;
     EncodeInput input;
     input.gradient = slice.weights.read();
+    // The same for all workers.
+    input.key = MakeKey(seed_, RandomPurpose::kWeights, slice.id);
+    input.step = slice.version;
     whole_->Encode(input, &bytes);
     slice.encoded = Bytes::Adopt(std::move(bytes));
     slice.encoded_version = slice.version;

@@ -1,6 +1,7 @@
 // How weights leave a shard (compression.pull): whole, or as what a worker does not have yet.
 //
-//   none, fp16      the slice, as it is or in a codec; made once a version for all workers
+//   none, fp16,     the slice, as it is or in a codec; made once a version for all workers. With int8
+//   bf16, int8      small tensors (compression.dense_below) travel as they are
 //   delta           the present values of the elements that changed since the worker's last pull, or,
 //                   where they came as factors, the updates since then, for the worker to make them,
 //                   too, but for the factors that it pushed itself. Exact. What changed is made
@@ -53,17 +54,25 @@ class WeightsEncoder {
                                      const UpdateReader& reader) const;
 
  private:
+  bool IsSmall(const SliceState& slice) const;
   Bytes Whole(SliceState& slice, PullPart* part);
   Bytes Changes(SliceState& slice, uint64_t mark, PullPart* part);
   Bytes Difference(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
                    PullPart* part);
 
   const uint64_t seed_;
+  const uint64_t dense_below_;  // bytes of a tensor
   const CodecKernels& kernels_;
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
+<<<<<<< HEAD
   std::unique_ptr<Encoder> whole_;     // fp16's; null: weights travel as they are
   uint64_t marks_;                     // given out with differences
+=======
+  std::unique_ptr<Codec> whole_codec_;
+  std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
+  uint64_t marks_ = 0;                 // given out with differences
+>>>>>>> comp
   std::vector<float> values_, left_out_;  // scratch
 };
 

@@ -39,6 +39,7 @@ class Session {
   absl::StatusOr<LinkSpeed> MeasureLink();
 
   uint64_t AcknowledgedClock() const { return core_.AcknowledgedClock(); }
+  std::vector<uint32_t> SlicesInDoubt(uint64_t clock) const { return core_.SlicesInDoubt(clock); }
   // When everything pushed so far was acknowledged; nothing: it is not yet.
   std::optional<Time> AcknowledgedAt() const;
 

@@ -133,6 +133,18 @@ bool SessionCore::AllAcknowledged() const {
                      [](const Shard& s) { return s.pushes.empty() && s.parts.empty(); });
 }
 
+std::vector<uint32_t> SessionCore::SlicesInDoubt(uint64_t clock) const {
+  std::vector<uint32_t> slices;
+  for (const Shard& shard : shards_) {
+    for (const Unacknowledged& unacknowledged : shard.pushes) {
+      const psgd::Push& push = unacknowledged.message.header.push();
+      if (push.clock() != clock) continue;
+      for (const PushPart& part : push.parts()) slices.push_back(part.slice());
+    }
+  }
+  return slices;
+}
+
 uint64_t SessionCore::AcknowledgedClock() const {
   uint64_t clock = UINT64_MAX;
   for (const Shard& shard : shards_) clock = std::min(clock, shard.acknowledged_clock);

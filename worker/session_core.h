@@ -95,6 +95,8 @@ class SessionCore {
   bool AllAcknowledged() const;
   // When the last of them was; the epoch before any.
   Time acknowledged_at() const { return acknowledged_at_; }
+  // Slices whose update of that step may not have come in.
+  std::vector<uint32_t> SlicesInDoubt(uint64_t clock) const;
   // Steps whose every push is acknowledged; 0 before the first.
   uint64_t AcknowledgedClock() const;
 

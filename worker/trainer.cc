@@ -19,6 +19,9 @@ constexpr char kDiverged[] =
     "training diverged: lower optimizer.*.learning_rate, add schedule.warmup, or lower "
     "consistency.staleness. The last checkpoint is unharmed";
 
+// The norm takes a pass over all residuals, which may lie on a GPU.
+constexpr Duration kResidualPeriod = std::chrono::seconds(5);
+
 StepBatch StepBatchOf(const Batch& batch, bool staged) {
   return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged};
 }
@@ -38,6 +41,9 @@ Trainer::~Trainer() { closing_ = true; }
 absl::Status Trainer::Interrupted() const {
   if (closing_ || (options_.stops != nullptr && *options_.stops >= 2)) {
     return absl::CancelledError("stopped");
+  }
+  if (Asked() && DrainTimeLeft() <= Duration::zero()) {
+    return absl::CancelledError("asked to stop, and --drain-deadline has passed");
   }
   return heartbeat_ ? heartbeat_->status() : absl::OkStatus();
 }
@@ -174,7 +180,12 @@ absl::Status Trainer::TrainSegments() {
     if (next.save_state_for() > saved_checkpoint_) {
       PSGD_RETURN_IF_ERROR(SaveState(next.save_state_for()));
     }
-    if (next.evaluate()) PSGD_RETURN_IF_ERROR(EvaluateNow(next.evaluate_epoch(), clock));
+    PSGD_ASSIGN_OR_RETURN(const bool leaves, LeavesTheRun());
+    const bool runs = next.kind() == NextSegmentReply::RUN;
+    // One that leaves in the next segment has no time for it; another is asked then.
+    if (next.evaluate() && !(leaves && runs)) {
+      PSGD_RETURN_IF_ERROR(EvaluateNow(next.evaluate_epoch(), clock));
+    }
     if (next.kind() == NextSegmentReply::DONE) {
       options_.log->info("done: {}", next.reason());
       return absl::OkStatus();
@@ -182,8 +193,10 @@ absl::Status Trainer::TrainSegments() {
     if (next.kind() == NextSegmentReply::WAIT) {
       if (next.reason() != waiting_for) options_.log->info("{}", next.reason());
       waiting_for = next.reason();
-      if (options_.stops != nullptr && *options_.stops > 0) {
-        return absl::CancelledError("stopped while waiting");
+      if (leaves) {
+        PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
+        if (request.first() || norm == 0) return absl::CancelledError("stopped while waiting");
+        // Otherwise the next segment, or the run's last checkpoint, takes the residual.
       }
       if (!next.evaluate() && next.save_state_for() == 0) {
         std::this_thread::sleep_for(Milliseconds(next.wait_ms()));
@@ -194,9 +207,6 @@ absl::Status Trainer::TrainSegments() {
     clock = next.segment().first_clock() + next.segment().clocks();
     request.set_first(false);
     request.set_finished_segment(next.segment().id());
-    if (options_.stops != nullptr && *options_.stops > 0) {
-      return absl::CancelledError("asked to stop");
-    }
   }
 }
 
@@ -221,6 +231,8 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
     PSGD_RETURN_IF_ERROR(Interrupted());
     const uint64_t clock = segment.first_clock() + step + 1;
     if (HasBatch(segment, clock)) {
+      PSGD_ASSIGN_OR_RETURN(const bool leaves, LeavesTheRun());
+      if (leaves) return PushResidual(clock - 1);
       PSGD_RETURN_IF_ERROR(Step(segment, clock));
     } else {
       // The others have one batch more than this worker: an empty step keeps the clocks together.
@@ -229,6 +241,7 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
   }
   ReportDamage();
   PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
+  if (SteadyNow() - residual_reported_ >= kResidualPeriod) PSGD_RETURN_IF_ERROR(ReportResidual());
   return heartbeat_->Flush();
 }
 
@@ -357,8 +370,7 @@ absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
 }
 
 absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
-  heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm(norm); });
+  PSGD_RETURN_IF_ERROR(ReportResidual());
   PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
   session_->SaveState(checkpoint, std::move(residuals));
   PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
@@ -369,24 +381,6 @@ absl::Status Trainer::SaveState(uint64_t checkpoint) {
 absl::Status Trainer::LoadState() {
   PSGD_ASSIGN_OR_RETURN(const auto residuals, session_->LoadState());
   return encoder_->RestoreResiduals(residuals);
-}
-
-void Trainer::Leave(const absl::Status& status) {
-  if (loader_) loader_->Cancel();
-  if (heartbeat_ && status.ok()) (void)heartbeat_->Flush();
-  closing_ = true;
-  // A server that did not answer in time is not asked for more, not even to let this worker go.
-  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  const bool lost = silent || (heartbeat_ && !heartbeat_->status().ok());
-  if (client_ && lost) client_->Cancel();
-  if (heartbeat_) heartbeat_->Stop();
-  if (client_ && key_.incarnation() != 0 && !lost) {
-    LeaveRequest request;
-    *request.mutable_key() = key_;
-    request.set_reason(status.ok() ? "the run is over" : std::string(status.message()));
-    request.set_failed(!status.ok() && !absl::IsCancelled(status));
-    (void)client_->Leave(request);  // the lease ends it too
-  }
 }
 
 }  // namespace psgd

@@ -58,11 +58,23 @@ class Trainer {
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
+  // Whether this process was asked to stop, and how much is left of the time that it has for that.
+  bool Asked() const { return options_.stops != nullptr && *options_.stops > 0; }
+  Duration DrainTimeLeft() const;
+  // Whether to leave before the next step: asked to stop, and the run goes on without this worker.
+  absl::StatusOr<bool> LeavesTheRun();
+  // Pushes what codecs left behind as the update of the clock after `done`, and waits until it came
+  // in. Cancelled, with what became of it.
+  absl::Status PushResidual(uint64_t done);
+  // Tells the coordinator what codecs left behind.
+  absl::Status ReportResidual();
   // Says in the log what was left out of the data since it last did.
   void ReportDamage();
   void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
   // How a GPU runs the steps, once, and each step that was run again in fp16.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
+  // What the residual is that goes with this worker, if nothing is known of it yet.
+  void NoteResidualLeft(const absl::Status& status);
   void Leave(const absl::Status& status);
 
   const TrainerOptions options_;
@@ -88,6 +100,8 @@ class Trainer {
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
+  std::optional<double> residual_norm_left_;  // of what a last push did not carry
+  Time residual_reported_{};
   uint64_t reported_damage_ = 0;
   EndpointStats reported_traffic_;
   SessionStats reported_;

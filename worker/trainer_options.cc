@@ -20,6 +20,7 @@ std::string DeviceText(const TrainerOptions& options) {
 std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options) {
   NetworkOptions network;
   network.backend = options.gpus.empty() ? options.backend : "cudnn";
+  network.plugin_dir = options.plugin_dir;
   network.threads = options.threads;
   network.precision = options.precision;
   std::vector<NetworkOptions> networks;

@@ -18,12 +18,17 @@ struct TrainerOptions {
   std::string backend = "onednn";          // of the processor
   // One replica each; none: the processor. Replicas share each batch.
   std::vector<GpuDevice> gpus;
+  std::string plugin_dir;                  // of engines; empty: beside the program
   int replicas = 1;                        // on the processor
   int threads = 1;                         // of each of them
   Precision precision = Precision::kFp32;
   Duration connect_deadline = Milliseconds(60000);
-  // How often a stop was asked for: once finishes the segment and leaves, twice leaves at once.
+  // How often a stop was asked for: once finishes the step, pushes the residual and leaves, twice
+  // leaves at once.
   const std::atomic<int>* stops = nullptr;
+  // When it was asked for first; and how long after that this worker is gone.
+  const std::atomic<Time>* stop_asked = nullptr;
+  Duration drain_deadline = Milliseconds(30000);
   // Added to every step, to see what a slow worker does to the others.
   Duration step_delay{};
   std::string push_log;                    // file that lists acknowledged pushes; empty: none

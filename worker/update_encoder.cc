@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
                                                                      std::span<const int64_t> factor_rows,
                                                                      DeviceCodecs* device) {
   std::unique_ptr<UpdateEncoder> encoder(new UpdateEncoder());
+  encoder->residual_decay_ = FeedbackOf(config).decay;
   for (const ParameterSpec& parameter : model.parameters()) {
     PSGD_ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(config, parameter));
     const size_t index = encoder->tensors_.size();
@@ -288,6 +289,31 @@ absl::StatusOr<double> UpdateEncoder::ResidualNorm() const {
     }
   }
   return std::sqrt(sum);
+}
+
+absl::StatusOr<std::vector<FlushedSlice>> UpdateEncoder::Flush() {
+  std::vector<FlushedSlice> flushed;
+  for (Tensor& tensor : tensors_) {
+    for (Slice& slice : tensor.slices) {
+      PSGD_ASSIGN_OR_RETURN(std::vector<float> state, slice.CopyState());
+      if (state.empty()) continue;
+      const auto residual = std::span(state).first(slice.spec.count());
+      double squares = 0;
+      for (float& value : residual) {
+        value *= residual_decay_;
+        squares += static_cast<double>(value) * value;
+      }
+      if (squares > 0) {
+        std::vector<std::byte> payload;
+        const bool shorter = nonzero_.Encode(residual, &payload);
+        Bytes bytes = shorter ? Bytes::Adopt(std::move(payload)) : Bytes::CopyOf(AsBytes(residual));
+        flushed.push_back({{slice.id, shorter ? CODEC_TOPK : CODEC_NONE, std::move(bytes)}, squares});
+      }
+      std::ranges::fill(state, 0.0f);
+      PSGD_RETURN_IF_ERROR(slice.LoadState(state));
+    }
+  }
+  return flushed;
 }
 
 }  // namespace psgd

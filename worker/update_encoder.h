@@ -28,6 +28,12 @@
 
 namespace psgd {
 
+// What was left behind of a slice, as a push of its own.
+struct FlushedSlice {
+  EncodedSlice encoded;
+  double squared_norm = 0;
+};
+
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
@@ -68,6 +74,11 @@ class UpdateEncoder {
   // Puts back what CopyResiduals gave, in this process or another.
   absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
   absl::StatusOr<double> ResidualNorm() const;
+  // Everything that codecs left behind, exactly, as the pushes of a step whose gradient is 0 and whose
+  // codecs leave out nothing; slices of which nothing is left are not in it. Afterwards there is no
+  // residual. What encoders remember beside it is given up: dgc's velocity says what later steps would
+  // have added, not what is owed.
+  absl::StatusOr<std::vector<FlushedSlice>> Flush();
 
  private:
   struct Slice {
@@ -103,6 +114,7 @@ class UpdateEncoder {
   absl::Status MoveToDevice(int parameter, const Config& config, const ModelSpec& model,
                             DeviceCodecs* device);
 
+  float residual_decay_ = 1;
   std::vector<Tensor> tensors_;   // by parameter
   std::vector<bool> on_device_;   // by parameter
   std::vector<float> decayed_;    // scratch: gradient with weight decay

@@ -62,6 +62,8 @@ class Coder {
   virtual ~Coder() = default;
   // Bytes of that step's payload, or what they will not exceed.
   virtual size_t Bound(uint64_t step) const = 0;
+  // Which they exceed so seldom that it does not matter what that takes.
+  virtual size_t Likely(uint64_t step) const { return Bound(step); }
   // Whether it sets `bytes`.
   virtual bool varies() const { return false; }
   virtual void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) = 0;

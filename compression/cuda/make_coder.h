@@ -34,6 +34,8 @@ template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const RandomkTwin& twin, uint32_t elements);
 template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const BlocksTwin& twin, uint32_t elements);
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const PowersgdTwin& twin, uint32_t elements);
 
 template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoderFor(const TwinOptions& options) {

@@ -54,9 +54,14 @@ struct BlocksTwin {
   uint32_t block = 0;
 };
 
+struct PowersgdTwin {
+  uint32_t rank = 0;       // 0: the slice travels as binary16
+  uint64_t rows = 0, columns = 0, first = 0;  // of matrix_view.h
+};
+
 struct TwinOptions {
   std::variant<HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin, QuantizedTwin,
-               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin>
+               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin, PowersgdTwin>
       codec;
   uint32_t elements = 0;
   size_t state_arrays = 0;      // see Codec::state_arrays

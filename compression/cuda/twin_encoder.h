@@ -38,17 +38,23 @@ class TwinEncoder final : public DeviceEncoder {
     PSGD_RETURN_IF_ERROR(device_->Begin(ready));
     coder_->Encode(device_->queue(), InputOf(input), Output());
     bound_ = coder_->Bound(input.step);
-    return device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + bound_, &done_);
+    likely_ = coder_->Likely(input.step);
+    return device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + likely_, &done_);
   }
 
   absl::StatusOr<ByteSpan> Finish() override {
     PSGD_RETURN_IF_ERROR(device_->Wait(&done_));
-    const std::byte* head = static_cast<const std::byte*>(pinned_.data());
+    std::byte* const head = static_cast<std::byte*>(pinned_.data());
     uint64_t bytes = bound_;
     if (coder_->varies()) std::memcpy(&bytes, head, sizeof bytes);
     if (bytes > bound_) {
       return absl::InternalError(
           absl::StrCat("a device made a payload of ", bytes, " bytes where ", bound_, " suffice"));
+    }
+    if (bytes > likely_) {
+      const size_t come = kHeadBytes + likely_;
+      const std::byte* const made = static_cast<const std::byte*>(payload_.data());
+      PSGD_RETURN_IF_ERROR(device_->Read(head + come, made + come, bytes - likely_));
     }
     return ByteSpan(head + kHeadBytes, bytes);
   }
@@ -121,7 +127,7 @@ class TwinEncoder final : public DeviceEncoder {
   typename Device::Memory state_;  // the residual, and what the codec remembers
   typename Device::Memory payload_, pinned_;
   typename Device::Event done_;
-  size_t bound_ = 0;  // of the last Start
+  size_t bound_ = 0, likely_ = 0;  // of the last Start
 };
 
 }  // namespace psgd::cuda

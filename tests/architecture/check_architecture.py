@@ -3,8 +3,8 @@
 
     check_architecture.py ROOT
 
-Checks: includes between rooms, who may include gRPC and YAML, who may read the environment, the
-length of files, words that promise work instead of doing it. Each finding names file, line, the
+Checks: includes between rooms, who may include gRPC and YAML, who may read the environment, who may
+wait for a GPU, the length of files, words that promise work instead of doing it. Each finding names file, line, the
 rule and what to do instead.
 """
 
@@ -35,6 +35,19 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|(server|worker)/control_(service|client)\.cc)$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
+# Waiting for a whole device, also as copies do that are not put on a stream: never.
+WAITS_FOR_DEVICE = re.compile(
+    r"\b(cudaDeviceSynchronize|cudaThreadSynchronize|cuCtxSynchronize|cudaMem(cpy|set)(2D|3D)?)\s*\(")
+# Waiting for a stream or an event: in these files, each for its reason.
+WAITS = re.compile(r"\b(cuda(Stream|Event)Synchronize|cu(Stream|Event)Synchronize)\s*\(")
+WAITERS = {
+    "engine/cudnn/backend.cc": "reads the loss of a step, at its end",
+    "engine/cudnn/device.cc": "until a gradient has come to the host; before memory in use is freed",
+    "engine/cudnn/feed.cc": "until the copy of a batch has left the memory that the next one is written to",
+    "engine/cudnn/convolution.cc": "measures plans, once, when a network is made",
+    "compression/cuda/device_codecs.cc": "until a payload has come to the host; state for checkpoints",
+    "apps/doctor/gpus.cc": "measures GPUs",
+}
 PROMISES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
@@ -75,6 +88,12 @@ def check_file(root, path):
             finding = check_include(path, include.group(1))
             if finding:
                 yield number, finding
+        elif room != "tests" and WAITS_FOR_DEVICE.search(line):
+            yield number, ("waits for a whole GPU: put the work on a stream, and wait for an event where "
+                           "something is needed")
+        elif room != "tests" and WAITS.search(line) and path not in WAITERS:
+            yield number, ("waits for a GPU: order streams by events instead (Device::Order), or say in "
+                           "WAITERS of check_architecture.py why the host needs to wait here")
         elif room not in ("experiment", "tests") and ENVIRONMENT.search(line):
             yield number, "reads the environment: only experiment/ may; make it a field of Options"
 

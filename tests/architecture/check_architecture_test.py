@@ -65,6 +65,17 @@ class CheckArchitectureTest(unittest.TestCase):
     def test_the_environment_is_no_configuration(self):
         self.assert_found("net/x.cc", 'auto h = std::getenv("HOME");\n', "reads the environment")
 
+    def test_nobody_waits_for_a_whole_gpu(self):
+        for call in ("cudaDeviceSynchronize()", "cudaMemcpy(to, from, 4, kind)", "cudaMemset (at, 0, 4)"):
+            self.assert_found("engine/cudnn/device.cc", f"  {call};\n", "waits for a whole GPU")
+        self.write("engine/cudnn/device.cc", "cudaMemcpyAsync(to, from, 4, kind, stream);\n")
+        self.assertEqual(self.findings(), [])
+
+    def test_who_waits_for_a_gpu_says_why(self):
+        self.write("engine/cudnn/feed.cc", "cudaEventSynchronize(arrived_);\n")
+        self.assertEqual(self.findings(), [])
+        self.assert_found("engine/cudnn/dense.cc", "cudaStreamSynchronize(stream);\n", "WAITERS")
+
     def test_long_files(self):
         self.write("data/fits.cc", "//\n" * 400)
         self.assert_found("data/long.cc", "//\n" * 401, "has 401 lines")

@@ -6,14 +6,10 @@
 #include "engine/host_memory.h"
 #include "engine/plugin.h"
 #include "engine/reference/backend.h"
-#include "tests/queued_device/queues.h"
+#include "tests/queued_device/devices.h"
 
 namespace psgd::queued {
 namespace {
-
-constexpr int kKernels = 0, kDownloads = 1, kUploads = 2, kStreams = 3;
-using QueuesPtr = std::shared_ptr<Queues>;
-using EventPtr = std::shared_ptr<Event>;
 
 // Freed once nothing that waits can touch it.
 class Memory : public DeviceMemory {
@@ -34,7 +30,7 @@ class QueuedKernel : public Kernel {
       : queues_(std::move(queues)), kernel_(std::move(kernel)), step_(step) {}
   void Bind(const Buffers& buffers) override { kernel_->Bind(buffers); }
   absl::Status Run(const Step&) override {
-    queues_->Put(kKernels, [this] { (void)kernel_->Run(*step_); });
+    queues_->Put(kKernels, Asked::kLaunch, [this] { (void)kernel_->Run(*step_); });
     return absl::OkStatus();
   }
 
@@ -55,6 +51,15 @@ class QueuedCopy : public Copy {
  private:
   const QueuesPtr queues_;
   const EventPtr done_;
+};
+
+class QueuedMark : public Mark {
+ public:
+  void* event() const override { return event_.get(); }
+  const EventPtr& shared() const { return event_; }
+
+ private:
+  const EventPtr event_ = std::make_shared<Event>();
 };
 
 class QueuedRecording : public Recording {
@@ -82,13 +87,15 @@ class QueuedFeed : public Feed {
   }
   absl::Status Start() override {
     queues_->Await(kUploads, taken_);
-    queues_->Put(kUploads, [this] { waiting_ = host_; });
+    queues_->Put(kUploads, Asked::kCopyIn, [this] { waiting_ = host_; });
     queues_->Set(kUploads, arrived_);
     return absl::OkStatus();
   }
   absl::Status Take(void* device) override {
     queues_->Await(kKernels, arrived_);
-    queues_->Put(kKernels, [this, device] { std::memcpy(device, waiting_.data(), waiting_.size()); });
+    queues_->Put(kKernels, Asked::kLaunch, [this, device] {
+      std::memcpy(device, waiting_.data(), waiting_.size());
+    });
     queues_->Set(kKernels, taken_);
     return absl::OkStatus();
   }
@@ -103,7 +110,7 @@ class QueuedBackend : public HostBackend {
  public:
   explicit QueuedBackend(const BackendOptions& options)
       : kernels_(MakeReferenceBackend<float>(options)),
-        queues_(std::make_shared<Queues>(kStreams, static_cast<uint32_t>(options.device))) {}
+        queues_(MakeDevice(options.device)) {}
 
   bool computes_on_host() const override { return false; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
@@ -111,20 +118,26 @@ class QueuedBackend : public HostBackend {
     return std::make_unique<Memory>(queues_, std::move(memory));
   }
   absl::Status Upload(const void* host, void* device, size_t bytes) override {
-    queues_->Put(kKernels, [=] { std::memcpy(device, host, bytes); });
+    queues_->Put(kKernels, Asked::kCopyIn, [=] { std::memcpy(device, host, bytes); });
     return absl::OkStatus();
   }
   absl::Status Download(const void* device, void* host, size_t bytes) override {
+    queues_->Put(kKernels, Asked::kCopyOut, [=] { std::memcpy(host, device, bytes); });
     queues_->Wait(kKernels);
-    return HostBackend::Download(device, host, bytes);
+    return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) override {
     Order(kKernels, kDownloads);
-    queues_->Put(kDownloads, [=] { std::memcpy(host, device, bytes); });
+    queues_->Put(kDownloads, Asked::kCopyOut, [=] { std::memcpy(host, device, bytes); });
     const auto done = std::make_shared<Event>();
     queues_->Set(kDownloads, done);
     return std::make_unique<QueuedCopy>(queues_, done);
+  }
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
+    auto mark = std::make_unique<QueuedMark>();
+    queues_->Set(kKernels, mark->shared());
+    return mark;
   }
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
     return std::make_unique<QueuedFeed>(queues_, bytes);
@@ -139,7 +152,7 @@ class QueuedBackend : public HostBackend {
   }
   void EnterThread() override {}
   absl::Status BeginRun(const Step& step) override {
-    queues_->Put(kKernels, [this, step] { step_ = step; });
+    queues_->Put(kKernels, Asked::kRun, [this, step] { step_ = step; });
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Recording>> Record(

@@ -63,6 +63,9 @@ TEST_F(Repeat, WarmStartsAreResumed) {
   ExpectResumesAlike(Sets({"compression.push={powersgd: {rank: 2}}"}));
 }
 
+// Weights are rounded at random, and by the same draws.
+TEST_F(Repeat, RoundedWeightsAreResumed) { ExpectResumesAlike(Sets({"compression.pull=int8"})); }
+
 TEST_F(Repeat, PullingWhatChangedGivesTheSameWeightsForFewerBytes) {
   const std::vector<std::string> sparse =
       Lossy("3") + Sets({"optimizer={sgd: {learning_rate: 0.05, momentum: 0}}",

@@ -85,6 +85,15 @@ TEST_F(RunToEnd, Codecs) {
   }
 }
 
+TEST_F(RunToEnd, PullCodecs) {
+  for (const auto& [codec, most] : {std::pair{"fp16", 0.6}, {"bf16", 0.6}, {"int8", 0.4}}) {
+    SCOPED_TRACE(codec);
+    const Json summary = Train(codec, Sets({std::string("compression.pull=") + codec}));
+    EXPECT_LT(summary["bytes_pulled"].get<double>(),
+              most * summary["bytes_pulled_dense"].get<double>());
+  }
+}
+
 // Momentum at the worker, and signs that need a rate of their own.
 TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
   const Json dgc = Train("dgc", Sets({"compression.push={dgc: {density: 0.02, warmup: 100}}",

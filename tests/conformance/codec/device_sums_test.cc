@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "compression/cuda/dgc.h"
+#include "compression/cuda/powersgd.h"
 #include "compression/cuda/sign.h"
 #include "compression/cuda/ternary.h"
 #include "compression/kernels.h"
+#include "compression/orthonormal.h"
 #include "compression/sign_bits.h"
 #include "tests/conformance/codec/host_queue.h"
 
@@ -97,6 +99,24 @@ TEST_P(DeviceSums, OfMagnitudesGoByLanesOfFloats) {
   queue_.Launch(static_cast<uint32_t>((stretches + cuda::kTeams - 1) / cuda::kTeams),
                 cuda::MagnitudesBody{source, static_cast<uint32_t>(numbers_.size()), part.data()});
   EXPECT_EQ(Fold(part), expected);
+}
+
+// Large products cancel, and what is left of the small ones tells the order.
+TEST_P(DeviceSums, OfColumnsGoByLanesOfRows) {
+  const size_t rows = numbers_.size(), half = rows / 2 + 1;
+  RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), rows + 1);
+  std::vector<float> matrix(2 * rows);
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t pair = row % half;
+    matrix[2 * row] = std::ldexp(1.0f, static_cast<int>(pair % 20));
+    matrix[2 * row + 1] = (row < half ? 1.0f : -1.0f) * std::ldexp(1.0f, static_cast<int>(pair % 31));
+    if (pair % 5 == 0) matrix[2 * row + 1] = std::ldexp(stream.NextUnit() - 0.5f, -20);
+    if (pair % 7 == 0) matrix[2 * row + 1] = 0;
+  }
+  std::vector<float> expected = matrix;
+  MakeOrthonormal(expected, 2);
+  queue_.Launch(1, cuda::OrthonormalBody{matrix.data(), rows, 2});
+  EXPECT_EQ(matrix, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -242,7 +242,7 @@ TEST(DeviceTwinsTable, HasAllCodecsButThese) {
     const std::string name(MakeCodec(config).value()->name());
     if (!TwinOf({name, config}, ShapeOf(1), {})) without.push_back(name);
   }
-  EXPECT_THAT(without, ::testing::UnorderedElementsAre("none", "powersgd", "factors"));
+  EXPECT_THAT(without, ::testing::UnorderedElementsAre("none", "factors"));
 }
 
 }  // namespace

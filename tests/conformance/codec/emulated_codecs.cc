@@ -8,6 +8,7 @@
 #include "compression/cuda/half.h"
 #include "compression/cuda/natural.h"
 #include "compression/cuda/onebit.h"
+#include "compression/cuda/powersgd.h"
 #include "compression/cuda/quantized.h"
 #include "compression/cuda/randomk.h"
 #include "compression/cuda/sign.h"

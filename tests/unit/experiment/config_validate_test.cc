@@ -188,6 +188,9 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.push.int8.block=100"},
        "compression.push: int8.block is 100; it must be a multiple of 64 between 64 and 1048576, "
        "such as 1024"},
+      {{"compression.pull.int8.block=100"},
+       "compression.pull.int8: int8.block is 100; it must be a multiple of 64 between 64 and "
+       "1048576, such as 1024"},
       {{"compression.residual_decay=0.5", "compression.error_feedback=false"},
        "compression.residual_decay does nothing without compression.error_feedback: set that to "
        "true, or leave it out"},

@@ -2,6 +2,7 @@
 #include "server/weights_encoder.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/unit/server_core/shard_fixture.h"
 #include "worker/install_slice.h"
@@ -219,6 +220,80 @@ TEST_F(Delta, AsManyMarksAsSlicesOrNone) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.header.refusal().reason(), Refusal::MALFORMED);
   EXPECT_EQ(out[0].message.header.refusal().detail(), "1 marks for 2 slices");
+}
+
+struct WholePull {
+  const char* name;
+  CodecId id;
+  size_t bytes;  // of kElements
+  double error;  // of the largest weight
+};
+
+Config WholeConfig(const std::string& name) {
+  Config config;
+  PullCodecConfig* pull = config.mutable_compression()->mutable_pull();
+  if (name == "fp16") pull->mutable_fp16();
+  if (name == "bf16") pull->mutable_bf16();
+  if (name == "int8") pull->mutable_int8()->set_block(64);
+  config.mutable_compression()->set_dense_below(100);
+  return config;
+}
+
+class Whole : public testing::TestWithParam<WholePull> {};
+
+// The bytes are those that the scalar loops make: a shard with other vectors sends the same.
+TEST_P(Whole, TravelsInItsCodecAndIsTheSameForAllWorkers) {
+  const Config config = WholeConfig(GetParam().name);
+  ShardFixture shard({.staleness = 4, .elements = {kElements, kElements}}, config);
+  shard.Start(3);
+  std::vector<float> gradient(kElements);
+  for (uint32_t i = 0; i < kElements; ++i) gradient[i] = std::sin(static_cast<float>(i));
+  shard.Acknowledged(ShardFixture::PushOf(2, 1, 1, {{0, gradient}, {1, gradient}}));
+  const std::vector<float> weights = shard.Weights(0);
+  Puller first(&shard), second(&shard);
+  second.worker = 1;
+  const PullReply reply = first.Pull();
+  EXPECT_EQ(reply.parts(0).codec(), GetParam().id);
+  EXPECT_EQ(reply.parts(0).form(), PullPart::WHOLE);
+  EXPECT_EQ(first.payload_bytes, 2 * GetParam().bytes);
+  second.Pull();
+  EXPECT_EQ(first.weights[0], second.weights[0]);
+  for (uint32_t i = 0; i < kElements; ++i) {
+    EXPECT_NEAR(first.weights[0][i], weights[i], GetParam().error) << i;
+  }
+
+  CodecConfig codec;
+  const PullCodecConfig& pull = config.compression().pull();
+  if (pull.has_fp16()) codec.mutable_fp16();
+  if (pull.has_bf16()) codec.mutable_bf16();
+  if (pull.has_int8()) *codec.mutable_int8() = pull.int8();
+  const auto scalar = MakeCodec(codec, {.backend = CodecBackend::kScalar}).value();
+  EncodeInput input;
+  input.gradient = weights;
+  input.key = MakeKey(config.seed(), RandomPurpose::kWeights, 0);
+  input.step = reply.parts(0).version();
+  std::vector<std::byte> payload;
+  scalar->NewEncoder({})->Encode(input, &payload);
+  std::vector<float> expected(kElements);
+  const SliceShape shape = {kElements, kElements, 1, 0};
+  scalar->Open(payload, shape).value()->AddBlock(1, expected);
+  EXPECT_EQ(first.weights[0], expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Whole,
+                         testing::Values(WholePull{"fp16", CODEC_FP16, 400, 0.0005},
+                                         WholePull{"bf16", CODEC_BF16, 400, 0.004},
+                                         WholePull{"int8", CODEC_INT8, 4 + 4 * 2 + 200, 0.0081}),
+                         [](const auto& whole) { return std::string(whole.param.name); });
+
+// A bias shares its scale with nothing else, and costs little as it is.
+TEST(WholeInt8, SmallTensorsTravelAsTheyAre) {
+  ShardFixture shard({.staleness = 4, .elements = {24, 25}}, WholeConfig("int8"));
+  shard.Start(1);
+  const auto out = shard.Send(ShardFixture::PullOf(0, 1, 0));
+  const PullReply& reply = out[0].message.header.pull_reply();
+  EXPECT_EQ(reply.parts(0).codec(), CODEC_NONE);
+  EXPECT_EQ(reply.parts(1).codec(), CODEC_INT8);
 }
 
 TEST(InstallSlice, RefusesWhatItCannotBelieve) {

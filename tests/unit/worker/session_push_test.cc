@@ -37,6 +37,18 @@ TEST_F(SessionTest, LargePartsTravelAlone) {
   }
 }
 
+TEST_F(SessionTest, NamesTheSlicesOfAStepThatMayNotHaveComeIn) {
+  PushAll(1);
+  PushAll(2);
+  Drain();
+  Ack(0, 2);
+  EXPECT_THAT(core_->SlicesInDoubt(1), ElementsAre(1, 3));
+  EXPECT_THAT(core_->SlicesInDoubt(2), ElementsAre(0, 2, 4, 1, 3));
+  Ack(0, 3);
+  Ack(1, 3);
+  EXPECT_TRUE(core_->SlicesInDoubt(2).empty());
+}
+
 TEST_F(SessionTest, SlicesMayShareAPayload) {
   core_->Pull(0, now_);
   Drain();

@@ -135,7 +135,7 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.1);
   CompressionRule* rule = config.mutable_compression()->add_rules();
   rule->set_match("matrix");
-  rule->mutable_push()->mutable_powersgd();
+  rule->mutable_push()->mutable_none();
   ModelSpec model;
   for (const char* name : {"w", "bias", "matrix"}) {
     ParameterSpec* parameter = model.add_parameters();

@@ -1,0 +1,297 @@
+// powersgd on a device. See compression/powersgd.h. Sums have the order of the host's: along a row in
+// lanes of fp32, down a column of P in lanes of doubles, down a column of the slice from the first row
+// to the last. So a team of threads has a row and a column of P, a block the columns of P, and a
+// thread an element of Q.
+#pragma once
+
+#include <cmath>
+
+#include "compression/cuda/make_coder.h"
+#include "compression/cuda/sums.h"
+#include "compression/half.h"
+#include "compression/low_rank.h"
+
+namespace psgd::cuda {
+
+// The slice as a matrix: matrix_view.h.
+struct MatrixPlace {
+  uint64_t rows, columns, first;
+  uint32_t elements;
+
+  // Of a row's elements the first, its column, and how many there are.
+  PS_HD size_t Begin(uint64_t row) const { return row == 0 ? 0 : row * columns - first; }
+  PS_HD uint64_t Column(uint64_t row) const { return row == 0 ? first : 0; }
+  PS_HD size_t Count(uint64_t row) const {
+    const uint64_t whole = columns - Column(row), left = elements - Begin(row);
+    return whole < left ? whole : left;
+  }
+};
+
+// Where both matrices lie: P row by row, behind it Q column by column.
+struct LowRank {
+  float* left;
+  float* right;
+  uint32_t rank;
+  uint32_t* largest;  // bits of the largest magnitudes of P and Q
+
+  PS_HD bool Finite() const { return SumsAreFinite(largest[0], largest[1], rank); }
+};
+
+struct CorrectedBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  PS_HD void operator()(const Block& block, Shared&) const {
+    block.ForAll(elements, [&](size_t i) { source.Make(i); });
+  }
+};
+
+// Columns of zeros are drawn. A block has a column.
+struct DrawColumnBody {
+  struct Shared {
+    uint32_t any;
+  };
+  float* columns;
+  uint64_t length;
+  PhiloxKey key;
+  uint64_t step;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    float* const column = columns + block.index() * length;
+    const uint64_t stream = ColumnStream(step, block.index());
+    block.Once([&] { shared.any = 0; });
+    block.ForEach(length, [&](size_t i) {
+      if (column[i] != 0) AtomicOr(&shared.any, 1);
+    });
+    const bool drawn = shared.any == 0;
+    block.ForEach(drawn ? length : 0, [&](size_t i) {
+      column[i] = UnitFloat(Philox(key, i / 4, stream).word[i % 4]) - 0.5f;
+    });
+  }
+};
+
+// P = M Q.
+struct LeftBody {
+  struct Shared {
+    float lane[kThreads];
+  };
+  Source source;
+  MatrixPlace place;
+  const float* start;  // Q of the step before
+  LowRank matrices;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    const size_t count = place.rows * matrices.rank, first = size_t{block.index()} * kTeams;
+    block.Each([&](uint32_t thread) {
+      const size_t item = first + thread / kLanes;
+      if (item >= count) return;
+      const uint64_t row = item / matrices.rank;
+      const size_t begin = place.Begin(row), own = place.Count(row);
+      const float* q = start + item % matrices.rank * place.columns + place.Column(row);
+      float sum = 0;
+      for (size_t i = thread % kLanes; i < own; i += kLanes) sum += source.Made(begin + i) * q[i];
+      shared.lane[thread] = sum;
+    });
+    block.Each([&](uint32_t thread) {
+      if (thread >= kTeams || first + thread >= count) return;
+      matrices.left[first + thread] =
+          static_cast<float>(SumOfLanes(shared.lane + size_t{thread} * kLanes));
+    });
+  }
+};
+
+// Makes the columns of P orthonormal: orthonormal.h. Of one block.
+struct OrthonormalBody {
+  struct Shared {
+    double lane[kLanes];
+    double before, sum;
+  };
+  float* matrix;
+  uint64_t rows;
+  uint32_t columns;
+
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    for (uint32_t k = 0; k < columns; ++k) {
+      Dot(block, shared, k, k);
+      block.Once([&] { shared.before = std::sqrt(shared.sum); });
+      for (uint32_t j = 0; j < k; ++j) {
+        Dot(block, shared, j, k);
+        const double part = shared.sum;
+        block.ForEach(rows, [&](size_t row) {
+          float* const at = matrix + row * columns;
+          at[k] = static_cast<float>(at[k] - part * at[j]);
+        });
+      }
+      Dot(block, shared, k, k);
+      const double inverse = InverseNorm(std::sqrt(shared.sum), shared.before);
+      block.ForEach(rows, [&](size_t row) {
+        float* const at = matrix + row * columns + k;
+        *at = static_cast<float>(*at * inverse);
+      });
+    }
+  }
+
+ private:
+  PS_HD void Dot(const Block& block, Shared& shared, uint32_t a, uint32_t b) const {
+    block.Each([&](uint32_t thread) {
+      if (thread >= kLanes) return;
+      double sum = 0;
+      for (uint64_t row = thread; row < rows; row += kLanes) {
+        const float* const at = matrix + row * columns;
+        sum += static_cast<double>(at[a]) * at[b];
+      }
+      shared.lane[thread] = sum;
+    });
+    block.Once([&] {
+      double sum = 0;
+      for (size_t lane = 0; lane < kLanes; ++lane) sum += shared.lane[lane];
+      shared.sum = sum;
+    });
+  }
+};
+
+// Q = transposed M times P, and the largest magnitudes of both.
+struct RightBody {
+  using Shared = Nothing;
+  Source source;
+  MatrixPlace place;
+  LowRank matrices;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const uint32_t rank = matrices.rank;
+    block.ForAll(rank * place.columns, [&](size_t item) {
+      const uint64_t column = item % place.columns;
+      const size_t k = item / place.columns;
+      float sum = 0;
+      for (uint64_t row = 0; row < place.rows; ++row) {
+        const uint64_t from = place.Column(row);
+        if (column < from || column - from >= place.Count(row)) continue;
+        sum += matrices.left[row * rank + k] * source.Made(place.Begin(row) + (column - from));
+      }
+      matrices.right[item] = sum;
+      AtomicMax(&matrices.largest[1], MagnitudeBits(sum));
+    });
+    block.ForAll(rank * place.rows, [&](size_t item) {
+      AtomicMax(&matrices.largest[0], MagnitudeBits(matrices.left[item]));
+    });
+  }
+};
+
+// What stays in the residual; Q as the next step's start.
+struct TakeOffBody {
+  using Shared = Nothing;
+  Source source;
+  MatrixPlace place;
+  LowRank matrices;
+  float* start;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const bool finite = matrices.Finite();
+    const uint32_t rank = matrices.rank;
+    block.ForAll(rank * place.columns,
+                 [&](size_t i) { start[i] = finite ? matrices.right[i] : 0; });
+    const bool takes = finite && source.residual != nullptr;
+    block.ForAll(takes ? place.elements : 0, [&](size_t i) {
+      const uint64_t at = place.first + i, row = at / place.columns, column = at % place.columns;
+      float sum = 0;
+      for (uint32_t k = 0; k < rank; ++k) {
+        sum += matrices.left[row * rank + k] * matrices.right[k * place.columns + column];
+      }
+      source.residual[i] += -1.0f * sum;
+    });
+  }
+};
+
+// As DrawColumnBody, where Q was sent.
+struct DrawSentColumnBody {
+  using Shared = DrawColumnBody::Shared;
+  DrawColumnBody draw;
+  LowRank matrices;
+  PS_HD void operator()(const Block& block, Shared& shared) const {
+    if (matrices.Finite()) draw(block, shared);
+  }
+};
+
+// All as binary16, where both matrices cannot be sent.
+struct HalvesBody {
+  using Shared = Nothing;
+  Source source;
+  uint32_t elements;
+  LowRank matrices;  // rank 0: there are none
+  std::byte* payload;
+  uint64_t* bytes;
+  size_t low_rank_bytes;
+
+  PS_HD void operator()(const Block& block, Shared&) const {
+    const bool sent = matrices.rank > 0 && matrices.Finite();
+    const size_t halves = sizeof(uint32_t) + elements * sizeof(uint16_t);
+    block.ForAll(1, [&](size_t) {
+      *reinterpret_cast<uint32_t*>(payload) = sent ? matrices.rank : 0;
+      *bytes = sent ? low_rank_bytes : halves;
+    });
+    uint16_t* const out = reinterpret_cast<uint16_t*>(payload + sizeof(uint32_t));
+    block.ForAll(sent ? 0 : elements, [&](size_t i) {
+      const float corrected = source.Made(i);
+      const uint16_t half = HalfFromFloat(corrected);
+      out[i] = half;
+      if (source.residual != nullptr) source.residual[i] = corrected - FloatFromHalf(half);
+    });
+  }
+};
+
+template <typename Queue>
+class PowersgdCoder final : public Coder<Queue> {
+ public:
+  PowersgdCoder(const PowersgdTwin& twin, uint32_t elements)
+      : rank_(twin.rank), place_{twin.rows, twin.columns, twin.first, elements} {}
+
+  size_t Bound(uint64_t) const override {
+    return sizeof(uint32_t) + size_t{place_.elements} * sizeof(uint16_t);
+  }
+  size_t Likely(uint64_t step) const override { return rank_ > 0 ? LowRankBytes() : Bound(step); }
+  bool varies() const override { return true; }
+
+  void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
+    if (input.source.residual != nullptr) {
+      queue.Launch(BlocksFor(place_.elements), CorrectedBody{input.source, place_.elements});
+    }
+    float* const left = reinterpret_cast<float*>(output.payload + sizeof(uint32_t));
+    LowRank matrices = {left, left + place_.rows * rank_, rank_, nullptr};
+    if (rank_ > 0) {
+      matrices.largest = queue.template Scratch<uint32_t>(2);
+      Factor(queue, input, matrices);
+    }
+    queue.Launch(BlocksFor(place_.elements + 1),
+                 HalvesBody{input.source, place_.elements, matrices, output.payload, output.bytes,
+                            LowRankBytes()});
+  }
+
+ private:
+  size_t LowRankBytes() const {
+    return sizeof(uint32_t) + (place_.rows + place_.columns) * rank_ * sizeof(float);
+  }
+
+  void Factor(Queue& queue, const CoderInput& input, const LowRank& matrices) {
+    const DrawColumnBody draw = {input.state, place_.columns, input.key, input.step};
+    queue.Zero(matrices.largest, 2);
+    queue.Launch(rank_, draw);
+    const auto teams = static_cast<uint32_t>((place_.rows * rank_ + kTeams - 1) / kTeams);
+    queue.Launch(teams, LeftBody{input.source, place_, input.state, matrices});
+    queue.Launch(1, OrthonormalBody{matrices.left, place_.rows, rank_});
+    queue.Launch(BlocksFor(rank_ * (place_.rows + place_.columns)),
+                 RightBody{input.source, place_, matrices});
+    queue.Launch(BlocksFor(place_.elements),
+                 TakeOffBody{input.source, place_, matrices, input.state});
+    queue.Launch(rank_, DrawSentColumnBody{draw, matrices});
+  }
+
+  const uint32_t rank_;
+  const MatrixPlace place_;
+};
+
+template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const PowersgdTwin& twin, uint32_t elements) {
+  return std::make_unique<PowersgdCoder<Queue>>(twin, elements);
+}
+
+}  // namespace psgd::cuda
