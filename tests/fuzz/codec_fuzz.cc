@@ -47,16 +47,10 @@ void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) 
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   static const psgd::CodecTable* const table = new psgd::CodecTable();
-  constexpr char kFlag[] = "--codec=";
-  for (int i = 1; i < *argc; ++i) {
-    const std::string argument = (*argv)[i];
-    if (argument.rfind(kFlag, 0) != 0) continue;
-    for (int id = 0; id < 256; ++id) {
-      const psgd::Codec* codec = table->Find(static_cast<psgd::CodecId>(id));
-      if (codec != nullptr && codec->name() == argument.substr(sizeof kFlag - 1)) {
-        psgd::fuzz::chosen = codec;
-      }
-    }
+  const std::string name = psgd::fuzz::Variant("codec", *argc, *argv);
+  for (int id = 0; id < 256; ++id) {
+    const psgd::Codec* codec = table->Find(static_cast<psgd::CodecId>(id));
+    if (codec != nullptr && codec->name() == name) psgd::fuzz::chosen = codec;
   }
   psgd::fuzz::Require(psgd::fuzz::chosen != nullptr, "say which codec, as --codec=topk");
   return 0;
