@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
+#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sign_bits.h"
 
@@ -99,6 +100,9 @@ class OnebitReader final : public PayloadReader {
       position_ += count;
       block = block.subspan(count);
     }
+  }
+  float Largest() const override {
+    return LargestMagnitude(pairs_, BlockCount(elements(), block_) * kPairBytes / sizeof(float));
   }
 
  private:

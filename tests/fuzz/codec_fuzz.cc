@@ -23,7 +23,11 @@ void ReadBlocks(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
     const size_t count = std::min(kBlock, values.size() - begin);
     reader->AddBlock(1, std::span(values).subspan(begin, count));
   }
-  for (float value : values) Require(std::isfinite(value), "a value is not finite");
+  const float largest = reader->Largest();
+  for (float value : values) {
+    Require(std::isfinite(value), "a value is not finite");
+    Require(std::abs(value) <= largest, "a value is larger than the largest");
+  }
 }
 
 void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
@@ -37,6 +41,7 @@ void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) 
       Require(indices[i] < shape.elements, "an index is out of range");
       Require(static_cast<int64_t>(indices[i]) > last, "indices do not ascend");
       Require(std::isfinite(values[i]), "an entry is not finite");
+      Require(std::abs(values[i]) <= reader->Largest(), "an entry is larger than the largest");
       last = indices[i];
     }
   }

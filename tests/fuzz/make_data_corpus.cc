@@ -42,7 +42,7 @@ void WritePictures(const path& folder) {
 
 void WriteTables(const path& folder) {
   WriteCorpusFile(folder / "libsvm" / "plain.txt", "1 1:0.5 7:-2e3\n-1 2:1 # said\n1\n");
-  WriteCorpusFile(folder / "libsvm" / "gzip.bin", Gzip("+1 3:1\n0 1:1 2:inf\n"));
+  WriteCorpusFile(folder / "libsvm" / "gzip.bin", Gzip("+1 3:1\n0 1:1 2:-0.5\n"));
   std::string criteo;
   for (const char* label : {"0", "1"}) {
     criteo += label;
@@ -88,7 +88,7 @@ void WriteConfigs(const path& folder) {
   WriteCorpusFile(folder / "yaml" / "short.yaml",
                   "model: {zoo: lenet5}\ncompression: topk\nschedule: {warmup: 1 epoch, cosine: {}}\n"
                   "durability: {checkpoint: 30s}\nconsistency: {staleness: unbounded}\n"
-                  "name: \"a \\\"b\\x01\"\ndata: {mean: [0.1, 1e-3], path: |\n  x\n}\n");
+                  "name: \"a \\\"b\\x01\"\ndata: {mean: [0.1, 1e-3], path: 'x'}\n");
   WriteCorpusFile(folder / "yaml" / "rules.yaml",
                   "compression:\n  push: {topk: {density: 0.01}}\n  rules:\n"
                   "    - &r {match: \"fc*\", push: int8}\n    - *r\n    - {match: b}\n");
@@ -114,6 +114,34 @@ void WriteRequests(const path& folder) {
                   "filename=\"b\"\r\n\r\nc\r\n--X--\r\n");
 }
 
+// The larger ones are those of tests/golden/onnx.
+void WriteModels(const path& folder) {
+  namespace maker = psgd::testing;
+  WriteCorpusFile(folder / "small" / "small.onnx", maker::SmallModel().SerializeAsString());
+  onnx::ModelProto tokens = maker::EmptyModel({0, 12});
+  onnx::GraphProto* graph = tokens.mutable_graph();
+  auto* type = graph->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(onnx::TensorProto::INT64);
+  maker::AddWeights(graph, "embedding", {40, 4});
+  maker::AddWeights(graph, "out", {4, 40});
+  maker::AddNode(graph, "Gather", {"embedding", "x"}, "e");
+  maker::AddNode(graph, "Tanh", {"e"}, "t");
+  maker::AddNode(graph, "MatMul", {"t", "out"}, "y");
+  maker::SetOutput(graph, "y");
+  WriteCorpusFile(folder / "tokens" / "small.onnx", tokens.SerializeAsString());
+  onnx::ModelProto images = maker::EmptyModel({0, 3, 16, 16});
+  graph = images.mutable_graph();
+  maker::AddWeights(graph, "conv", {4, 3, 3, 3});
+  maker::AddWeights(graph, "fc", {10, 4});
+  maker::AddNode(graph, "Conv", {"x", "conv"}, "c");
+  maker::AddNode(graph, "Relu", {"c"}, "r");
+  maker::AddNode(graph, "GlobalAveragePool", {"r"}, "p");
+  maker::AddNode(graph, "Flatten", {"p"}, "f");
+  maker::SetInt(maker::AddNode(graph, "Gemm", {"f", "fc"}, "y"), "transB", 1);
+  maker::SetOutput(graph, "y");
+  WriteCorpusFile(folder / "images" / "small.onnx", images.SerializeAsString());
+}
+
 void WriteCorpus(const path& folder) {
   WriteIdx(folder / "data" / "idx");
   std::string records;
@@ -126,8 +154,7 @@ void WriteCorpus(const path& folder) {
   WriteSafetensorsFiles(folder / "safetensors" / "file");
   WriteConfigs(folder / "config");
   WriteRequests(folder / "http" / "request");
-  WriteCorpusFile(folder / "onnx" / "model" / "small.onnx",
-                  psgd::testing::SmallModel().SerializeAsString());
+  WriteModels(folder / "onnx");
 }
 
 }  // namespace
