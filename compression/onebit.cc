@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/coarse.h"
-#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/sign_bits.h"
 
@@ -102,7 +101,12 @@ class OnebitReader final : public PayloadReader {
     }
   }
   float Largest() const override {
-    return LargestMagnitude(pairs_, BlockCount(elements(), block_) * kPairBytes / sizeof(float));
+    float largest = 0;
+    for (size_t i = 0; i < BlockCount(elements(), block_); ++i) {
+      const Pair pair = LoadPair(pairs_ + i * kPairBytes);
+      largest = std::max({largest, pair.high, -pair.low});
+    }
+    return largest;
   }
 
  private:
