@@ -101,7 +101,7 @@ TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
   const std::string oldest = std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
   // From an older one, while the later ones stay.
   const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest, "--set",
-                                    "train.max_steps=1", "--set", "durability.keep=100"});
+                                    "train.epochs=6", "--set", "durability.keep=100"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("resuming from checkpoint " + oldest + " "));
   for (const fs::path& checkpoint : checkpoints) EXPECT_TRUE(fs::exists(checkpoint)) << checkpoint;
