@@ -15,6 +15,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "common/suggest.h"
+#include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir_status.h"
@@ -28,6 +29,13 @@ constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
   ps-ctl status runs/fashion-mnist-20260101-120000 --json
 )";
 constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
+  ps-ctl checkpoint --server 127.0.0.1:7070 --name before-decay    # is never pruned
+)";
+constexpr char kCheckpointsExamples[] = R"(  ps-ctl checkpoints runs/wide
+)";
+constexpr char kVerifyExamples[] = R"(  ps-ctl verify runs/wide            # reads every checkpoint from end to end
+)";
+constexpr char kPruneExamples[] = R"(  ps-ctl prune runs/wide --keep 1
 )";
 constexpr char kExportExamples[] = R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
   ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
@@ -48,7 +56,9 @@ struct Arguments {
   std::string server;
   std::string run_dir;
   bool json = false;
-  int64_t checkpoint = 0;
+  std::string checkpoint;
+  std::string name;
+  int keep = 0;
   std::string out;
   std::string onnx;
   std::string engine = "onednn";
@@ -99,7 +109,10 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   }
   std::vector<std::string> notes;
   std::optional<uint64_t> checkpoint;
-  if (arguments.checkpoint > 0) checkpoint = static_cast<uint64_t>(arguments.checkpoint);
+  if (!arguments.checkpoint.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
+    PSGD_ASSIGN_OR_RETURN(checkpoint, store.Find(arguments.checkpoint));
+  }
   auto weights = WeightsOfRun(arguments.run_dir, checkpoint, &notes);
   PrintNotes(notes);
   return weights;
@@ -127,14 +140,46 @@ absl::Status Status(const Arguments& arguments) {
 }
 
 absl::Status Checkpoint(const Arguments& arguments) {
+  if (!arguments.name.empty()) PSGD_RETURN_IF_ERROR(CheckName(arguments.name));
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
-  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(CheckpointRequest()));
+  CheckpointRequest request;
+  request.set_name(arguments.name);
+  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
   if (arguments.json) {
     PrintJson(reply);
   } else {
-    std::cout << absl::StrFormat("checkpoint %d at epoch %.2f, clock %d\n", reply.id(),
+    std::cout << absl::StrFormat("checkpoint %d%s at epoch %.2f, clock %d\n", reply.id(),
+                                 reply.name().empty() ? "" : " (" + reply.name() + ")",
                                  reply.epoch(), reply.clock());
   }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoints(const Arguments& arguments) {
+  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl checkpoints RUN_DIR"));
+  if (!arguments.server.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, Reach(arguments));
+    std::cout << CheckpointList({status.checkpoints().begin(), status.checkpoints().end()}, arguments.json);
+    return absl::OkStatus();
+  }
+  std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(const auto checkpoints, CheckpointsIn(arguments.run_dir, &notes));
+  PrintNotes(notes);
+  std::cout << CheckpointList(checkpoints, arguments.json);
+  return absl::OkStatus();
+}
+
+absl::Status Verify(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
+  PSGD_ASSIGN_OR_RETURN(const auto checked, store.Verify());
+  std::cout << VerifiedList(checked, arguments.json);
+  return VerifiedStatus(arguments.run_dir, checked);
+}
+
+absl::Status Prune(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const std::string removed,
+                        PruneCheckpoints(arguments.run_dir, arguments.keep, arguments.json));
+  std::cout << removed;
   return absl::OkStatus();
 }
 
@@ -267,18 +312,34 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
         ->type_name("RUN_DIR")
         ->excludes(excluded);
     command->add_option("--checkpoint", arguments.checkpoint, "This one; default: the newest sound")
-        ->type_name("ID")
-        ->excludes(excluded)
-        ->check(CLI::PositiveNumber);
+        ->type_name("ID|NAME")
+        ->excludes(excluded);
   };
   CLI::App* status =
       add("status", "Progress, shards, workers, checkpoints, evaluations", kStatusExamples, Status);
   status->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
       ->type_name("RUN_DIR")
       ->excludes(server(status));
-  server(add("checkpoint", "Take a checkpoint now and wait until it is written",
-             kCheckpointExamples, Checkpoint))
+  CLI::App* checkpoint = add("checkpoint", "Take a checkpoint now and wait until it is written",
+                             kCheckpointExamples, Checkpoint);
+  server(checkpoint)->required();
+  checkpoint->add_option("--name", arguments.name, "What it is called; a named one is never pruned");
+  CLI::App* checkpoints =
+      add("checkpoints", "Those that there are, newest first", kCheckpointsExamples, Checkpoints);
+  const auto only_run_dir = [&](CLI::App* command) {
+    return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
+        ->type_name("RUN_DIR");
+  };
+  only_run_dir(checkpoints)->excludes(server(checkpoints));
+  only_run_dir(add("verify", "Whether each checkpoint is sound; exit code 1 if one is not",
+                   kVerifyExamples, Verify))
       ->required();
+  CLI::App* prune = add("prune", "Remove older checkpoints of a run that is over; not named ones",
+                        kPruneExamples, Prune);
+  only_run_dir(prune)->required();
+  prune->add_option("--keep", arguments.keep, "So many of the newest stay")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
   CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
                        kExportExamples, Export);
   run_dir(save, server(save));
@@ -312,8 +373,9 @@ int main(int argc, char** argv) {
       "directory.",
       "ps-ctl");
   app.formatter(std::make_shared<ExamplesFirst>());
-  app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kExportExamples,
-                          kEvalExamples, kSetExamples, kDrainExamples));
+  app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
+                          kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
+                          kSetExamples, kDrainExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -30,6 +30,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
   ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
   ps-run --resume runs/wide                # go on from its newest checkpoint
+  ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
 )";
 
@@ -99,7 +100,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
     PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
-  if (!arguments.run.resume.empty()) {
+  if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
   }
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
@@ -140,6 +141,10 @@ int main(int argc, char** argv) {
   auto* resume = app.add_option("--resume", arguments.run.resume, "Run directory to go on from")
                      ->type_name("RUN_DIR")
                      ->excludes(config);
+  app.add_option("--checkpoint", arguments.run.checkpoint,
+                 "Of the run to go on with; default: the newest that is sound")
+      ->type_name("ID|NAME")
+      ->needs(resume);
   app.add_option("--set", arguments.run.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

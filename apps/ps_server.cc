@@ -35,6 +35,7 @@ struct Arguments {
   std::string run_dir;
   std::string resume;
   std::string recover;
+  std::string checkpoint;
   std::string bind = "127.0.0.1";
   std::string advertise;
   int port = 7070;
@@ -72,6 +73,12 @@ absl::Status CheckBind(const Arguments& arguments) {
   return absl::InvalidArgumentError(absl::StrCat(
       "--bind ", host, " lets other machines connect, and nothing checks who they are; on a network "
       "that you trust add --insecure, else keep the default 127.0.0.1 and use a tunnel (ssh -L)"));
+}
+
+absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
+  if (chosen.empty()) return store.LoadNewest();
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
+  return store.Load(id);
 }
 
 absl::StatusOr<int> HttpPort(const std::string& text) {
@@ -140,7 +147,9 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   dir_options.name = config.name();
   dir_options.now = std::time(nullptr);
   dir_options.config_yaml = FormatConfig(config);
-  if (dir_options.resume) PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
+  if (dir_options.resume && arguments.checkpoint.empty()) {
+    PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
+  }
   PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(dir_options));
   std::error_code made;
   std::filesystem::create_directories(dir.ServerDir(), made);
@@ -179,7 +188,12 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.on_choices = [&](const CodecChoices& choices) { recorder->Choices(choices); };
   options.on_checkpoint = [&](const CheckpointInfo& info) { recorder->Checkpoint(info); };
   if (!arguments.resume.empty()) {
-    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, CheckpointStore(dir.ServerDir()).LoadNewest());
+    const CheckpointStore store(dir.ServerDir());
+    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
+    // Later ones than the chosen stay as they are.
+    if (!arguments.checkpoint.empty()) {
+      PSGD_ASSIGN_OR_RETURN(options.last_checkpoint, store.LastId());
+    }
     for (const std::string& note : loaded.notes()) log->warn("{}", note);
     options.resume = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   }
@@ -216,12 +230,16 @@ int main(int argc, char** argv) {
   CLI::App app(std::string(kExamples) + "\nHolds the weights of one training run on its shards.",
                "ps-server");
   auto* config = app.add_option("--config", arguments.config, "YAML file that describes the run");
-  app.add_option("--resume", arguments.resume, "Run directory to go on from")->excludes(config);
+  auto* resume = app.add_option("--resume", arguments.resume, "Run directory to go on from");
+  resume->excludes(config);
+  app.add_option("--checkpoint", arguments.checkpoint,
+                 "Of that run, by id or name; default: the newest that is sound")
+      ->needs(resume);
   auto* recover =
       app.add_option("--recover", arguments.recover,
                      "Run directory whose server died; go on where its journal ends, at its addresses")
           ->excludes(config)
-          ->excludes("--resume");
+          ->excludes(resume);
   app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")

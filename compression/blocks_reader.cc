@@ -1,3 +1,4 @@
+#include "compression/magnitude.h"
 #include "compression/blocks_reader.h"
 
 #include <algorithm>
@@ -24,6 +25,8 @@ class BlocksReader final : public PayloadReader {
         kernels_(kernels),
         block_(parts.block),
         left_(parts.count),
+        sent_(parts.sent),
+        values_(parts.values),
         value_(parts.values),
         numbers_(parts.numbers) {
     Advance();
@@ -40,6 +43,7 @@ class BlocksReader final : public PayloadReader {
   }
 
   bool sparse() const override { return true; }
+  float Largest() const override { return LargestMagnitude(values_, sent_); }
 
   size_t NextEntries(std::span<uint32_t> indices, std::span<float> values) override {
     const size_t room = std::min(indices.size(), values.size());
@@ -77,6 +81,8 @@ class BlocksReader final : public PayloadReader {
   const CodecKernels& kernels_;
   const uint64_t block_;
   uint32_t left_;  // blocks not yet begun
+  const uint32_t sent_;
+  const std::byte* const values_;
   const std::byte* value_;
   RiceReader numbers_;
   uint64_t begin_ = kNone;  // what is left of the block under way

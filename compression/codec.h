@@ -69,6 +69,8 @@ class PayloadReader {
   // block[i] += scale * value[position + i]; then moves on by block.size().
   // REQUIRES: no more elements are asked for than are left.
   virtual void AddBlock(float scale, std::span<float> block) = 0;
+  // No value is larger in magnitude. Costs a look at the payload's numbers; may be asked at any time.
+  virtual float Largest() const = 0;
   // Dense fp32 payloads: the values themselves, so that a caller may skip the copy. Else empty.
   virtual std::span<const float> Direct() const { return {}; }
   // Sparse payloads: how many entries there are; a caller may then use NextEntries instead of

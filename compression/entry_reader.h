@@ -12,7 +12,7 @@ namespace psgd {
 
 inline constexpr uint64_t kNoEntry = ~uint64_t{0};
 
-// `Entries` has NextIndex(), kNoEntry at the end, and NextValue(), of the last index.
+// `Entries` has NextIndex(), kNoEntry at the end, NextValue(), of the last index, and Largest(), of all.
 template <typename Entries>
 class EntryReader final : public PayloadReader {
  public:
@@ -29,6 +29,7 @@ class EntryReader final : public PayloadReader {
   }
 
   bool sparse() const override { return true; }
+  float Largest() const override { return entries_.Largest(); }
 
   size_t NextEntries(std::span<uint32_t> indices, std::span<float> values) override {
     const size_t room = std::min(indices.size(), values.size());

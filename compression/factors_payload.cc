@@ -22,6 +22,7 @@ struct Factors {
   uint64_t columns = 0;
   std::vector<float> left;   // D
   std::vector<float> right;  // X
+  float largest = 0;         // of the product
 };
 
 // Rows of D that are sent for these slices: those that each touches.
@@ -52,6 +53,7 @@ class ProductReader final : public PayloadReader {
         kernels_(kernels) {}
 
   bool without_decay() const override { return true; }
+  float Largest() const override { return factors_->largest; }
 
   void AddBlock(float scale, std::span<float> block) override {
     view_.ForRows(
@@ -187,6 +189,8 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
                        factors->right.size(), batch)) {
     return absl::OutOfRangeError("factors payload holds a product that may be infinite");
   }
+  factors->largest = LargestProduct(AsRaw(factors->left), factors->left.size(),
+                                    AsRaw(factors->right), factors->right.size(), batch);
   std::vector<std::unique_ptr<PayloadReader>> readers;
   const float* left = factors->left.data();
   for (const SliceShape& shape : shapes) {

@@ -34,6 +34,7 @@ class HalfReader final : public PayloadReader {
   HalfReader(ByteSpan payload, const HalfKernels& kernels)
       : PayloadReader(static_cast<uint32_t>(payload.size() / kHalfBytes)),
         kernels_(kernels),
+        payload_(payload),
         next_(payload.data()) {}
 
   void AddBlock(float scale, std::span<float> block) override {
@@ -41,8 +42,21 @@ class HalfReader final : public PayloadReader {
     next_ += block.size() * kHalfBytes;
   }
 
+  // Of either kind of half, a larger magnitude has larger bits.
+  float Largest() const override {
+    int16_t largest = 0;
+    for (size_t i = 0; i < elements(); ++i) {
+      const auto bits = LoadField<int16_t>(payload_.data() + i * kHalfBytes);
+      largest = std::max(largest, static_cast<int16_t>(bits & 0x7FFF));
+    }
+    float value = 0;
+    kernels_.add(1, reinterpret_cast<const std::byte*>(&largest), {&value, 1});
+    return value;
+  }
+
  private:
   const HalfKernels& kernels_;
+  const ByteSpan payload_;
   const std::byte* next_;
 };
 

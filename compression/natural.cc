@@ -34,6 +34,13 @@ class NaturalReader final : public PayloadReader {
     kernels_.natural.add(payload_.data(), payload_.data() + elements(), position_, scale, block);
     position_ += block.size();
   }
+  float Largest() const override {
+    uint8_t largest = 0;
+    for (const std::byte exponent : payload_.first(elements())) {
+      largest = std::max(largest, std::to_integer<uint8_t>(exponent));
+    }
+    return NaturalValue(largest, /*negative=*/false);
+  }
 
  private:
   const ByteSpan payload_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
@@ -48,6 +49,8 @@ class NoneReader final : public PayloadReader {
     kernels_.dense.add_scaled(scale, payload_.data() + position_, block);
     position_ += block.size_bytes();
   }
+
+  float Largest() const override { return LargestMagnitude(payload_.data(), elements()); }
 
   std::span<const float> Direct() const override {
     const bool aligned = reinterpret_cast<uintptr_t>(payload_.data()) % alignof(float) == 0;

@@ -100,6 +100,14 @@ class OnebitReader final : public PayloadReader {
       block = block.subspan(count);
     }
   }
+  float Largest() const override {
+    float largest = 0;
+    for (size_t i = 0; i < BlockCount(elements(), block_); ++i) {
+      const Pair pair = LoadPair(pairs_ + i * kPairBytes);
+      largest = std::max({largest, pair.high, -pair.low});
+    }
+    return largest;
+  }
 
  private:
   const CodecKernels& kernels_;

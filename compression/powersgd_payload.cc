@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/half_codec.h"
 #include "compression/low_rank.h"
+#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/powersgd.h"
 #include "compression/select.h"
@@ -32,6 +33,9 @@ class LowRankReader final : public PayloadReader {
                   });
     position_ += block.size();
   }
+  float Largest() const override {
+    return LargestProduct(left_, view_.rows * rank_, right_, view_.columns * rank_, rank_);
+  }
 
  private:
   const MatrixView view_;
@@ -42,15 +46,6 @@ class LowRankReader final : public PayloadReader {
   size_t position_ = 0;
 };
 
-// Bits order magnitudes.
-uint32_t LargestMagnitude(const std::byte* floats, size_t count) {
-  uint32_t largest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    largest = std::max(largest, LoadField<uint32_t>(floats + i * sizeof(float)) & 0x7FFFFFFFu);
-  }
-  return largest;
-}
-
 }  // namespace
 
 bool LowRankPays(const MatrixView& view, uint64_t rank) {
@@ -58,10 +53,19 @@ bool LowRankPays(const MatrixView& view, uint64_t rank) {
          LowRankFloats(view, rank) * sizeof(float) < uint64_t{view.elements} * sizeof(uint16_t);
 }
 
+float LargestProduct(const std::byte* left, size_t left_count, const std::byte* right,
+                     size_t right_count, uint32_t rank) {
+  // More than what sums are rounded by, relatively, and by where numbers are as small as can be.
+  constexpr double kRounding = 1.01, kLeast = std::numeric_limits<float>::denorm_min();
+  const double product =
+      double{LargestMagnitude(left, left_count)} * double{LargestMagnitude(right, right_count)};
+  return static_cast<float>(rank * (product * kRounding + kLeast));
+}
+
 bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank) {
-  return SumsAreFinite(LargestMagnitude(left, left_count), LargestMagnitude(right, right_count),
-                       rank);
+  return SumsAreFinite(std::bit_cast<uint32_t>(LargestMagnitude(left, left_count)),
+                       std::bit_cast<uint32_t>(LargestMagnitude(right, right_count)), rank);
 }
 
 absl::StatusOr<std::unique_ptr<PayloadReader>> OpenPowersgd(ByteSpan payload,

@@ -16,7 +16,10 @@ inline uint64_t LowRankFloats(const MatrixView& view, uint64_t rank) {
 // The two matrices take less than the elements do as binary16.
 bool LowRankPays(const MatrixView& view, uint64_t rank);
 
-// No sum of products of their elements can overflow. Bytes of fp32.
+// No sum of `rank` products of their elements is larger. Bytes of fp32.
+float LargestProduct(const std::byte* left, size_t left_count, const std::byte* right,
+                     size_t right_count, uint32_t rank);
+// Nor can one overflow.
 bool ProductIsFinite(const std::byte* left, size_t left_count, const std::byte* right,
                      size_t right_count, uint32_t rank);
 

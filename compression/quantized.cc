@@ -116,6 +116,13 @@ class QuantizedReader final : public PayloadReader {
       block = block.subspan(count);
     }
   }
+  float Largest() const override {
+    float largest = 0;
+    for (size_t i = 0; i * layout_.block < elements(); ++i) {
+      largest = std::max(largest, layout_.LoadUnit(units_, i));
+    }
+    return largest * static_cast<float>(layout_.largest_level());
+  }
 
  private:
   // The chunk that holds position_, which is at its beginning.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/density.h"
 #include "compression/entry_reader.h"
+#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/strata.h"
 
@@ -49,7 +50,8 @@ class RandomkEncoder final : public Encoder {
 
 class DrawnEntries {
  public:
-  DrawnEntries(const Strata& strata, const std::byte* values) : strata_(strata), value_(values) {}
+  DrawnEntries(const Strata& strata, const std::byte* values, size_t count)
+      : strata_(strata), values_(values), count_(count), value_(values) {}
 
   uint64_t NextIndex() { return strata_.done() ? kNoEntry : strata_.Next(); }
   float NextValue() {
@@ -57,9 +59,12 @@ class DrawnEntries {
     value_ += sizeof(value);
     return value;
   }
+  float Largest() const { return LargestMagnitude(values_, count_); }
 
  private:
   Strata strata_;
+  const std::byte* values_;
+  size_t count_;
   const std::byte* value_;
 };
 
@@ -96,7 +101,7 @@ class Randomk final : public Codec {
                            LoadField<uint32_t>(payload.data() + 8)};
     const Strata strata(shape.elements, count, key, LoadField<uint64_t>(payload.data() + 12));
     return std::make_unique<EntryReader<DrawnEntries>>(shape.elements,
-                                                       DrawnEntries(strata, values));
+                                                       DrawnEntries(strata, values, count));
   }
 
   size_t MaxPayload(uint32_t elements) const override {

@@ -23,6 +23,7 @@ class SignReader final : public PayloadReader {
     kernels_.onebit.add(bits_, position_, scale * value_, -(scale * value_), block);
     position_ += block.size();
   }
+  float Largest() const override { return value_; }
 
  private:
   const float value_;

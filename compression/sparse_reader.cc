@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/entry_reader.h"
 #include "compression/half.h"
+#include "compression/magnitude.h"
 #include "compression/payload_bytes.h"
 #include "compression/rice.h"
 #include "compression/sign_bits.h"
@@ -44,6 +45,12 @@ class Values {
     return ((bits >> (entry % 8)) & std::byte{1}) != std::byte{0} ? magnitude_ : -magnitude_;
   }
 
+  // Of the first `count`.
+  float Largest(size_t count) const {
+    if (coding_ == ValueCoding::kFloat) return LargestMagnitude(bytes_, count);
+    return coding_ == ValueCoding::kHalf ? kLargestHalf : magnitude_;
+  }
+
   // y[i] += scale * the value of entry first + i.
   void Add(size_t first, float scale, const CodecKernels& kernels, std::span<float> y) const {
     switch (coding_) {
@@ -72,6 +79,7 @@ class CodedEntries {
 
   uint64_t NextIndex() { return read_ < count_ ? (++read_, rice_.Next()) : kNoEntry; }
   float NextValue() const { return values_.At(read_ - 1); }
+  float Largest() const { return values_.Largest(count_); }
 
  private:
   const uint32_t count_;
@@ -90,6 +98,7 @@ class AllReader final : public PayloadReader {
     values_.Add(position_, scale, kernels_, block);
     position_ += block.size();
   }
+  float Largest() const override { return values_.Largest(elements()); }
 
  private:
   const Values values_;

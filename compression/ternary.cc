@@ -117,6 +117,7 @@ class TernaryReader final : public PayloadReader {
   void AddBlock(float scale, std::span<float> block) override {
     cursor_.Add(scale * value_, block);
   }
+  float Largest() const override { return value_; }
 
  private:
   const float value_;

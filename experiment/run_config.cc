@@ -27,6 +27,7 @@ std::vector<std::string> ServerArguments(const RunChoice& choice) {
   };
   add("--config", choice.config);
   add("--resume", choice.resume);
+  add("--checkpoint", choice.checkpoint);
   add("--run-dir", choice.run_dir);
   for (const std::string& assignment : choice.set) add("--set", assignment);
   if (choice.shards > 0) add("--shards", absl::StrCat(choice.shards));

@@ -12,6 +12,7 @@ namespace psgd {
 struct RunChoice {
   std::string config;            // a YAML file, or
   std::string resume;            // the directory of a run to go on with
+  std::string checkpoint;        // its id or name, to go on from there; empty: the newest sound one
   std::vector<std::string> set;  // "train.epochs=2"
   int shards = 0;                // 0: as the config says
   int workers = 0;

@@ -105,6 +105,12 @@ absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
   return run;
 }
 
+absl::StatusOr<RunDir> RunDir::Take(const std::string& path) {
+  RunDir run(path);
+  PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
+  return run;
+}
+
 void RunDir::Abandon() {
   std::error_code ignored;
   if (fresh_) fs::remove_all(path_, ignored);

@@ -29,6 +29,9 @@ class RunDir {
   // a copy of the result lives: another that asks for it meanwhile is refused.
   static absl::StatusOr<RunDir> Create(const RunDirOptions& options);
 
+  // An existing run's directory, this process's while a copy of the result lives; nothing is written.
+  static absl::StatusOr<RunDir> Take(const std::string& path);
+
   // Removes what Create made, for a run that never began; not what was resumed.
   void Abandon();
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files.h"
+#include "experiment/checkpoint_report.h"
 #include "experiment/codec_choices_record.h"
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
@@ -97,13 +98,9 @@ Record RunDirStatusJson(const RunDirStatus& status) {
   if (!status.choices.tensors().empty()) json["codecs"] = CodecChoicesRecord(status.choices);
   json["checkpoints"] = Record::array();
   for (const CheckpointManifest& manifest : status.checkpoints) {
-    uint64_t bytes = 0;
-    for (const ShardReceipt& shard : manifest.shards()) bytes += shard.bytes();
-    json["checkpoints"].push_back({{"id", manifest.id()},
-                                   {"epoch", manifest.epoch_progress()},
-                                   {"clock", manifest.clock()},
-                                   {"bytes", bytes},
-                                   {"unix_seconds", manifest.unix_seconds()}});
+    Record record = CheckpointRecord(InfoOf(manifest));
+    record["unix_seconds"] = manifest.unix_seconds();
+    json["checkpoints"].push_back(std::move(record));
   }
   return json;
 }

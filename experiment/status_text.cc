@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/metrics.h"
 #include "common/units.h"
+#include "experiment/checkpoint_report.h"
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
@@ -85,10 +86,12 @@ std::string Workers(const StatusReply& status) {
   return table.empty() ? "" : absl::StrCat("\nworkers\n", table.Text());
 }
 
+std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }
+
 std::string Checkpoints(const StatusReply& status) {
-  TextTable table({"checkpoint", "epoch", "clock", "size", "age"});
+  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
   for (const CheckpointInfo& info : status.checkpoints()) {
-    table.Add({absl::StrCat(info.id()), absl::StrFormat("%.2f", info.epoch()),
+    table.Add({absl::StrCat(info.id()), NameOrDash(info.name()), absl::StrFormat("%.2f", info.epoch()),
                absl::StrCat(info.clock()), HumanBytes(static_cast<double>(info.bytes())),
                ReadableTime(info.age_seconds())});
   }
@@ -132,12 +135,10 @@ std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
 }
 
 std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests) {
-  TextTable table({"checkpoint", "epoch", "clock", "size", "taken"});
+  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "taken"});
   for (const CheckpointManifest& manifest : manifests) {
-    uint64_t bytes = 0;
-    for (const ShardReceipt& shard : manifest.shards()) bytes += shard.bytes();
-    table.Add({absl::StrCat(manifest.id()), absl::StrFormat("%.2f", manifest.epoch_progress()),
-               absl::StrCat(manifest.clock()), HumanBytes(static_cast<double>(bytes)),
+    table.Add({absl::StrCat(manifest.id()), NameOrDash(manifest.name()), absl::StrFormat("%.2f", manifest.epoch_progress()),
+               absl::StrCat(manifest.clock()), HumanBytes(static_cast<double>(BytesOf(manifest))),
                LocalTime(manifest.unix_seconds())});
   }
   return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());

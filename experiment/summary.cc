@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -153,7 +154,10 @@ absl::StatusOr<Summary> ReadSummary(const std::string& path) {
   Summary summary;
   std::string bad;
   VisitSummary(summary, [&](const char* key, auto& field) {
-    if (bad.empty() && !(json.contains(key) && FromJson(json[key], &field))) bad = key;
+    // Earlier versions wrote fewer.
+    const bool needed = std::string_view(key) == "name" || std::string_view(key) == "status";
+    const bool good = json.contains(key) ? FromJson(json[key], &field) : !needed;
+    if (bad.empty() && !good) bad = key;
   });
   if (!bad.empty()) {
     return absl::InvalidArgumentError(

@@ -56,6 +56,7 @@ struct Summary {
 
 // Replaces the file as a whole: a reader, or a crash at any moment, sees the old or the new one.
 absl::Status WriteSummary(const Summary& summary, const std::string& path);
+// What a key that the file lacks would say is left as it is in an empty summary.
 absl::StatusOr<Summary> ReadSummary(const std::string& path);
 
 }  // namespace psgd

@@ -4,6 +4,7 @@
 #   scripts/fuzz.sh            # 60 seconds each
 #   scripts/fuzz.sh 600        # ten minutes each
 #
+# A target TARGET begins with the files of tests/fuzz/corpus/TARGET/VARIANT, and runs once for each variant.
 # Ends with 1 at the first input that goes wrong; the input lies in build/fuzz/found. What libFuzzer finds new on
 # its way is kept in build/fuzz/corpus, so that the next run goes on from there.
 set -euo pipefail
@@ -12,13 +13,17 @@ seconds=${1:-60}
 scripts/install-packages.sh clang libclang-rt-14-dev
 scripts/build.sh fuzz
 mkdir -p build/fuzz/found
-for seeds in tests/fuzz/corpus/codec/*; do
-  codec=$(basename "$seeds")
-  grown=build/fuzz/corpus/codec/$codec
+for seeds in tests/fuzz/corpus/*/*; do
+  target=$(basename "$(dirname "$seeds")")
+  variant=$(basename "$seeds")
+  grown=build/fuzz/corpus/$target/$variant
   mkdir -p "$grown"
-  echo "codec_fuzz --codec=$codec, $seconds s"
-  build/fuzz/tests/bin/codec_fuzz --codec="$codec" -max_total_time="$seconds" -max_len=4096 \
-    -artifact_prefix=build/fuzz/found/ -print_final_stats=1 "$grown" "$seeds" 2>&1 |
+  more=()
+  if [[ $target == onnx ]]; then more=(tests/golden/onnx); fi
+  echo "${target}_fuzz --$target=$variant, $seconds s"
+  "build/fuzz/tests/bin/${target}_fuzz" "--$target=$variant" -max_total_time="$seconds" -max_len=4096 \
+    -timeout=20 -rss_limit_mb=2048 -artifact_prefix=build/fuzz/found/ -print_final_stats=1 \
+    "$grown" "$seeds" "${more[@]}" 2>&1 |
     tee build/fuzz/found/log |
     grep -E 'ERROR|SUMMARY|fuzz: |number_of_executed_units'
 done

@@ -9,6 +9,7 @@
 #include "server/checkpoint_files.h"
 #include "server/checkpoint_format.h"
 #include "server/rocks.h"
+#include "server/snapshot_reader.h"
 
 namespace psgd {
 namespace {
@@ -57,12 +58,6 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
   return pairs;
 }
 
-// What a shard's contents are as one number: all keys with the checksums of their values, in order.
-void AddToContents(absl::string_view key, uint64_t value_checksum, Checksum* contents) {
-  contents->Add(std::as_bytes(std::span<const char>(key.data(), key.size())));
-  contents->Add(std::as_bytes(std::span<const uint64_t>(&value_checksum, 1)));
-}
-
 absl::Status WriteTable(const std::string& path, const ShardSnapshot& snapshot,
                         ShardReceipt* receipt) {
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), DatabaseOptions());
@@ -84,49 +79,6 @@ absl::StatusOr<std::unique_ptr<rocksdb::DB>> Own(const rocksdb::Status& status, 
                                                  const std::string& folder) {
   PSGD_RETURN_IF_ERROR(FromRocks(status, folder));
   return std::unique_ptr<rocksdb::DB>(db);
-}
-
-// Puts one value where it belongs. Keys come in order, so that a slice's record precedes its
-// arrays.
-absl::Status Absorb(const ValueKey& key, absl::string_view contents,
-                    std::map<uint32_t, SliceSnapshot>* slices, ShardSnapshot* snapshot) {
-  const auto bytes = [&] {
-    return Bytes::CopyOf(std::as_bytes(std::span<const char>(contents.data(), contents.size())));
-  };
-  const auto size = static_cast<int>(contents.size());
-  const auto slice = slices->find(key.first);
-  switch (key.kind) {
-    case ValueKind::kSlice: {
-      SliceRecord record;
-      if (!record.ParseFromArray(contents.data(), size)) break;
-      SliceSnapshot& made = (*slices)[key.first];
-      made.id = key.first;
-      made.spec = record.spec();
-      made.parameter = record.parameter();
-      made.version = record.version();
-      made.steps = record.steps();
-      for (const std::string& name : record.states()) made.states.emplace_back(name, Bytes());
-      return absl::OkStatus();
-    }
-    case ValueKind::kWeights:
-      if (slice == slices->end()) break;
-      slice->second.weights = bytes();
-      return absl::OkStatus();
-    case ValueKind::kState:
-      if (slice == slices->end() || key.second >= slice->second.states.size()) break;
-      slice->second.states[key.second].second = bytes();
-      return absl::OkStatus();
-    case ValueKind::kResidual:
-      snapshot->residuals[key.first].emplace_back(key.second, bytes());
-      return absl::OkStatus();
-    case ValueKind::kShown:
-      snapshot->shown[key.first].emplace_back(key.second, bytes());
-      return absl::OkStatus();
-    case ValueKind::kWorker:
-      if (!snapshot->workers[key.first].ParseFromArray(contents.data(), size)) break;
-      return absl::OkStatus();
-  }
-  return absl::DataLossError("fits no slice of the shard");
 }
 
 }  // namespace
@@ -168,29 +120,16 @@ absl::StatusOr<ShardSnapshot> ReadShardDatabase(const std::string& folder,
   const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(DatabaseOptions(), folder, &opened);
   PSGD_ASSIGN_OR_RETURN(const auto db, Own(status, opened, folder));
 
-  ShardSnapshot snapshot;
-  std::map<uint32_t, SliceSnapshot> slices;
-  Checksum contents;
-  uint64_t values = 0;
+  SnapshotReader reader;
   const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions()));
   for (at->SeekToFirst(); at->Valid(); at->Next()) {
-    const absl::string_view encoded(at->key().data(), at->key().size());
-    auto key = DecodeKey(encoded);
-    if (!key.ok()) return Annotate(key.status(), folder);
-    const std::string where = absl::StrCat(folder, ": ", Describe(*key));
-    auto value = DecodeValue(encoded, {at->value().data(), at->value().size()});
-    if (!value.ok()) return Annotate(value.status(), where);
-    AddToContents(encoded, value->checksum, &contents);
-    ++values;
-    absl::Status absorbed = Absorb(*key, value->contents, &slices, &snapshot);
-    if (!absorbed.ok()) return Annotate(absorbed, where);
+    const absl::Status added = reader.Add({at->key().data(), at->key().size()},
+                                          {at->value().data(), at->value().size()});
+    if (!added.ok()) return Annotate(added, folder);
   }
   PSGD_RETURN_IF_ERROR(FromRocks(at->status(), folder));
-  if (values != receipt.values() || contents.Value() != receipt.content_checksum()) {
-    return absl::DataLossError(absl::StrCat(folder, " holds ", values, " values that are not the ",
-                                            receipt.values(), " of the checkpoint"));
-  }
-  for (auto& [id, slice] : slices) snapshot.slices.push_back(std::move(slice));
+  auto snapshot = reader.Finish(receipt);
+  if (!snapshot.ok()) return Annotate(snapshot.status(), folder);
   return snapshot;
 }
 

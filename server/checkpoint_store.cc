@@ -58,25 +58,29 @@ absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
   return WriteManifest(ManifestPath(root_, manifest.id()), manifest);
 }
 
-absl::Status CheckpointStore::Prune(int keep) const {
+absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
   PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  std::vector<uint64_t> removed;
   int kept = 0;
   for (uint64_t id : ids) {
+    const auto manifest = ReadManifest(ManifestPath(root_, id));
+    if (manifest.ok() && !manifest->name().empty()) continue;
     if (kept < std::max(keep, 1)) {
       // One that cannot be read does not count, so that damage never costs a sound checkpoint.
-      if (ReadManifest(ManifestPath(root_, id)).ok()) ++kept;
+      if (manifest.ok()) ++kept;
       continue;
     }
     // Unsealed first: a crash half-way must not leave a sealed checkpoint that lacks files.
     PSGD_RETURN_IF_ERROR(RemoveFolder(ManifestPath(root_, id)));
     PSGD_RETURN_IF_ERROR(SyncFolder(CheckpointFolder(root_, id)));
     PSGD_RETURN_IF_ERROR(RemoveFolder(CheckpointFolder(root_, id)));
+    removed.push_back(id);
   }
   PSGD_ASSIGN_OR_RETURN(const auto discarded, FolderIds(root_, kDiscarded));
   for (uint64_t id : discarded) {
     PSGD_RETURN_IF_ERROR(RemoveFolder(NumberedFolder(root_, kDiscarded, id)));
   }
-  return absl::OkStatus();
+  return removed;
 }
 
 absl::StatusOr<std::vector<CheckpointManifest>> CheckpointStore::List(

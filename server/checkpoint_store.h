@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,17 @@ struct ShardSnapshot {
   std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> shown;
 };
 
+// What is left of a checkpoint.
+struct CheckedCheckpoint {
+  uint64_t id = 0;
+  std::optional<CheckpointManifest> manifest;  // if it can be read
+  bool sealed = true;                          // else its taking was cut short, and it does not count
+  absl::Status status;                         // what is wrong with it, and where
+};
+
+// A name that a checkpoint may have: [A-Za-z0-9._-]{1,64} and not a number, which would be an id.
+absl::Status CheckName(const std::string& name);
+
 // The folder that holds a run's checkpoints. Only Begin, WriteShard, Seal and Prune write; the rest
 // leaves every file as it is and needs no lock. Thread-safe, as long as one process writes, each
 // shard is written once a checkpoint, and Begin < WriteShard < Seal for each checkpoint.
@@ -65,9 +77,9 @@ class CheckpointStore {
                                           const ShardSnapshot& snapshot) const;
   // Makes the checkpoint count. REQUIRES: every shard of the placement has its receipt in it.
   absl::Status Seal(CheckpointManifest manifest) const;
-  // Keeps the newest `keep` sealed checkpoints (at least one), removes the others and discarded
-  // ones.
-  absl::Status Prune(int keep) const;
+  // Keeps those with a name, and of the others the newest `keep` sealed ones (at least one); removes
+  // the rest, which it returns, and discarded ones.
+  absl::StatusOr<std::vector<uint64_t>> Prune(int keep) const;
 
   // Manifests of sealed checkpoints, newest first; those that cannot be read are told in `notes`.
   absl::StatusOr<std::vector<CheckpointManifest>> List(std::vector<std::string>* notes) const;
@@ -75,11 +87,20 @@ class CheckpointStore {
   // NOT_FOUND: there is no sealed checkpoint. DATA_LOSS: there are, and all are damaged.
   absl::StatusOr<LoadedCheckpoint> LoadNewest() const;
   absl::StatusOr<LoadedCheckpoint> Load(uint64_t id) const;
+  // The newest with that name, or with the id that it says. NOT_FOUND: there is none.
+  absl::StatusOr<uint64_t> Find(const std::string& id_or_name) const;
+  // The largest id that is taken; 0: none is.
+  absl::StatusOr<uint64_t> LastId() const;
+  // Reads every checkpoint from end to end, newest first.
+  absl::StatusOr<std::vector<CheckedCheckpoint>> Verify() const;
 
   const std::string& root() const { return root_; }
 
  private:
   const std::string root_;
 };
+
+// That a new checkpoint of that name would be the only one; empty: it needs none.
+absl::Status CheckNewName(const CheckpointStore& store, const std::string& name);
 
 }  // namespace psgd

@@ -71,7 +71,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
   if (options_.resume) {
     const CoordinatorSnapshot& resume = *options_.resume;
     loads_state_ = true;
-    next_checkpoint_ = resume.checkpoint + 1;
+    next_checkpoint_ = std::max(resume.checkpoint, options_.last_checkpoint) + 1;
     last_checkpoint_ = resume.position;
     // Changes made while the run went hold on, unless the config was changed since.
     const bool same_optimizer = !options_.checkpoint ||
@@ -264,14 +264,20 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
   }
 }
 
-absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint() {
+absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint(const std::string& name) {
   if (state_ != StatusReply::TRAINING) {
     return absl::FailedPreconditionError(
         absl::StrCat("no checkpoint can be taken: the run is ",
                      state_ == StatusReply::WAITING ? "still waiting for its first workers"
                                                     : "at its end, which takes one by itself"));
   }
+  if (!name.empty() && !checkpoint_name_.empty() && name != checkpoint_name_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the next checkpoint will be ", checkpoint_name_,
+                     "; ask for another name once it is taken"));
+  }
   checkpoint_requested_ = true;
+  if (!name.empty()) checkpoint_name_ = name;
   return next_checkpoint_;
 }
 

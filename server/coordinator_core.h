@@ -25,6 +25,7 @@ namespace psgd {
 // What a checkpoint keeps of the coordinator, and what a resumed run starts from.
 struct CoordinatorSnapshot {
   uint64_t checkpoint = 0;
+  std::string name = {};  // of the checkpoint; empty: none
   LedgerPosition position;
   HyperParameters hyper;
   WorkerReport total;
@@ -37,6 +38,7 @@ struct CoordinatorOptions {
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // with `resume`
   std::shared_ptr<const GivenWeights> given = nullptr;  // of a model that comes from a file
   uint32_t first_incarnation = 1;  // of workers
+  uint64_t last_checkpoint = 0;    // ids up to this one are taken
 };
 
 // What has to happen outside before the reply that caused it is sent.
@@ -66,8 +68,8 @@ class CoordinatorCore {
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
   absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
 
-  // A checkpoint at the next boundary; returns the id it will have.
-  absl::StatusOr<uint64_t> RequestCheckpoint();
+  // A checkpoint at the next boundary; returns the id it will have. `name`: empty, or a free one.
+  absl::StatusOr<uint64_t> RequestCheckpoint(const std::string& name = "");
   // The checkpoint is durable on every shard, or could not be written.
   void CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects);
   // What the checkpoint under way keeps of the coordinator.
@@ -138,6 +140,7 @@ class CoordinatorCore {
   // Checkpoints: at most one is under way.
   uint64_t next_checkpoint_ = 1;
   bool checkpoint_requested_ = false;
+  std::string checkpoint_name_;  // of the one that is asked for
   bool final_checkpoint_taken_ = false;
   LedgerPosition last_checkpoint_;
   std::optional<CoordinatorSnapshot> under_way_;

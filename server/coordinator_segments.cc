@@ -81,6 +81,7 @@ void CoordinatorCore::StartCheckpoint(uint64_t clock, Effects* effects) {
   snapshot.total = total_;
   snapshot.evaluations = evaluations_;
   checkpoint_requested_ = false;
+  snapshot.name = std::exchange(checkpoint_name_, "");
   last_checkpoint_ = snapshot.position;
   TakeCheckpoint command{snapshot.checkpoint, clock, {}};
   under_way_after_ = ledger_->latest();

@@ -74,6 +74,14 @@ absl::StatusOr<std::vector<OpenedPart>> OpenPush(const CodecTable& codecs, const
       return Annotate(readers.status(),
                       absl::StrCat("slice ", part.slice(), ", codec ", std::string(codec->name())));
     }
+    for (const auto& reader : *readers) {
+      // Not greater: of products that might be NaN, nothing is believed.
+      if (const float largest = reader->Largest(); !(largest <= kLargestUpdate)) {
+        return absl::OutOfRangeError(absl::StrCat("slice ", part.slice(), ", codec ",
+                                                  std::string(codec->name()), ": values up to ",
+                                                  largest, ", beyond ", kLargestUpdate));
+      }
+    }
     const bool repeatable = codec->id() == CODEC_FACTORS && (*readers)[0]->without_decay() &&
                             AreWholeTensor(slices, group);
     FactorUpdate::Part factors;

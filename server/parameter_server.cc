@@ -26,6 +26,7 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         core.checkpoint = options_.resume;
         core.given = options_.given;
         // Above those of an earlier server of this run, whose workers may still be about.
+        core.last_checkpoint = options_.last_checkpoint;
         core.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
         if (options_.resume) {
           const CheckpointManifest& manifest = options_.resume->manifest();
@@ -295,9 +296,10 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
   return status;
 }
 
-absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest&) {
+absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest& request) {
+  PSGD_RETURN_IF_ERROR(CheckNewName(store_, request.name()));
   std::unique_lock lock(mutex_);
-  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint());
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint(request.name()));
   const auto written = [&] {
     return std::find_if(checkpoints_.begin(), checkpoints_.end(),
                         [&](const auto& entry) { return entry.first.id() == id; });
@@ -318,6 +320,7 @@ absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequ
   reply.set_id(id);
   reply.set_epoch(info->first.epoch());
   reply.set_clock(info->first.clock());
+  reply.set_name(info->first.name());
   return reply;
 }
 

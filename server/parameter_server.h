@@ -39,6 +39,7 @@ struct ParameterServerOptions {
   bool recover = false;
   // To go on from: the run's newest sound checkpoint.
   std::shared_ptr<const LoadedCheckpoint> resume;
+  uint64_t last_checkpoint = 0;  // ids up to this one are taken
   std::shared_ptr<const GivenWeights> given;  // of a model that comes from a file
   Log log = NullLog();
   // Called for everything that happened, from any thread; they must not call back.

@@ -1,4 +1,6 @@
 // The part of ParameterServer that writes checkpoints, on a thread of its own.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/parameter_server.h"
 
@@ -68,6 +70,7 @@ absl::Status ParameterServer::Seal(uint64_t id) {
     *manifest.mutable_config() = core_.config();
     *manifest.mutable_model() = *core_.model();
     *manifest.mutable_placement() = *core_.placement();
+    manifest.set_name(snapshot->name);
     manifest.set_clock(snapshot->position.clock);
     manifest.set_epoch(snapshot->position.epoch);
     manifest.mutable_remaining()->Add(snapshot->position.remaining.begin(),
@@ -88,14 +91,19 @@ absl::Status ParameterServer::Seal(uint64_t id) {
   info.set_id(id);
   info.set_epoch(manifest.epoch_progress());
   info.set_clock(manifest.clock());
+  info.set_name(manifest.name());
   PSGD_RETURN_IF_ERROR(store_.Seal(std::move(manifest)));
-  const absl::Status pruned = store_.Prune(options_.config.durability().keep());
+  const absl::Status pruned = store_.Prune(options_.config.durability().keep()).status();
   if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
   {
     std::lock_guard lock(mutex_);
     checkpoints_.emplace_back(info, SteadyNow());
-    const auto keep = static_cast<size_t>(options_.config.durability().keep());
-    if (checkpoints_.size() > keep) checkpoints_.erase(checkpoints_.begin());
+    // As the store does.
+    const auto unnamed = [](const auto& entry) { return entry.first.name().empty(); };
+    const auto keep = static_cast<std::ptrdiff_t>(options_.config.durability().keep());
+    if (std::count_if(checkpoints_.begin(), checkpoints_.end(), unnamed) > keep) {
+      checkpoints_.erase(std::find_if(checkpoints_.begin(), checkpoints_.end(), unnamed));
+    }
   }
   if (options_.on_checkpoint) options_.on_checkpoint(info);
   return absl::OkStatus();

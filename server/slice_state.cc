@@ -154,7 +154,9 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
       CompensateDelay(static_cast<float>(consistency_.delay_lambda()),
                       weights.subspan(begin, size), {then + begin, size}, block);
       const float scale = ScaleOf(contribution);
-      for (float& value : block) value *= scale;
+      for (float& value : block) {
+        value = std::clamp(value * scale, -kLargestUpdate, kLargestUpdate);
+      }
     } else {
       contribution.reader->AddBlock(ScaleOf(contribution), block);
     }

@@ -24,6 +24,10 @@
 
 namespace psgd {
 
+// A value of an update beyond this is no gradient, and refused as one that is not finite: weights could not
+// take many of them, and squares of them, without leaving fp32.
+inline constexpr float kLargestUpdate = 1e15f;
+
 struct SliceState {
   uint32_t id = 0;
   SliceSpec spec;

@@ -71,7 +71,6 @@ class WeightsEncoder {
 =======
   std::unique_ptr<Codec> whole_codec_;
   std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
-  uint64_t marks_ = 0;                 // given out with differences
 >>>>>>> comp
   std::vector<float> values_, left_out_;  // scratch
 };

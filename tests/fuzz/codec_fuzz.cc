@@ -23,7 +23,11 @@ void ReadBlocks(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
     const size_t count = std::min(kBlock, values.size() - begin);
     reader->AddBlock(1, std::span(values).subspan(begin, count));
   }
-  for (float value : values) Require(std::isfinite(value), "a value is not finite");
+  const float largest = reader->Largest();
+  for (float value : values) {
+    Require(std::isfinite(value), "a value is not finite");
+    Require(std::abs(value) <= largest, "a value is larger than the largest");
+  }
 }
 
 void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
@@ -37,6 +41,7 @@ void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) 
       Require(indices[i] < shape.elements, "an index is out of range");
       Require(static_cast<int64_t>(indices[i]) > last, "indices do not ascend");
       Require(std::isfinite(values[i]), "an entry is not finite");
+      Require(std::abs(values[i]) <= reader->Largest(), "an entry is larger than the largest");
       last = indices[i];
     }
   }
@@ -47,16 +52,10 @@ void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) 
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   static const psgd::CodecTable* const table = new psgd::CodecTable();
-  constexpr char kFlag[] = "--codec=";
-  for (int i = 1; i < *argc; ++i) {
-    const std::string argument = (*argv)[i];
-    if (argument.rfind(kFlag, 0) != 0) continue;
-    for (int id = 0; id < 256; ++id) {
-      const psgd::Codec* codec = table->Find(static_cast<psgd::CodecId>(id));
-      if (codec != nullptr && codec->name() == argument.substr(sizeof kFlag - 1)) {
-        psgd::fuzz::chosen = codec;
-      }
-    }
+  const std::string name = psgd::fuzz::Variant("codec", *argc, *argv);
+  for (int id = 0; id < 256; ++id) {
+    const psgd::Codec* codec = table->Find(static_cast<psgd::CodecId>(id));
+    if (codec != nullptr && codec->name() == name) psgd::fuzz::chosen = codec;
   }
   psgd::fuzz::Require(psgd::fuzz::chosen != nullptr, "say which codec, as --codec=topk");
   return 0;

@@ -2,6 +2,9 @@
 // follow from the seed. Takes libFuzzer's flags of the same names.
 //
 //   codec_fuzz --codec=topk -runs=20000 -seed=1 tests/fuzz/corpus/codec/topk
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +22,20 @@ namespace {
 using Input = std::vector<uint8_t>;
 
 constexpr size_t kLongest = 1 << 16;
+// No input takes nearly as long, or as much memory, whatever it says of itself.
+constexpr unsigned kMostSeconds = 60;
+constexpr long kMostKilobytes = 2l << 20;
+
+void Run(const Input& input) {
+  alarm(kMostSeconds);
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+}
+
+void CheckMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  Require(usage.ru_maxrss < kMostKilobytes, "it took more than 2 GiB of memory");
+}
 
 Input ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -99,7 +116,7 @@ int Main(int argc, char** argv) {
     }
   }
   Require(!corpus.empty(), "name files or folders with inputs to begin with");
-  for (const Input& input : corpus) LLVMFuzzerTestOneInput(input.data(), input.size());
+  for (const Input& input : corpus) Run(input);
   for (uint64_t run = 0; run < runs; ++run) {
     RandomStream random(MakeKey(seed, RandomPurpose::kSynthetic), run);
     Input input = corpus[random.NextBelow(static_cast<uint32_t>(corpus.size()))];
@@ -110,8 +127,10 @@ int Main(int argc, char** argv) {
     }
     // Of exact size, so that a sanitizer sees a read beyond it.
     const Input exact(input.begin(), input.end());
-    LLVMFuzzerTestOneInput(exact.data(), exact.size());
+    Run(exact);
   }
+  alarm(0);
+  CheckMemory();
   std::printf("%zu inputs and %llu mutations of them: nothing went wrong\n", corpus.size(),
               static_cast<unsigned long long>(runs));
   return 0;

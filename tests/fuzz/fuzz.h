@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <string>
 
 // Before the first input; may take arguments that it knows.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
@@ -20,6 +21,17 @@ inline void Require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: %s\n", what);
   std::abort();
+}
+
+// Of --NAME=VALUE; empty where it is not given. A target with several ways to read an input is told by
+// it which, and corpus/NAME/VALUE is what it begins with.
+inline std::string Variant(const std::string& name, int argc, char** argv) {
+  const std::string flag = "--" + name + "=";
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.rfind(flag, 0) == 0) return argument.substr(flag.size());
+  }
+  return "";
 }
 
 }  // namespace psgd::fuzz

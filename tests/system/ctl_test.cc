@@ -42,6 +42,18 @@ TEST_F(Ctl, ARunningServer) {
   EXPECT_EQ(checkpoint.code, 0) << checkpoint.err;
   EXPECT_EQ(Json::parse(checkpoint.out)["id"], "1");
 
+  const Ended named = Run({"checkpoint", "--server", server, "--name", "second", "--json"});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(Json::parse(named.out)["name"], "second");
+  const Ended again = Run({"checkpoint", "--server", server, "--name", "second"});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("has the name second; choose another"));
+  EXPECT_EQ(Run({"checkpoint", "--server", server, "--name", "../x"}).code, 2);
+  EXPECT_THAT(Run({"checkpoints", "--server", server}).out, HasSubstr("second"));
+  const Ended prune = Run({"prune", Path("run"), "--keep", "1"});
+  EXPECT_EQ(prune.code, 1);
+  EXPECT_THAT(prune.err, HasSubstr("still goes on"));
+
   const Ended set = Run({"set", "--server", server, "learning_rate=0.01", "weight_decay=0.001"});
   EXPECT_EQ(set.code, 0) << set.err;
   EXPECT_EQ(StatusOf(server)["hyper"]["learning_rate"], 0.01);

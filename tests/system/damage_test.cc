@@ -79,6 +79,43 @@ TEST_F(Damage, ATruncatedFileFallsBackToTheCheckpointBefore) {
               HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
 }
 
+TEST_F(Damage, VerifySaysWhichCheckpointsAreSound) {
+  const auto checkpoints = StoppedRun();
+  const Ended sound = RunProgram({"ps-ctl", "verify", Path("run")});
+  EXPECT_EQ(sound.code, 0) << sound.err;
+  EXPECT_THAT(sound.out, HasSubstr("sound"));
+  FlipBit(LargestFile(checkpoints.back()));
+  const Ended damaged = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("1 of the checkpoints of " + Path("run") + " is damaged"));
+  const Json list = Json::parse(damaged.out, nullptr, false)["checkpoints"];
+  ASSERT_EQ(list.size(), checkpoints.size());
+  EXPECT_EQ(list[0]["state"], "damaged");
+  EXPECT_THAT(list[0]["problem"].get<std::string>(), HasSubstr(checkpoints.back().string()));
+  EXPECT_EQ(list[1]["state"], "sound");
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("nothing")}).code, 2);
+}
+
+TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
+  const auto checkpoints = StoppedRun();
+  const std::string oldest = std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
+  // From an older one, while the later ones stay.
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest, "--set",
+                                    "train.epochs=6", "--set", "durability.keep=100"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr("resuming from checkpoint " + oldest + " "));
+  for (const fs::path& checkpoint : checkpoints) EXPECT_TRUE(fs::exists(checkpoint)) << checkpoint;
+  const Ended unknown = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", "mine"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no checkpoint mine"));
+
+  const Ended pruned = RunProgram({"ps-ctl", "prune", Path("run"), "--keep", "1", "--json"});
+  EXPECT_EQ(pruned.code, 0) << pruned.err;
+  EXPECT_GE(Json::parse(pruned.out, nullptr, false)["removed"].size(), checkpoints.size());
+  const Ended left = RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"});
+  EXPECT_EQ(Json::parse(left.out, nullptr, false)["checkpoints"].size(), 1u);
+}
+
 TEST_F(Damage, WhenAllAreDamagedNothingIsLoaded) {
   for (const fs::path& checkpoint : StoppedRun()) FlipBit(checkpoint / "manifest");
   const Ended resumed = Resume();

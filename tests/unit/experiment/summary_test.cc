@@ -127,6 +127,21 @@ TEST_F(SummaryTest, DamagedFiles) {
   for (size_t cut = 0; cut < good.size(); cut += 7) ErrorOf(good.substr(0, cut));
 }
 
+TEST_F(SummaryTest, OfAnEarlierVersionThatWroteFewerKeys) {
+  std::ofstream(path_) << R"({"name": "old", "status": "finished", "steps": 7, "staleness": {"mean": 1,
+      "p50": 1, "p99": 2, "max": 2}})";
+  const absl::StatusOr<Summary> summary = ReadSummary(path_);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->name, "old");
+  EXPECT_EQ(summary->status, Summary::Status::kFinished);
+  EXPECT_EQ(summary->steps, 7u);
+  EXPECT_EQ(summary->staleness.max, 2u);
+  EXPECT_FALSE(summary->test_accuracy.has_value());
+  EXPECT_EQ(summary->input_stall, 0);
+  EXPECT_EQ(ErrorOf(R"({"name": "old"})"),
+            path_ + ": not a run's summary: \"status\" is missing or of another type");
+}
+
 TEST_F(SummaryTest, CannotWrite) {
   const absl::Status status = WriteSummary(Summary(), "/proc/nothing/summary.json");
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot create /proc/nothing/summary.json"));

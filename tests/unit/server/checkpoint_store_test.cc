@@ -100,6 +100,51 @@ TEST_F(CheckpointTest, PruneKeepsTheNewest) {
   EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{3})) << "a damaged one is not counted";
 }
 
+TEST_F(CheckpointTest, NamedOnesAreFoundAndNeverPruned) {
+  for (uint64_t id = 1; id <= 5; ++id) {
+    CheckpointManifest manifest = WriteUnsealed(id, 1);
+    if (id % 2 == 1 && id < 5) manifest.set_name("before-" + std::to_string(id));
+    ASSERT_TRUE(store_.Seal(manifest).ok());
+  }
+  EXPECT_EQ(*store_.Find("before-3"), 3u);
+  EXPECT_EQ(*store_.Find("4"), 4u);
+  EXPECT_TRUE(absl::IsNotFound(store_.Find("before-2").status()));
+  EXPECT_TRUE(absl::IsNotFound(store_.Find("9").status()));
+  EXPECT_EQ(*store_.LastId(), 5u);
+  EXPECT_EQ(*store_.Prune(1), (std::vector<uint64_t>{4, 2}));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{5, 3, 1}));
+  EXPECT_TRUE(CheckNewName(store_, "").ok());
+  EXPECT_TRUE(CheckNewName(store_, "before-2").ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(CheckNewName(store_, "before-3")));
+}
+
+TEST(CheckpointName, IsOneThatFilesAndPeopleCanHave) {
+  for (const char* good : {"a", "before-decay", "v1.2_x", "2nd"}) EXPECT_TRUE(CheckName(good).ok()) << good;
+  for (const char* bad : {"", "12", "a b", "../x", "a/b", "\n", "\xC3\xA4"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckName(bad))) << bad;
+  }
+  EXPECT_TRUE(CheckName(std::string(64, 'x')).ok());
+  EXPECT_FALSE(CheckName(std::string(65, 'x')).ok());
+}
+
+TEST_F(CheckpointTest, VerifySaysOfEachWhatIsWrong) {
+  for (uint64_t id = 1; id <= 3; ++id) Write(id, 2);
+  WriteUnsealed(4, 2);
+  std::ofstream(ManifestPath(root_, 3)) << "damaged";
+  for (const std::string& path : FilesIn(ShardFolder(root_, 2, 1))) {
+    if (path.ends_with(".sst")) fs::resize_file(path, fs::file_size(path) - 1);
+  }
+  const auto checked = store_.Verify();
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  ASSERT_EQ(checked->size(), 4u);
+  EXPECT_FALSE((*checked)[0].sealed);
+  EXPECT_FALSE((*checked)[1].manifest.has_value());
+  EXPECT_THAT(std::string((*checked)[1].status.message()), HasSubstr(ManifestPath(root_, 3)));
+  EXPECT_THAT(std::string((*checked)[2].status.message()), HasSubstr(ShardFolder(root_, 2, 1)));
+  EXPECT_TRUE((*checked)[3].status.ok()) << (*checked)[3].status;
+  EXPECT_EQ((*checked)[3].manifest->id(), 1u);
+}
+
 TEST_F(CheckpointTest, ReadingLeavesEveryFileAsItIs) {
   Write(1, 2);
   const auto before = FilesIn(root_);

@@ -173,7 +173,9 @@ TEST(CoordinatorSegment, CheckpointsByStepsAndOnRequest) {
   const WorkerKey a = run.JoinAndRegister();
   run.Next(a);
   run.Next(a, 1);
+  EXPECT_EQ(*run.core().RequestCheckpoint("mine"), 1u);
   EXPECT_EQ(*run.core().RequestCheckpoint(), 1u);
+  EXPECT_FALSE(run.core().RequestCheckpoint("yours").ok());  // it has one name
   EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);
   run.CheckpointDone(1, absl::ResourceExhaustedError("disk full"));
   EXPECT_THAT(run.News(), HasSubstr("checkpoint 1 failed: disk full"));

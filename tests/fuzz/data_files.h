@@ -1,0 +1,49 @@
+// Which files an input of data_fuzz becomes, by format.
+//   for each file but the last: u16 its length, its bytes; the rest is the last one's
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/config.pb.h"
+
+namespace psgd::fuzz {
+
+struct DataFormat {
+  std::string name;
+  DataConfig::Format format;
+  // By file of the input: the names under which it is in the folder. None: the file itself is data.path.
+  std::vector<std::vector<std::string>> files;
+  bool byte_pairs = false;
+};
+
+inline const std::vector<DataFormat>& DataFormats() {
+  static const auto* const formats = new std::vector<DataFormat>{
+      {"idx",
+       DataConfig::IDX,
+       {{"train-images-idx3-ubyte"},
+        {"train-labels-idx1-ubyte"},
+        {"t10k-images-idx3-ubyte"},
+        {"t10k-labels-idx1-ubyte"}}},
+      {"cifar",
+       DataConfig::CIFAR10,
+       {{"data_batch_1.bin"},
+        {"data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
+         "test_batch.bin"}}},
+      {"tar", DataConfig::IMAGES, {{"train-0.tar", "test-0.tar"}}},
+      {"jpeg", DataConfig::IMAGES, {{"train/a/x.jpg", "test/a/x.jpg"}}},
+      {"segmentation",
+       DataConfig::SEGMENTATION,
+       {{"train/images/x.jpg", "test/images/x.jpg"}, {"train/masks/x.pgm", "test/masks/x.pgm"}}},
+      {"text", DataConfig::TEXT, {{}}},
+      {"byte_pairs", DataConfig::TEXT, {{}}, true},
+      {"libsvm", DataConfig::LIBSVM, {{}}},
+      {"criteo", DataConfig::CRITEO, {{}}},
+      {"ratings", DataConfig::RATINGS, {{}}},
+      {"translation", DataConfig::TRANSLATION, {{}}},
+      {"translation_byte_pairs", DataConfig::TRANSLATION, {{}}, true},
+  };
+  return *formats;
+}
+
+}  // namespace psgd::fuzz

@@ -1,0 +1,40 @@
+// Reads numbers and stretches of bytes off the front of an input; zeros and nothing at its end.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace psgd::fuzz {
+
+class InputCursor {
+ public:
+  explicit InputCursor(std::span<const uint8_t> rest) : rest_(rest) {}
+
+  bool AtEnd() const { return rest_.empty(); }
+  // Little-endian.
+  template <typename Number>
+  Number Take() {
+    Number number = 0;
+    const auto bytes = TakeBytes(sizeof number);
+    std::memcpy(&number, bytes.data(), bytes.size());
+    return number;
+  }
+  // As many as there are, where there are fewer.
+  std::span<const uint8_t> TakeBytes(size_t count) {
+    const auto taken = rest_.first(std::min(count, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  std::string TakeText(size_t count) {
+    const auto bytes = TakeBytes(count);
+    return std::string(bytes.begin(), bytes.end());
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+}  // namespace psgd::fuzz
