@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
+#include "server/access.h"
 #include "server/control_service.h"
 #include "server/metrics_page.h"
 
@@ -18,6 +19,9 @@ constexpr size_t kCutsWaiting = 4096;  // one a shard a checkpoint; shards never
 
 ParameterServer::ParameterServer(ParameterServerOptions options)
     : options_(std::move(options)),
+      members_(options_.credentials ? std::make_shared<AllowList>() : nullptr),
+      curve_(options_.credentials ? MakeCurveKeys() : CurveKeys()),
+      guard_(members_, options_.log),
       core_([&] {
         CoordinatorOptions core;
         core.config = options_.config;
@@ -52,14 +56,18 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
   server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   const ParameterServerOptions& o = server->options_;
   PSGD_ASSIGN_OR_RETURN(server->service_,
-                        ControlService::Start(o.host, o.control_port, server.get()));
+                        ControlService::Start(o.host, o.control_port,
+                                                               o.credentials.get(), server.get()));
   const std::string shown = o.advertise.empty() ? o.host : o.advertise;
   server->control_address_ = absl::StrCat(shown, ":", server->service_->port());
   if (o.http_port >= 0) {
-    PSGD_ASSIGN_OR_RETURN(server->page_,
-                          MetricsPage::Start(o.host, o.http_port, [s = server.get()] {
-                            return s->Status(StatusRequest());
-                          }));
+    MetricsPageOptions page;
+    page.host = o.host;
+    page.port = o.http_port;
+    page.credentials = o.credentials.get();
+    page.guard = &server->guard_;
+    page.status = [s = server.get()] { return s->Status(StatusRequest()); };
+    PSGD_ASSIGN_OR_RETURN(server->page_, MetricsPage::Start(page));
     server->http_address_ = absl::StrCat(o.host, ":", server->page_->port());
   }
   return server;
@@ -76,6 +84,7 @@ absl::Status ParameterServer::StartShards() {
   TransportOptions transport_options;
   transport_options.queue_bytes = options_.config.cluster().queue();
   transport_options.log = options_.log;
+  transport_options.security = DataSecurity();
   PSGD_ASSIGN_OR_RETURN(transport_,
                         MakeTransport(options_.config.cluster().transport(), transport_options));
   if (options_.config.cluster().transport() == ClusterConfig::IPC) {
@@ -137,6 +146,9 @@ absl::Status ParameterServer::Apply(Effects effects) {
       const absl::Status begun = store_.Begin(checkpoint->id);
       if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
     }
+    if (const auto* gone = std::get_if<RemoveWorker>(&command); gone != nullptr && members_) {
+      members_->Remove(gone->key.worker(), gone->key.incarnation());
+    }
     for (auto& shard : shards_) {
       const absl::Status status = shard->Execute(command);
       if (!status.ok() && failed.ok()) failed = status;
@@ -156,10 +168,14 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
         absl::StrCat("the worker speaks protocol ", request.protocol(), ", this server ",
                      kProtocolVersion, "; install the same version of psgd on both"));
   }
+  PSGD_RETURN_IF_ERROR(CheckJoin(request));
+  JoinRequest readable = request;
+  readable.set_device(Readable(request.device()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  auto reply = core_.Join(request, SteadyNow(), &effects);
+  auto reply = core_.Join(readable, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  if (reply.ok()) HandOutPasses(request, &*reply);
   return reply;
 }
 
@@ -209,9 +225,11 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
 }
 
 absl::StatusOr<LeaveReply> ParameterServer::Leave(const LeaveRequest& request) {
+  LeaveRequest readable = request;
+  readable.set_reason(Readable(request.reason()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  PSGD_RETURN_IF_ERROR(core_.Leave(request, SteadyNow(), &effects));
+  PSGD_RETURN_IF_ERROR(core_.Leave(readable, SteadyNow(), &effects));
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return LeaveReply();
 }
@@ -226,6 +244,7 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
   lock.unlock();
   status.set_run_dir(options_.run_dir);
   for (const auto& shard : shards_) *status.add_shards() = shard->Status();
+  for (const auto& [reason, count] : guard_.refused()) (*status.mutable_refused())[reason] = count;
   return status;
 }
 
@@ -256,9 +275,11 @@ absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequ
 }
 
 absl::StatusOr<DrainReply> ParameterServer::Drain(const DrainRequest& request) {
+  DrainRequest readable = request;
+  readable.set_reason(Readable(request.reason()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  core_.Drain(request, &effects);
+  core_.Drain(readable, &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return DrainReply();
 }

@@ -13,7 +13,9 @@
 
 #include "common/bounded_queue.h"
 #include "common/log.h"
+#include "net/transport_security.h"
 #include "proto/control.pb.h"
+#include "server/call_guard.h"
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
 #include "server/shard_server.h"
@@ -30,6 +32,8 @@ struct ParameterServerOptions {
   std::string advertise;               // that workers are told to connect to; empty: host
   int control_port = 0;                // 0: any free one
   int http_port = -1;                  // 0: any free one; -1: no metrics page
+  // Null: whoever reaches the ports may do everything, and whoever listens in can read.
+  std::shared_ptr<const Credentials> credentials;
   std::string run_dir;                 // for people
   std::string checkpoint_dir;
   // To go on from: the run's newest sound checkpoint.
@@ -51,6 +55,7 @@ class ParameterServer {
 
   const std::string& control_address() const { return control_address_; }
   const std::string& http_address() const { return http_address_; }
+  CallGuard& guard() { return guard_; }
 
   // The control plane; ControlService and tests call these.
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
@@ -98,8 +103,15 @@ class ParameterServer {
   absl::Status WriteCut(CutToWrite cut);
   absl::Status Seal(uint64_t id);
   bool AllWorkersGone() const;
+  // parameter_server_security.cc.
+  std::shared_ptr<const TransportSecurity> DataSecurity() const;
+  absl::Status CheckJoin(const JoinRequest& request) const;
+  void HandOutPasses(const JoinRequest& request, JoinReply* reply);
 
   const ParameterServerOptions options_;
+  const std::shared_ptr<AllowList> members_;  // of a secured run
+  const CurveKeys curve_;                     // likewise; of this process, never on disk
+  CallGuard guard_;
   std::string control_address_;
   std::string http_address_;
 

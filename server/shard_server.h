@@ -51,6 +51,7 @@ class ShardServer {
   ShardCore core_;
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
+  uint64_t logged_turned_away_ = 0;
 
   std::atomic<bool> stop_{false};
   std::mutex tasks_mutex_;  // guards tasks_

@@ -44,9 +44,7 @@ zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
   socket.set(opt::linger, static_cast<int>(options.linger / Milliseconds(1)));
   socket.set(opt::maxmsgsize, static_cast<int64_t>(options.max_message_bytes));
   socket.set(opt::sndhwm, options.send_queue_messages);
-  socket.set(opt::rcvhwm, static_cast<int>(std::clamp(
-                              options.queue_bytes / std::max<size_t>(options.max_message_bytes, 1),
-                              kMinReceiveQueue, kMaxReceiveQueue)));
+  socket.set(opt::rcvhwm, ReceiveQueue(options));
   socket.set(opt::backlog, 1024);
   socket.set(opt::handshake_ivl, 10'000);
   socket.set(opt::connect_timeout, 5'000);
@@ -59,6 +57,24 @@ zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
   socket.set(opt::tcp_keepalive_intvl, 5);
   socket.set(opt::tcp_keepalive_cnt, 3);
   return socket;
+}
+
+void SecureListening(zmq::socket_t& socket, const TransportSecurity& security) {
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::curve_secretkey, security.curve.secret_key);
+  socket.set(zmq::sockopt::zap_domain, "psgd");
+}
+
+void SecureConnecting(zmq::socket_t& socket, const TransportSecurity& security) {
+  socket.set(zmq::sockopt::curve_serverkey, security.server_curve_key);
+  socket.set(zmq::sockopt::curve_publickey, security.curve.public_key);
+  socket.set(zmq::sockopt::curve_secretkey, security.curve.secret_key);
+}
+
+int ReceiveQueue(const TransportOptions& options) {
+  return static_cast<int>(
+      std::clamp(options.queue_bytes / std::max<size_t>(options.max_message_bytes, 1),
+                 kMinReceiveQueue, kMaxReceiveQueue));
 }
 
 int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames) {

@@ -7,6 +7,7 @@
 
 #include "common/bytes.h"
 #include "net/transport.h"
+#include "net/transport_security.h"
 
 namespace psgd {
 
@@ -16,6 +17,13 @@ zmq::context_t MakeZmqContext();
 
 zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
                             const TransportOptions& options);
+
+// CURVE: before the socket binds or connects. A listening one needs a ZapHandler beside it.
+void SecureListening(zmq::socket_t& socket, const TransportSecurity& security);
+void SecureConnecting(zmq::socket_t& socket, const TransportSecurity& security);
+
+// Whole messages that a socket keeps for its reader, for each peer.
+int ReceiveQueue(const TransportOptions& options);
 
 // Sends the frames as the rest of a message. Never blocks. 0 or an errno; the message is then sent
 // not at all.
