@@ -12,7 +12,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(100);
+constexpr Duration kLookEvery = std::chrono::milliseconds(25);
 constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
                         ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
@@ -94,8 +94,11 @@ void ConnectionWatch::Accepted(int fd) {
 void ConnectionWatch::End(int fd, const Connection& connection, std::string why) {
   const sockaddr_storage peer = PeerOf(fd);
   if (std::memcmp(&peer, &connection.peer, sizeof peer) != 0) return;
-  // ZeroMQ sees the end of the stream, and lets go of what it holds of it.
-  ::shutdown(fd, SHUT_RDWR);
+  // Dissolves the connection, at both ends, whatever is still under way; ZeroMQ sees that and lets go
+  // of what it holds of it. A shutdown would be seen only once nothing comes in any more.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  (void)::connect(fd, &nobody, sizeof nobody);
   ++ended_;
   last_ = std::move(why);
 }

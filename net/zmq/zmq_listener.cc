@@ -35,12 +35,6 @@ std::unique_ptr<ZapHandler> ZapHandlerFor(zmq::context_t& context,
   return std::make_unique<ZapHandler>(context, options.security->allowed);
 }
 
-// A property that ZeroMQ keeps with what a connection brought; empty: it has none.
-std::string Property(const zmq::message_t& frame, const char* name) {
-  const char* value = zmq_msg_gets(frame.handle(), name);
-  return value == nullptr ? "" : value;
-}
-
 class ZmqListener : public ZmqEndpoint {
  public:
   explicit ZmqListener(const TransportOptions& options)
@@ -107,18 +101,20 @@ class ZmqListener : public ZmqEndpoint {
   Attempt TryReceive() override {
     zmq::message_t routing_id;
     if (zmq_msg_recv(routing_id.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return {};
-    watch_.Delivered(zmq_msg_get(routing_id.handle(), ZMQ_SRCFD));
-    watch_.Look(/*empty=*/false, SteadyNow());
     const bool body = routing_id.more();
-    const ReceiveResult result = body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_)
-                                      : ReceiveResult::kRefused;
+    Origin origin;
+    const ReceiveResult result =
+        body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_, &origin)
+             : ReceiveResult::kRefused;
+    watch_.Delivered(origin.fd);
+    watch_.Look(/*empty=*/false, SteadyNow());
     if (result != ReceiveResult::kMessage) {
       CountMalformed("a message of too many bytes or frames");
       return {.refused = true, .received = {}};
     }
     std::optional<Message> message = Decode(frames_);
     frames_.clear();
-    if (!message || !SpeaksForItself(routing_id, message->header)) {
+    if (!message || !SpeaksForItself(origin, message->header)) {
       return {.refused = true, .received = {}};
     }
     // Only who sends proper messages gets a place in the table.
@@ -129,10 +125,10 @@ class ZmqListener : public ZmqEndpoint {
  private:
   // Whether the key of the connection is that of the worker named. Also of one that was let in and is
   // no member any more.
-  bool SpeaksForItself(const zmq::message_t& frame, const DataHeader& header) {
+  bool SpeaksForItself(const Origin& origin, const DataHeader& header) {
     if (!options_.security) return true;
-    const bool own = options_.security->allowed->Belongs(Property(frame, "User-Id"),
-                                                         header.worker(), header.incarnation());
+    const bool own = options_.security->allowed->Belongs(origin.curve_key, header.worker(),
+                                                         header.incarnation());
     if (!own) CountImpostor(NotItsPass(header));
     return own;
   }

@@ -27,6 +27,14 @@ zmq::message_t Share(const Bytes& bytes) {
   return zmq::message_t(data, bytes.size(), ReleaseHandoff, Handoff::Take(bytes));
 }
 
+Origin OriginOf(zmq::message_t& frame) {
+  Origin origin;
+  origin.fd = zmq_msg_get(frame.handle(), ZMQ_SRCFD);
+  const char* key = zmq_msg_gets(frame.handle(), "User-Id");
+  if (key != nullptr) origin.curve_key = key;
+  return origin;
+}
+
 Bytes Own(zmq::message_t message) {
   auto owner = std::make_shared<zmq::message_t>(std::move(message));
   const ByteSpan span(static_cast<const std::byte*>(owner->data()), owner->size());
@@ -92,7 +100,8 @@ int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames) {
   return error;
 }
 
-ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames) {
+ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames,
+                            Origin* origin) {
   frames->clear();
   size_t total = 0;
   bool refused = false;
@@ -102,6 +111,7 @@ ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector
       // Messages arrive whole: only the first frame can be missing.
       return frames->empty() && !refused ? ReceiveResult::kNothing : ReceiveResult::kRefused;
     }
+    if (origin != nullptr && total == 0) *origin = OriginOf(frame);
     more = frame.more();
     total += frame.size();
     refused = refused || total > max_bytes || frames->size() >= MaxFrames(max_bytes);

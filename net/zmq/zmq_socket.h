@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 #include <zmq.hpp>
 
@@ -31,8 +32,16 @@ int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames);
 
 enum class ReceiveResult { kNothing, kMessage, kRefused };
 
+// What ZeroMQ says of the connection that brought a message: with its frames, not always with the
+// routing id before them.
+struct Origin {
+  int fd = -1;
+  std::string curve_key;  // that the peer proved to have; empty without CURVE
+};
+
 // Takes a message if one is there. kRefused: more than `max_bytes` or more frames than any sender
 // of ours makes; it was thrown away. Frames own their zmq messages.
-ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames);
+ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames,
+                            Origin* origin = nullptr);
 
 }  // namespace psgd

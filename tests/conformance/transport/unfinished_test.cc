@@ -58,10 +58,11 @@ TEST(Unfinished, AMessageWithoutEndEndsItsConnectionAlone) {
   const auto listener = *transport->Listen("tcp://127.0.0.1:0");
   const auto good = *transport->Connect({listener->address()});
   std::atomic<bool> hung_up{false};
+  std::atomic<bool> enough{false};
   std::thread endless([&] {
     Zmtp peer(listener->address());
     // Far more than a listener may keep; it takes a while, for it does not look all the time.
-    for (int i = 0; i < 20'000 && !hung_up; ++i) hung_up = !peer.WritePart(kMessage / 2);
+    for (int i = 0; i < 20'000 && !hung_up && !enough; ++i) hung_up = !peer.WritePart(kMessage / 2);
   });
   uint64_t seq = 0;
   const bool ended = Eventually([&] {
@@ -72,6 +73,7 @@ TEST(Unfinished, AMessageWithoutEndEndsItsConnectionAlone) {
     ++seq;
     return hung_up.load();
   });
+  enough = true;
   endless.join();
   EXPECT_TRUE(ended);
   EXPECT_EQ(listener->stats().over_budget, 1u);
