@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/data.pb.h"
 
 namespace psgd {
 namespace {
@@ -71,6 +72,24 @@ std::string Readable(absl::string_view text) {
     readable.pop_back();
   }
   return readable;
+}
+
+void MakeReadable(WorkerReport* report) {
+  const auto refused = report->refused();
+  report->clear_refused();
+  for (const auto& [reason, count] : refused) {
+    Refusal::Reason known;
+    if (Refusal::Reason_Parse(absl::AsciiStrToUpper(reason), &known)) {
+      (*report->mutable_refused())[absl::AsciiStrToLower(reason)] += count;
+    }
+  }
+  if (!report->has_choices()) return;
+  for (CodecChoices::Tensor& tensor : *report->mutable_choices()->mutable_tensors()) {
+    tensor.set_parameter(Readable(tensor.parameter()));
+    for (CodecChoices::Candidate& candidate : *tensor.mutable_candidates()) {
+      candidate.set_codec(Readable(candidate.codec()));
+    }
+  }
 }
 
 }  // namespace psgd

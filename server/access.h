@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/status.h"
 #include "net/credentials.h"
+#include "proto/control.pb.h"
 
 namespace psgd {
 
@@ -26,5 +27,8 @@ absl::Status CheckPeerName(absl::string_view what, absl::string_view name);
 
 // What a peer says for people to read: cut to a length, without what a terminal would obey.
 std::string Readable(absl::string_view text);
+// A report whose words are fit to be shown, and whose reasons are those that there are: they are kept
+// for the whole run.
+void MakeReadable(WorkerReport* report);
 
 }  // namespace psgd

@@ -215,11 +215,13 @@ absl::StatusOr<EvaluatedReply> ParameterServer::Evaluated(const EvaluatedRequest
 }
 
 absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest& request) {
+  HeartbeatRequest readable = request;
+  MakeReadable(readable.mutable_report());
   std::unique_lock lock(mutex_);
-  auto reply = core_.Heartbeat(request, SteadyNow());
+  auto reply = core_.Heartbeat(readable, SteadyNow());
   lock.unlock();
-  if (reply.ok() && request.report().has_choices() && options_.on_choices) {
-    options_.on_choices(request.report().choices());
+  if (reply.ok() && readable.report().has_choices() && options_.on_choices) {
+    options_.on_choices(readable.report().choices());
   }
   return reply;
 }

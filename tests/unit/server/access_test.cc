@@ -64,6 +64,23 @@ TEST(Access, TextOfPeersIsReadable) {
   EXPECT_EQ(Readable(std::string(1999, 'x') + "\xc3\xa4"), std::string(1999, 'x'));
 }
 
+TEST(Access, ReportsKeepReasonsThatThereAre) {
+  WorkerReport report;
+  (*report.mutable_refused())["overloaded"] = 2;
+  (*report.mutable_refused())["x\ny"] = 3;
+  (*report.mutable_refused())[""] = 4;
+  MakeReadable(&report);
+  EXPECT_FALSE(report.has_choices());
+  EXPECT_EQ(report.refused().size(), 1u);
+  EXPECT_EQ(report.refused().at("overloaded"), 2u);
+  auto* tensor = report.mutable_choices()->add_tensors();
+  tensor->set_parameter("fc\x1b[0m");
+  tensor->add_candidates()->set_codec("topk\r");
+  MakeReadable(&report);
+  EXPECT_EQ(report.choices().tensors(0).parameter(), "fc?[0m");
+  EXPECT_EQ(report.choices().tensors(0).candidates(0).codec(), "topk?");
+}
+
 TEST(CallGuard, WithoutSecurityEverybodyMay) {
   CallGuard guard(nullptr, NullLog());
   EXPECT_TRUE(guard.CheckRole(absl::UnauthenticatedError("none"), "Drain").ok());
