@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
+#include "apps/tls_arguments.h"
 #include "common/suggest.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
@@ -26,6 +28,7 @@ namespace psgd {
 namespace {
 
 constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
+  ps-ctl status --server head-node:7070 --tls-dir certs   # of a secured server
   ps-ctl status runs/fashion-mnist-20260101-120000 --json
 )";
 constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
@@ -54,6 +57,7 @@ constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it
 
 struct Arguments {
   std::string server;
+  TlsArguments tls;
   std::string run_dir;
   bool json = false;
   std::string checkpoint;
@@ -77,17 +81,30 @@ void PrintJson(const google::protobuf::Message& message) {
   std::cout << text << std::flush;
 }
 
+// An admin's certificate, or an observer's where the folder has no other.
+absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) {
+  const bool admin = std::filesystem::exists(CredentialFilesIn(tls.dir, "admin").certificate);
+  return LoadTls(tls, admin ? "admin" : "observer");
+}
+
 // Makes sure that the server is there, so that one that is not is found out soon.
 absl::StatusOr<StatusReply> Reach(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
-  ControlClient client({.server = arguments.server, .deadline = kFirstAnswer, .interrupted = {}});
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(arguments.tls));
+  ControlClient client({.server = arguments.server,
+                        .deadline = kFirstAnswer,
+                        .interrupted = {},
+                        .credentials = credentials});
   return client.Status(StatusRequest());
 }
 
 absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(Reach(arguments).status());
-  return std::make_unique<ControlClient>(
-      ControlClientOptions{.server = arguments.server, .deadline = kLongAnswer, .interrupted = {}});
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(arguments.tls));
+  return std::make_unique<ControlClient>(ControlClientOptions{.server = arguments.server,
+                                                              .deadline = kLongAnswer,
+                                                              .interrupted = {},
+                                                              .credentials = credentials});
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
@@ -304,6 +321,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
     return command;
   };
   const auto server = [&](CLI::App* command) {
+    AddTlsOptions(*command, arguments.tls, "admin");
     return command->add_option("--server", arguments.server, "Of a running ps-server")
         ->type_name("HOST:PORT");
   };

@@ -10,6 +10,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "apps/tls_arguments.h"
 #include "common/files.h"
 #include "engine/plugin.h"
 #include "experiment/local_run.h"
@@ -42,6 +43,7 @@ struct Arguments {
   std::string gpu;
   std::string precision = "fp32";
   int http = -1;
+  std::string tls_dir;
   bool json = false;
   bool quiet = false;
 };
@@ -106,6 +108,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
   options.launch.run = ServerArguments(arguments.run);
   if (arguments.http >= 0) options.launch.run.push_back(absl::StrCat("--http=", arguments.http));
+  options.launch.tls_dir = arguments.tls_dir;
+  PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({.dir = arguments.tls_dir}, "admin"));
   options.launch.threads =
       arguments.threads > 0 ? arguments.threads : DefaultThreads(options.config);
   options.launch.ready_deadline = Milliseconds(options.config.cluster().deadline());
@@ -168,6 +172,10 @@ int main(int argc, char** argv) {
   app.add_option("--http", arguments.http,
                  "Port of a /metrics page for Prometheus; 0: any free one")
       ->check(CLI::Range(0, 65535));
+  app.add_option("--tls-dir", arguments.tls_dir,
+                 "Folder with the certificates of a server, workers and an admin, as "
+                 "scripts/make-certs.sh makes it: all talk securely")
+      ->type_name("DIR");
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

@@ -8,6 +8,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "apps/tls_arguments.h"
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-server --shards 4 --config configs/fashion_mnist.yaml
   ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
-  ps-server --config my.yaml --bind 10.0.0.1 --insecure      # workers on other machines
+  ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
 )";
@@ -41,6 +42,7 @@ struct Arguments {
   int port = 7070;
   std::string http = "off";
   bool insecure = false;
+  TlsArguments tls;
   bool json = false;
   bool quiet = false;
   bool die_with_parent = false;
@@ -69,10 +71,19 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
 absl::Status CheckBind(const Arguments& arguments) {
   const std::string& host = arguments.bind;
   const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
-  if (loopback || arguments.insecure) return absl::OkStatus();
+  if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--bind ", host, " lets other machines connect, and nothing checks who they are; on a network "
-      "that you trust add --insecure, else keep the default 127.0.0.1 and use a tunnel (ssh -L)"));
+      "--bind ", host, " lets other machines connect, and nothing checks who they are; make "
+      "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
+      "workers; or, on a network that you trust, add --insecure"));
+}
+
+absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
+  PSGD_ASSIGN_OR_RETURN(auto credentials, LoadTls(tls, "server"));
+  if (credentials == nullptr || credentials->role == Role::kServer) return credentials;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the certificate is one of role ", RoleName(credentials->role),
+                   ", not server (its OU); workers would not believe it"));
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
@@ -99,9 +110,10 @@ void Announce(const Arguments& arguments, const ParameterServer& server, const R
     return;
   }
   std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
-            << "\n";
+            << (arguments.tls.given() ? " --tls-dir DIR\n" : "\n");
   if (!server.http_address().empty()) {
-    std::cout << "metrics: http://" << server.http_address() << "/metrics\n";
+    std::cout << "metrics: " << (arguments.tls.given() ? "https://" : "http://")
+              << server.http_address() << "/metrics\n";
   }
   std::cout << "run directory: " << dir.path() << std::endl;
 }
@@ -134,6 +146,7 @@ Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const Stop
 absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
   PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   if (!arguments.advertise.empty()) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
                                   "--advertise takes a host without a port"));
@@ -171,6 +184,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.advertise = arguments.advertise;
   options.control_port = arguments.port;
   options.http_port = http;
+  options.credentials = credentials;
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
   options.recover = !arguments.recover.empty();
@@ -255,6 +269,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 65535));
   app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
       ->capture_default_str();
+  AddTlsOptions(app, arguments.tls, "server");
   app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
   app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");

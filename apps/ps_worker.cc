@@ -12,6 +12,7 @@
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "apps/tls_arguments.h"
 #include "common/available_memory.h"
 #include "common/units.h"
 #include "engine/plugin.h"
@@ -29,6 +30,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --threads 2 --server head-node:7070
   ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
+  ps-worker --cpu --server head-node:7070 --tls-dir certs     # of a secured server
   ps-worker --cpu --threads 8 --precision bf16 --server head-node:7070   # with avx512_bf16
   ps-worker --cpu --drain-deadline 2m --server head-node:7070   # of a machine whose notice is so long
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
@@ -45,6 +47,7 @@ struct Arguments {
   std::string engine = "onednn";
   std::string precision = "fp32";
   std::string name;
+  TlsArguments tls;
   std::string step_delay = "0ms";
   std::string connect_deadline = "60s";
   std::string push_log;
@@ -107,6 +110,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
   options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
+  PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls(arguments.tls, "worker"));
   options.stops = &stops.count();
   options.stop_asked = &stops.first();
   PSGD_ASSIGN_OR_RETURN(const int64_t delay, ParseMilliseconds(arguments.step_delay));
@@ -173,6 +177,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
+  AddTlsOptions(app, arguments.tls, "worker");
   app.add_option("--step-delay", arguments.step_delay,
                  "Wait so long in every step, to see what a slow worker does")
       ->capture_default_str();

@@ -52,6 +52,7 @@ absl::Status LocalCluster::StartServer(const std::vector<std::string>& arguments
   child.name = "ps-server";
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
+  AddTlsDir(&child.argv);
   PSGD_ASSIGN_OR_RETURN(server_, ChildProcess::Start(std::move(child)));
   return absl::OkStatus();
 }
@@ -100,9 +101,14 @@ absl::Status LocalCluster::StartWorker() {
     const std::string& gpus = options_.gpus[workers_.size() % options_.gpus.size()];
     child.argv.insert(child.argv.end(), {"--gpu", gpus});
   }
+  AddTlsDir(&child.argv);
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
   return absl::OkStatus();
+}
+
+void LocalCluster::AddTlsDir(std::vector<std::string>* argv) const {
+  if (!options_.tls_dir.empty()) argv->insert(argv->end(), {"--tls-dir", options_.tls_dir});
 }
 
 void LocalCluster::KillAll() {

@@ -19,6 +19,8 @@ struct LaunchOptions {
   // the processor.
   std::vector<std::string> gpus;
   std::string precision = "fp32";
+  // With the certificates of a server, workers and an admin; empty: nobody is asked for any.
+  std::string tls_dir;
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server
 };
@@ -55,6 +57,7 @@ class LocalCluster {
   explicit LocalCluster(const LaunchOptions& options) : options_(options) {}
   absl::Status StartServer(const std::vector<std::string>& arguments);
   absl::Status WaitReady();
+  void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 
   const LaunchOptions options_;

@@ -40,13 +40,16 @@ absl::Status LocalRun::Run() {
       .server = cluster_->addresses().control, .deadline = kAnswer, .interrupted = [this] {
         const bool go_on = cluster_->server().Running() && stops() < 2;
         return go_on ? absl::OkStatus() : absl::CancelledError("the run ends");
-      }});
+      },
+      .credentials = options_.credentials});
   display_.Note(absl::StrCat("run directory: ", run_dir_));
   if (!cluster_->addresses().http.empty()) {
-    display_.Note(absl::StrCat("metrics: http://", cluster_->addresses().http, "/metrics"));
+    display_.Note(absl::StrCat("metrics: ", options_.credentials ? "https://" : "http://",
+                               cluster_->addresses().http, "/metrics"));
   }
   display_.Note(absl::StrCat("watch it with: ps-ctl status --server ",
-                             cluster_->addresses().control));
+                             cluster_->addresses().control,
+                             options_.credentials ? " --tls-dir " : "", options_.launch.tls_dir));
   absl::Status status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();

@@ -20,6 +20,7 @@ struct LocalRunOptions {
   LaunchOptions launch;
   Config config;  // resolved and valid
   ProgressOptions progress;
+  std::shared_ptr<const Credentials> credentials;  // of an admin, with launch.tls_dir
   const std::atomic<int>* stops = nullptr;  // once drains, twice kills
 };
 

@@ -37,6 +37,11 @@ struct EndpointStats {
   uint64_t bytes_received = 0;
   uint64_t malformed = 0;      // refused by the wire format before they became messages
   std::string last_malformed;  // why, for people
+  // Of a secured listener: who was turned away, and messages in the name of another worker.
+  uint64_t strangers = 0;
+  uint64_t impostors = 0;
+  uint64_t over_budget = 0;     // connections ended that took more than their share
+  std::string last_turned_away;  // why, for people
 };
 
 // Owned by one thread, except Wake.
@@ -63,12 +68,16 @@ class Endpoint {
   virtual EndpointStats stats() const = 0;
 };
 
+struct TransportSecurity;  // net/transport_security.h
+
 struct TransportOptions {
   size_t max_message_bytes = 64u << 20;  // larger ones are refused unread
   size_t queue_bytes = 256u << 20;       // received and not yet taken
   int send_queue_messages = 1024;        // a peer
   // How long the destructor of an endpoint waits for what was sent to leave.
   Duration linger = Milliseconds(1000);
+  // Null: anybody may connect, and whoever listens in can read.
+  std::shared_ptr<const TransportSecurity> security;
   Log log = NullLog();
 };
 

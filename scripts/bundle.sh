@@ -32,7 +32,7 @@ done
 cp -r configs $out/
 install -D -m 644 tests/golden/networks.json $out/golden/networks.json
 install -m 644 scripts/activate $out/
-install scripts/test-gpu.sh $out/
+install scripts/test-gpu.sh scripts/make-certs.sh $out/
 
 # What the machine itself has to bring.
 from_the_system='^(libc|libm|libdl|librt|libpthread|libresolv|ld-linux.*|libcuda|libcublas.*|libcudnn.*)\.so'

@@ -3,6 +3,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
+#include "net/grpc/grpc_security.h"
 #include "proto/control.grpc.pb.h"
 #include "server/parameter_server.h"
 
@@ -11,63 +12,61 @@ namespace {
 
 // The largest request is a registration with a model of many parameters.
 constexpr int kMaxMessage = 32 << 20;
+// A worker has two calls under way at most, ps-run a few.
+constexpr int kMaxCallsAConnection = 16;
 
 grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
-
-template <typename Reply>
-grpc::Status Answer(absl::StatusOr<Reply> result, Reply* reply) {
-  if (!result.ok()) return ToGrpc(result.status());
-  *reply = *std::move(result);
-  return grpc::Status::OK;
 }
 
 class Adapter final : public Control::Service {
  public:
   explicit Adapter(ParameterServer* server) : server_(server) {}
 
-  grpc::Status Join(grpc::ServerContext*, const JoinRequest* request, JoinReply* reply) override {
-    return Answer(server_->Join(*request), reply);
+  grpc::Status Join(grpc::ServerContext* context, const JoinRequest* request,
+                   JoinReply* reply) override {
+    return Answer(*context, "Join", &ParameterServer::Join, *request, reply);
   }
-  grpc::Status Register(grpc::ServerContext*, const RegisterRequest* request,
-                        RegisterReply* reply) override {
-    return Answer(server_->Register(*request), reply);
+  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest* request,
+                       RegisterReply* reply) override {
+    return Answer(*context, "Register", &ParameterServer::Register, *request, reply);
   }
-  grpc::Status NextSegment(grpc::ServerContext*, const NextSegmentRequest* request,
-                           NextSegmentReply* reply) override {
-    return Answer(server_->NextSegment(*request), reply);
+  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest* request,
+                          NextSegmentReply* reply) override {
+    return Answer(*context, "NextSegment", &ParameterServer::NextSegment, *request, reply);
   }
-  grpc::Status Evaluated(grpc::ServerContext*, const EvaluatedRequest* request,
-                         EvaluatedReply* reply) override {
-    return Answer(server_->Evaluated(*request), reply);
+  grpc::Status Evaluated(grpc::ServerContext* context, const EvaluatedRequest* request,
+                        EvaluatedReply* reply) override {
+    return Answer(*context, "Evaluated", &ParameterServer::Evaluated, *request, reply);
   }
-  grpc::Status Heartbeat(grpc::ServerContext*, const HeartbeatRequest* request,
-                         HeartbeatReply* reply) override {
-    return Answer(server_->Heartbeat(*request), reply);
+  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest* request,
+                        HeartbeatReply* reply) override {
+    return Answer(*context, "Heartbeat", &ParameterServer::Heartbeat, *request, reply);
   }
-  grpc::Status Leave(grpc::ServerContext*, const LeaveRequest* request,
-                     LeaveReply* reply) override {
-    return Answer(server_->Leave(*request), reply);
+  grpc::Status Leave(grpc::ServerContext* context, const LeaveRequest* request,
+                    LeaveReply* reply) override {
+    return Answer(*context, "Leave", &ParameterServer::Leave, *request, reply);
   }
-  grpc::Status Status(grpc::ServerContext*, const StatusRequest* request,
-                      StatusReply* reply) override {
-    return Answer(server_->Status(*request), reply);
+  grpc::Status Status(grpc::ServerContext* context, const StatusRequest* request,
+                     StatusReply* reply) override {
+    return Answer(*context, "Status", &ParameterServer::Status, *request, reply);
   }
-  grpc::Status Checkpoint(grpc::ServerContext*, const CheckpointRequest* request,
-                          CheckpointReply* reply) override {
-    return Answer(server_->Checkpoint(*request), reply);
+  grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
+                         CheckpointReply* reply) override {
+    return Answer(*context, "Checkpoint", &ParameterServer::Checkpoint, *request, reply);
   }
-  grpc::Status Drain(grpc::ServerContext*, const DrainRequest* request,
-                     DrainReply* reply) override {
-    return Answer(server_->Drain(*request), reply);
+  grpc::Status Drain(grpc::ServerContext* context, const DrainRequest* request,
+                    DrainReply* reply) override {
+    return Answer(*context, "Drain", &ParameterServer::Drain, *request, reply);
   }
-  grpc::Status SetHyper(grpc::ServerContext*, const SetHyperRequest* request,
-                        SetHyperReply* reply) override {
-    return Answer(server_->SetHyper(*request), reply);
+  grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
+                       SetHyperReply* reply) override {
+    return Answer(*context, "SetHyper", &ParameterServer::SetHyper, *request, reply);
   }
   grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
                        grpc::ServerWriter<WeightsChunk>* writer) override {
+    const absl::Status allowed = server_->guard().CheckRole(RoleOf(*context), "Weights");
+    if (!allowed.ok()) return ToGrpc(allowed);
     return ToGrpc(server_->Weights([&](const WeightsChunk& chunk) -> absl::Status {
       if (context->IsCancelled() || !writer->Write(chunk)) {
         return absl::CancelledError("the reader went away");
@@ -77,6 +76,34 @@ class Adapter final : public Control::Service {
   }
 
  private:
+  absl::StatusOr<Role> RoleOf(const grpc::ServerContext& context) const {
+    if (!server_->guard().secured()) return Role::kAdmin;
+    return GrpcCallerRole(*context.auth_context());
+  }
+
+  template <typename Request>
+  absl::Status Check(const grpc::ServerContext& context, absl::string_view call,
+                     const Request& request) {
+    const absl::StatusOr<Role> role = RoleOf(context);
+    PSGD_RETURN_IF_ERROR(server_->guard().CheckRole(role, call));
+    if constexpr (requires { request.key(); }) {
+      return server_->guard().CheckMember(*role, request.key(), GrpcToken(context), call);
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Request, typename Reply>
+  grpc::Status Answer(const grpc::ServerContext& context, absl::string_view call,
+                      absl::StatusOr<Reply> (ParameterServer::*method)(const Request&),
+                      const Request& request, Reply* reply) {
+    const absl::Status allowed = Check(context, call, request);
+    if (!allowed.ok()) return ToGrpc(allowed);
+    absl::StatusOr<Reply> result = (server_->*method)(request);
+    if (!result.ok()) return ToGrpc(result.status());
+    *reply = *std::move(result);
+    return grpc::Status::OK;
+  }
+
   ParameterServer* const server_;
 };
 
@@ -91,6 +118,7 @@ struct ControlService::Impl {
 
 absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std::string& host,
                                                                       int port,
+                                                                      const Credentials* credentials,
                                                                       ParameterServer* server) {
   auto impl = std::make_unique<Impl>(server);
   const std::string address = absl::StrCat(host, ":", port);
@@ -98,7 +126,9 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std:
   builder.SetMaxReceiveMessageSize(kMaxMessage);
   // Two servers on one port would each get half of the workers.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGrpcHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsAConnection);
+  builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
   builder.RegisterService(&impl->adapter);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {

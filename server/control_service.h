@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/status.h"
+#include "net/credentials.h"
 
 namespace psgd {
 
@@ -13,8 +14,10 @@ class ParameterServer;
 // Thread-safe.
 class ControlService {
  public:
-  // Serves at host:port (port 0: any free one) until destroyed. `server` must outlive it.
+  // Serves at host:port (port 0: any free one) until destroyed, to those whose certificates come
+  // from the authority of `credentials`; null: to all. `server` must outlive it.
   static absl::StatusOr<std::unique_ptr<ControlService>> Start(const std::string& host, int port,
+                                                               const Credentials* credentials,
                                                                ParameterServer* server);
   ~ControlService();
   int port() const;

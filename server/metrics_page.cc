@@ -1,11 +1,14 @@
 #include "server/metrics_page.h"
 
+// As Debian's library is built; its header declares what goes over TLS only then.
+#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics.h"
+#include "net/tls_context.h"
 #include "proto/input_stall.h"
 
 namespace psgd {
@@ -114,28 +117,51 @@ std::string RenderPrometheus(const StatusReply& status) {
                    absl::StrCat("shard=\"", shard.shard(), "\""), CountHistogram::FromCounts(shard.push_staleness()),
                    bounds);
   }
+  for (const auto& [reason, count] : status.refused()) {
+    text.Counter("psgd_calls_refused_total", "Calls of the control plane refused, by reason.",
+                 absl::StrCat("reason=\"", PrometheusLabel(reason), "\""), count);
+  }
   RenderShards(status, &text);
   RenderWorkers(status, &text);
   return text.Text();
 }
 
 struct MetricsPage::Impl {
-  httplib::Server server;
+  std::unique_ptr<httplib::Server> server;
   std::thread thread;
   int port = 0;
 };
 
-absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(
-    const std::string& host, int port, std::function<absl::StatusOr<StatusReply>()> status) {
+absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(const MetricsPageOptions& options) {
+  const auto& [host, port, status, credentials, guard] = options;
   auto impl = std::make_unique<Impl>();
-  impl->server.set_payload_max_length(1 << 16);
+  if (credentials == nullptr) {
+    impl->server = std::make_unique<httplib::Server>();
+  } else {
+    impl->server = std::make_unique<httplib::SSLServer>([c = credentials](SSL_CTX& context) {
+      return ConfigureTlsServer(*c, &context);
+    });
+  }
+  if (!impl->server->is_valid()) {
+    return absl::InvalidArgumentError("the certificate of the /metrics page could not be used");
+  }
+  impl->server->set_payload_max_length(1 << 16);
   // Without the library's SO_REUSEPORT, by which two servers would share a port unnoticed.
-  impl->server.set_socket_options([](socket_t socket) {
+  impl->server->set_socket_options([](socket_t socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   });
-  impl->server.Get("/metrics", [status](const httplib::Request&, httplib::Response& response) {
-    const auto now = status();
+  impl->server->Get("/metrics", [options](const httplib::Request& request,
+                                          httplib::Response& response) {
+    if (options.credentials != nullptr) {
+      const absl::Status allowed = options.guard->CheckRole(TlsPeerRole(request.ssl), "/metrics");
+      if (!allowed.ok()) {
+        response.status = 403;
+        response.set_content(std::string(allowed.message()) + "\n", "text/plain");
+        return;
+      }
+    }
+    const auto now = options.status();
     if (!now.ok()) {
       response.status = 503;
       response.set_content(std::string(now.status().message()) + "\n", "text/plain");
@@ -143,24 +169,24 @@ absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(
     }
     response.set_content(RenderPrometheus(*now), "text/plain; version=0.0.4");
   });
-  impl->port = port == 0 ? impl->server.bind_to_any_port(host)
-                         : (impl->server.bind_to_port(host, port) ? port : -1);
+  impl->port = port == 0 ? impl->server->bind_to_any_port(host)
+                         : (impl->server->bind_to_port(host, port) ? port : -1);
   if (impl->port <= 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", host, ":", port,
                      " for /metrics; is another program using this port? Choose another with "
                      "--http, or do without the page"));
   }
-  impl->thread = std::thread([server = &impl->server] { server->listen_after_bind(); });
+  impl->thread = std::thread([server = impl->server.get()] { server->listen_after_bind(); });
   // stop() before the loop runs would be lost.
-  while (!impl->server.is_running()) std::this_thread::yield();
+  while (!impl->server->is_running()) std::this_thread::yield();
   return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
 }
 
 MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 MetricsPage::~MetricsPage() {
-  impl_->server.stop();
+  impl_->server->stop();
   impl_->thread.join();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
+#include "server/access.h"
 #include "server/control_service.h"
 #include "server/metrics_page.h"
 #include "server/rocks_journal.h"
@@ -20,6 +21,9 @@ constexpr size_t kWritesWaiting = 4096;  // one a shard a checkpoint; shards nev
 
 ParameterServer::ParameterServer(ParameterServerOptions options)
     : options_(std::move(options)),
+      members_(options_.credentials ? std::make_shared<AllowList>() : nullptr),
+      curve_(options_.credentials ? MakeCurveKeys() : CurveKeys()),
+      guard_(members_, options_.log),
       core_([&] {
         CoordinatorOptions core;
         core.config = options_.config;
@@ -64,14 +68,18 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
   server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   const ParameterServerOptions& o = server->options_;
   PSGD_ASSIGN_OR_RETURN(server->service_,
-                        ControlService::Start(o.host, o.control_port, server.get()));
+                        ControlService::Start(o.host, o.control_port,
+                                                               o.credentials.get(), server.get()));
   const std::string shown = o.advertise.empty() ? o.host : o.advertise;
   server->control_address_ = absl::StrCat(shown, ":", server->service_->port());
   if (o.http_port >= 0) {
-    PSGD_ASSIGN_OR_RETURN(server->page_,
-                          MetricsPage::Start(o.host, o.http_port, [s = server.get()] {
-                            return s->Status(StatusRequest());
-                          }));
+    MetricsPageOptions page;
+    page.host = o.host;
+    page.port = o.http_port;
+    page.credentials = o.credentials.get();
+    page.guard = &server->guard_;
+    page.status = [s = server.get()] { return s->Status(StatusRequest()); };
+    PSGD_ASSIGN_OR_RETURN(server->page_, MetricsPage::Start(page));
     server->http_address_ = absl::StrCat(o.host, ":", server->page_->port());
   }
   return server;
@@ -92,6 +100,7 @@ absl::Status ParameterServer::StartTransport() {
   TransportOptions transport_options;
   transport_options.queue_bytes = options_.config.cluster().queue();
   transport_options.log = options_.log;
+  transport_options.security = DataSecurity();
   PSGD_ASSIGN_OR_RETURN(transport_,
                         MakeTransport(options_.config.cluster().transport(), transport_options));
   if (options_.config.cluster().transport() != ClusterConfig::IPC) return absl::OkStatus();
@@ -203,6 +212,10 @@ absl::Status ParameterServer::CarryOutOrders() {
       const absl::Status begun = store_.Begin(checkpoint->id);
       if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
     }
+    if (const auto* gone = std::get_if<RemoveWorker>(&order.command); gone != nullptr && members_) {
+      members_->Remove(gone->key.worker(), gone->key.incarnation());
+      passes_.erase(gone->key.worker());
+    }
     for (auto& shard : shards_) {
       const absl::Status status = shard->Execute(order.command, order.number);
       if (!status.ok() && failed.ok()) failed = status;
@@ -221,9 +234,13 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
         absl::StrCat("the worker speaks protocol ", request.protocol(), ", this server ",
                      kProtocolVersion, "; install the same version of psgd on both"));
   }
+  PSGD_RETURN_IF_ERROR(CheckJoin(request));
+  JoinRequest readable = request;
+  readable.set_device(Readable(request.device()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  auto reply = core_.Join(request, SteadyNow(), &effects);
+  auto reply = core_.Join(readable, SteadyNow(), &effects);
+  if (reply.ok()) HandOutPasses(request, &*reply);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return reply;
 }
@@ -264,21 +281,25 @@ absl::StatusOr<EvaluatedReply> ParameterServer::Evaluated(const EvaluatedRequest
 }
 
 absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest& request) {
+  HeartbeatRequest readable = request;
+  MakeReadable(readable.mutable_report());
   std::unique_lock lock(mutex_);
-  auto reply = core_.Heartbeat(request, SteadyNow());
+  auto reply = core_.Heartbeat(readable, SteadyNow());
   // Only counts changed: that one of them is lost with the machine does no harm.
   (void)SaveRecord(/*wait_for_disk=*/false);
   lock.unlock();
-  if (reply.ok() && request.report().has_choices() && options_.on_choices) {
-    options_.on_choices(request.report().choices());
+  if (reply.ok() && readable.report().has_choices() && options_.on_choices) {
+    options_.on_choices(readable.report().choices());
   }
   return reply;
 }
 
 absl::StatusOr<LeaveReply> ParameterServer::Leave(const LeaveRequest& request) {
+  LeaveRequest readable = request;
+  readable.set_reason(Readable(request.reason()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  PSGD_RETURN_IF_ERROR(core_.Leave(request, SteadyNow(), &effects));
+  PSGD_RETURN_IF_ERROR(core_.Leave(readable, SteadyNow(), &effects));
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return LeaveReply();
 }
@@ -293,6 +314,7 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
   lock.unlock();
   status.set_run_dir(options_.run_dir);
   for (const auto& shard : shards_) *status.add_shards() = shard->Status();
+  for (const auto& [reason, count] : guard_.refused()) (*status.mutable_refused())[reason] = count;
   return status;
 }
 
@@ -325,9 +347,11 @@ absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequ
 }
 
 absl::StatusOr<DrainReply> ParameterServer::Drain(const DrainRequest& request) {
+  DrainRequest readable = request;
+  readable.set_reason(Readable(request.reason()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  core_.Drain(request, &effects);
+  core_.Drain(readable, &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return DrainReply();
 }

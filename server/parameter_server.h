@@ -14,7 +14,9 @@
 
 #include "common/bounded_queue.h"
 #include "common/log.h"
+#include "net/transport_security.h"
 #include "proto/control.pb.h"
+#include "server/call_guard.h"
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
 #include "server/coordinator_store.h"
@@ -33,6 +35,8 @@ struct ParameterServerOptions {
   std::string advertise;               // that workers are told to connect to; empty: host
   int control_port = 0;                // 0: any free one
   int http_port = -1;                  // 0: any free one; -1: no metrics page
+  // Null: whoever reaches the ports may do everything, and whoever listens in can read.
+  std::shared_ptr<const Credentials> credentials;
   std::string run_dir;                 // for people
   std::string checkpoint_dir;          // and of the journal, where there is one
   // Go on where the journal ends, at the addresses that were used then; they are not looked at here.
@@ -57,6 +61,7 @@ class ParameterServer {
 
   const std::string& control_address() const { return control_address_; }
   const std::string& http_address() const { return http_address_; }
+  CallGuard& guard() { return guard_; }
 
   // The control plane; ControlService and tests call these.
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
@@ -108,6 +113,8 @@ class ParameterServer {
   // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.
   absl::Status SaveRecord(bool wait_for_disk = true);
   CoordinatorRecord Record() const;
+  void SavePasses(CoordinatorRecord* record) const;
+  void RestorePasses(const CoordinatorRecord& record);
 
   // Makes the checkpoint's weights available at once.
   absl::Status Resume();
@@ -123,8 +130,18 @@ class ParameterServer {
   absl::Status WriteCut(uint32_t shard, ShardCut cut);
   absl::Status Seal(uint64_t id);
   bool AllWorkersGone() const;
+  // parameter_server_security.cc.
+  std::shared_ptr<const TransportSecurity> DataSecurity() const;
+  absl::Status CheckJoin(const JoinRequest& request) const;
+  void HandOutPasses(const JoinRequest& request, JoinReply* reply);
 
   const ParameterServerOptions options_;
+  const std::shared_ptr<AllowList> members_;  // of a secured run
+  // Likewise. A journal keeps them, in a folder that nobody else may enter, so that workers find
+  // again whom they know.
+  CurveKeys curve_;
+  std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker
+  CallGuard guard_;
   std::string control_address_;
   std::string http_address_;
 

@@ -1,8 +1,11 @@
 // The part of ParameterServer that writes down what it does, and goes on from that.
 #include <algorithm>
+#include <filesystem>
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "server/checkpoint_files.h"
 #include "server/parameter_server.h"
 #include "server/rocks_journal.h"
 
@@ -29,6 +32,11 @@ std::string ParameterServer::JournalFolder(const std::string& part) const {
 
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
+  // Updates of a run are its owner's alone, and so are the passes of a secured one.
+  PSGD_RETURN_IF_ERROR(MakeFolders(JournalFolder("")));
+  std::error_code failed;
+  std::filesystem::permissions(JournalFolder(""), std::filesystem::perms::owner_all, failed);
+  if (failed) return FileError("close to others", JournalFolder(""), failed.value());
   PSGD_ASSIGN_OR_RETURN(record_store_,
                         CoordinatorStore::Create(CoordinatorFolder(options_)));
   return absl::OkStatus();
@@ -51,6 +59,13 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   server->record_store_ = std::move(store);
   server->core_.Restore(record, SteadyNow());
+  if ((server->members_ != nullptr) != !record.curve_public().empty()) {
+    return absl::FailedPreconditionError(
+        record.curve_public().empty()
+            ? "this run is not secured: recover it without certificates"
+            : "this run is secured: recover it with the same certificates (--tls-dir)");
+  }
+  server->RestorePasses(record);
   server->recovered_ = std::move(record);
   return server;
 }
@@ -100,6 +115,7 @@ absl::Status ParameterServer::RecoverShards() {
 CoordinatorRecord ParameterServer::Record() const {
   CoordinatorRecord record = core_.Save(SteadyNow());
   orders_.Save(&record);
+  SavePasses(&record);
   record.set_starts(recovered_ ? recovered_->starts() : 1);
   record.set_host(options_.host);
   record.set_advertise(options_.advertise);

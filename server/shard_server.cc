@@ -74,7 +74,12 @@ ShardStatus ShardServer::Status() {
     status.set_duplicates(stats.duplicates);
     for (const auto& [reason, count] : stats.refused) (*status.mutable_refused())[reason] = count;
     const EndpointStats traffic = endpoint_->stats();
-    if (traffic.malformed > 0) (*status.mutable_refused())["garbage"] = traffic.malformed;
+    for (const auto& [reason, count] : {std::pair("garbage", traffic.malformed),
+                                        std::pair("stranger", traffic.strangers),
+                                        std::pair("impostor", traffic.impostors),
+                                        std::pair("over_budget", traffic.over_budget)}) {
+      if (count > 0) (*status.mutable_refused())[reason] = count;
+    }
     status.set_slowest_clock(core.SlowestClock());
     status.set_fastest_clock(core.FastestClock());
     status.set_journal_entries(durable_->entries());
@@ -158,6 +163,13 @@ void ShardServer::ReportTrouble() {
     logged_malformed_ = traffic.malformed;
     log_->warn("shard {}: dropped what is not a psgd message: {} ({} so far)", shard_,
                traffic.last_malformed, traffic.malformed);
+  }
+  const uint64_t turned_away = traffic.strangers + traffic.impostors + traffic.over_budget;
+  // Who tries again and again does not fill the disk.
+  if (turned_away >= 2 * logged_turned_away_ && turned_away > 0) {
+    logged_turned_away_ = turned_away;
+    log_->warn("shard {}: turned a peer away: {} ({} so far)", shard_, traffic.last_turned_away,
+               turned_away);
   }
   const bool stalled = !durable_->stalled().ok();
   if (stalled == logged_stall_) return;

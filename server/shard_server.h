@@ -72,6 +72,7 @@ class ShardServer {
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
   bool logged_stall_ = false;
+  uint64_t logged_turned_away_ = 0;
 
   std::atomic<uint64_t> written_order_{0};
   std::atomic<bool> stop_{false};

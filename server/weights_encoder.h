@@ -65,13 +65,9 @@ class WeightsEncoder {
   const CodecKernels& kernels_;
   bool changes_ = false;
   std::unique_ptr<Codec> difference_;  // of delta {codec}
-<<<<<<< HEAD
-  std::unique_ptr<Encoder> whole_;     // fp16's; null: weights travel as they are
-  uint64_t marks_;                     // given out with differences
-=======
   std::unique_ptr<Codec> whole_codec_;
   std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
->>>>>>> comp
+  uint64_t marks_;                     // given out with differences
   std::vector<float> values_, left_out_;  // scratch
 };
 

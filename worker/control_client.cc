@@ -8,8 +8,10 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
+#include "net/grpc/grpc_security.h"
 #include "proto/control.grpc.pb.h"
 
 namespace psgd {
@@ -26,7 +28,18 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+// Whether no TLS connection can come about, however long one tries: gRPC says so in words only.
+bool HandshakeFailed(const grpc::Status& status) {
+  return absl::StrContains(status.error_message(), "andshake failed") ||
+         absl::StrContains(status.error_message(), "ertificate") ||
+         absl::StrContains(status.error_message(), "ostname Verification");
+}
+
 }  // namespace
+
+std::string ServerHost(const std::string& server) {
+  return ParseAddress(absl::StrCat("tcp://", server))->host;
+}
 
 absl::Status CheckServerAddress(const std::string& server) {
   const auto address = ParseAddress(absl::StrCat("tcp://", server));
@@ -50,6 +63,7 @@ struct ControlClient::Impl {
   std::unique_ptr<Control::Stub> stub;
   std::mutex mutex;  // guards what follows
   bool cancelled = false;
+  std::string token;
   std::set<grpc::ClientContext*> under_way;
 };
 
@@ -61,8 +75,8 @@ ControlClient::ControlClient(ControlClientOptions options)
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  impl_->channel =
-      grpc::CreateCustomChannel(options_.server, grpc::InsecureChannelCredentials(), arguments);
+  impl_->channel = grpc::CreateCustomChannel(
+      options_.server, GrpcChannelCredentials(options_.credentials.get()), arguments);
   impl_->stub = Control::NewStub(impl_->channel);
 }
 
@@ -72,6 +86,20 @@ void ControlClient::Cancel() {
   std::lock_guard lock(impl_->mutex);
   impl_->cancelled = true;
   for (grpc::ClientContext* context : impl_->under_way) context->TryCancel();
+}
+
+void ControlClient::SetToken(const std::string& token) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->token = token;
+}
+
+absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) const {
+  return absl::UnavailableError(absl::StrCat(
+      "no psgd server answers at ", options_.server, " (tried for ", std::lround(Seconds(tried)),
+      " s: ", why,
+      "); is ps-server running there, is the port right, and does a firewall let it through? ",
+      options_.credentials ? "Does it know these certificates (is its ca.crt the same)?"
+                           : "Does it ask for certificates (--tls-dir)?"));
 }
 
 template <typename Request, typename Reply, typename Method>
@@ -86,6 +114,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
     {
       std::lock_guard lock(impl_->mutex);
       if (impl_->cancelled) return absl::CancelledError("the call was given up");
+      AddGrpcToken(impl_->token, &context);
       impl_->under_way.insert(&context);
     }
     Reply reply;
@@ -98,14 +127,15 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
     const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (!again) return ToAbsl(status);
+    if (options_.credentials && HandshakeFailed(status)) {
+      return absl::UnauthenticatedError(absl::StrCat(
+          "no secure connection to ", options_.server, ": ", status.error_message(),
+          "; is it a secured ps-server, are both sides' certificates of one authority (ca.crt), and "
+          "is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
+    }
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;
-    if (tried >= deadline_.load()) {
-      return absl::UnavailableError(absl::StrCat(
-          "no psgd server answers at ", options_.server, " (tried for ",
-          std::lround(Seconds(tried)), " s: ", status.error_message(),
-          "); is ps-server running there, is the port right, and does a firewall let it through?"));
-    }
+    if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
     impl_->Pause(std::min<Duration>(pause, deadline_.load() - tried));
     pause = std::min<Duration>(pause * 2, kLongestPause);
   }

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
+#include "net/credentials.h"
 #include "proto/control.pb.h"
 
 namespace psgd {
@@ -17,10 +18,14 @@ struct ControlClientOptions {
   Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
   // Asked between retries: a failure ends the call.
   std::function<absl::Status()> interrupted;
+  // Null: the server is to be one that asks for none.
+  std::shared_ptr<const Credentials> credentials;
 };
 
 // HOST:PORT, with a port from 1 to 65535.
 absl::Status CheckServerAddress(const std::string& server);
+// HOST of HOST:PORT, for which the certificate of a secured server is. REQUIRES: it was checked.
+std::string ServerHost(const std::string& server);
 
 // Thread-safe. A server that cannot be reached is tried again until the deadline; the error then
 // says which address, since when, and what to check.
@@ -30,6 +35,8 @@ class ControlClient {
   ~ControlClient();
 
   void SetDeadline(Duration deadline) { deadline_ = deadline; }
+  // What a member of a secured run says with its calls, from the next one on.
+  void SetToken(const std::string& token);
   // Ends calls that are under way, and refuses new ones.
   void Cancel();
 
@@ -50,6 +57,8 @@ class ControlClient {
   struct Impl;
   template <typename Request, typename Reply, typename Method>
   absl::StatusOr<Reply> Call(Method method, const Request& request);
+
+  absl::Status NoAnswer(const std::string& why, Duration tried) const;
 
   const ControlClientOptions options_;
   std::atomic<Duration> deadline_;

@@ -17,7 +17,8 @@ absl::StatusOr<bool> ReplicasAreOneWorker(const TrainerOptions& options) {
                             return absl::OkStatus();
                           }
                           return absl::CancelledError("stopped");
-                        }});
+                        },
+                        .credentials = options.credentials});
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, client.Status(StatusRequest()));
   return status.config().node().reduce() != NodeConfig::NONE;
 }

@@ -60,15 +60,19 @@ absl::Status Trainer::Prepare() {
   client_ = std::make_unique<ControlClient>(
       ControlClientOptions{.server = options_.server,
                            .deadline = options_.connect_deadline,
-                           .interrupted = [this] { return Interrupted(); }});
+                           .interrupted = [this] { return Interrupted(); },
+                           .credentials = options_.credentials});
   JoinRequest join;
   join.set_name(options_.name);
   join.set_device(DeviceText(options_));
   join.set_protocol(kProtocolVersion);
+  const CurveKeys curve = MakeCurveKeys();
+  join.set_curve_key(curve.public_key);
   PSGD_ASSIGN_OR_RETURN(const JoinReply joined, client_->Join(join));
   key_ = joined.key();
   config_ = joined.config();
   client_->SetDeadline(Milliseconds(config_.cluster().deadline()));
+  client_->SetToken(joined.token());
   options_.log->info("joined {} at {} as worker {}, incarnation {}", joined.run_name(),
                      options_.server, key_.worker(), key_.incarnation());
   heartbeat_ = std::make_unique<Heartbeat>(client_.get(), key_, Milliseconds(joined.lease_ms()),
@@ -108,6 +112,7 @@ absl::Status Trainer::Prepare() {
 
   TransportOptions transport;
   transport.log = options_.log;
+  transport.security = MemberSecurity(options_, curve, joined);
   PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
   PSGD_ASSIGN_OR_RETURN(
       std::unique_ptr<Endpoint> endpoint,

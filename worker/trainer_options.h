@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "engine/network.h"
+#include "net/transport_security.h"
+#include "proto/control.pb.h"
 #include "worker/gpu_devices.h"
 
 namespace psgd {
@@ -15,6 +18,7 @@ namespace psgd {
 struct TrainerOptions {
   std::string server;                      // HOST:PORT of the control plane
   std::string name;                        // of this process, for people
+  std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   std::string backend = "onednn";          // of the processor
   // One replica each; none: the processor. Replicas share each batch.
   std::vector<GpuDevice> gpus;
@@ -37,6 +41,11 @@ struct TrainerOptions {
 
 // For people: "gpus 0 1 2, NAME" or "cpu, 2 threads".
 std::string DeviceText(const TrainerOptions& options);
+
+// For the data plane, of what the control plane handed out; null: the server asks for none.
+std::shared_ptr<const TransportSecurity> MemberSecurity(const TrainerOptions& options,
+                                                        const CurveKeys& curve,
+                                                        const JoinReply& joined);
 
 // A network for each replica; the run adds its seed and the worker's number.
 std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options);

@@ -4,7 +4,6 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/security/credentials.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +15,8 @@
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
+#include "net/grpc/grpc_security.h"
+#include "net/transport_security.h"
 
 namespace psgd {
 namespace {
@@ -33,8 +34,9 @@ class ClientStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
  public:
   using GrpcStream::GrpcStream;
 
-  void Open(grpc::GenericStub* stub) {
+  void Open(grpc::GenericStub* stub, const std::string& token) {
     context_.set_wait_for_ready(true);
+    AddGrpcToken(token, &context_);
     stub->PrepareBidiStreamingCall(&context_, kGrpcMethod, {}, this);
     AddHold();  // released by Release: operations are started from outside of reactions
     StartCall();
@@ -92,9 +94,10 @@ class GrpcConnector : public GrpcEndpointBase {
     }
     for (const Address& address : parsed) {
       Link link;
-      link.channel =
-          grpc::CreateCustomChannel(address.HostPort(), grpc::InsecureChannelCredentials(),
-                                    GrpcChannelArguments(shared_->options));
+      link.channel = grpc::CreateCustomChannel(
+          address.HostPort(),
+          GrpcChannelCredentials(security() == nullptr ? nullptr : security()->credentials.get()),
+          GrpcChannelArguments(shared_->options));
       link.stub = std::make_unique<grpc::GenericStub>(link.channel);
       link.outbox = std::make_shared<GrpcOutbox>();
       links_.push_back(std::move(link));
@@ -153,6 +156,8 @@ class GrpcConnector : public GrpcEndpointBase {
     Duration pause = kFirstPause / 2;
   };
 
+  const TransportSecurity* security() const { return shared_->options.security.get(); }
+
   void Open(PeerId index) {
     Link& link = links_[index];
     link.broken = false;
@@ -162,7 +167,7 @@ class GrpcConnector : public GrpcEndpointBase {
       std::lock_guard lock(shared_->mutex);
       shared_->live[index] = link.stream;
     }
-    link.stream->Open(link.stub.get());
+    link.stream->Open(link.stub.get(), security() == nullptr ? "" : security()->token);
   }
 
   std::vector<Link> links_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "net/grpc/grpc_buffer.h"
+#include "net/transport_security.h"
 #include "net/wire_format.h"
 
 namespace psgd {
@@ -29,7 +30,7 @@ std::optional<Received> GrpcEndpointBase::Receive(Duration timeout) {
     if (std::exchange(shared_->woken, false)) return std::nullopt;
     if (!shared_->inbox.empty()) {
       const GrpcShared::Parcel parcel = Take(std::move(lock));
-      std::optional<Message> message = Decode(parcel.bytes);
+      std::optional<Message> message = Decode(parcel);
       if (!message) return std::nullopt;
       return Received{.from = parcel.from, .message = *std::move(message)};
     }
@@ -49,12 +50,30 @@ GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
   return parcel;
 }
 
-std::optional<Message> GrpcEndpointBase::Decode(const grpc::ByteBuffer& buffer) {
-  const Bytes whole = Contiguous(buffer, &pool_);
+EndpointStats GrpcEndpointBase::stats() const {
+  EndpointStats stats = stats_;
+  std::lock_guard lock(shared_->mutex);
+  stats.strangers = shared_->strangers;
+  if (stats.strangers > 0 && stats.impostors == 0) {
+    stats.last_turned_away = "it has no token of a member of the run";
+  }
+  return stats;
+}
+
+std::optional<Message> GrpcEndpointBase::Decode(const GrpcShared::Parcel& parcel) {
+  const Bytes whole = Contiguous(parcel.bytes, &pool_);
   absl::StatusOr<Message> message = DecodeMessage({&whole, 1}, shared_->options.max_message_bytes);
   if (!message.ok()) {
     ++stats_.malformed;
     stats_.last_malformed = std::string(message.status().message());
+    return std::nullopt;
+  }
+  const auto& security = shared_->options.security;
+  if (security && security->allowed &&
+      !security->allowed->Belongs(*parcel.pass, message->header.worker(),
+                                  message->header.incarnation())) {
+    ++stats_.impostors;
+    stats_.last_turned_away = NotItsPass(message->header);
     return std::nullopt;
   }
   ++stats_.messages_received;

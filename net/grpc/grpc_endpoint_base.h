@@ -20,7 +20,7 @@ class GrpcEndpointBase : public Endpoint {
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final;
   const std::string& address() const final { return address_; }
-  EndpointStats stats() const final { return stats_; }
+  EndpointStats stats() const final;
 
  protected:
   // Repairs what broke; returns when it wants to be called again. Owner thread only.
@@ -42,7 +42,7 @@ class GrpcEndpointBase : public Endpoint {
  private:
   // Takes the first parcel and lets paused streams go on. REQUIRES: the inbox is not empty.
   GrpcShared::Parcel Take(std::unique_lock<std::mutex> lock);
-  std::optional<Message> Decode(const grpc::ByteBuffer& buffer);
+  std::optional<Message> Decode(const GrpcShared::Parcel& parcel);
 
   BufferPool pool_;
   EndpointStats stats_;

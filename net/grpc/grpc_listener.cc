@@ -1,6 +1,5 @@
 // The listening side: a gRPC server with one method, each call of which is a peer.
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -12,6 +11,8 @@
 #include "net/grpc/grpc_endpoint.h"
 #include "net/grpc/grpc_endpoint_base.h"
 #include "net/grpc/grpc_options.h"
+#include "net/grpc/grpc_security.h"
+#include "net/transport_security.h"
 
 namespace psgd {
 namespace {
@@ -51,12 +52,21 @@ class StreamService : public grpc::CallbackGenericService {
                               absl::StrCat("this is a data port; it serves ", kGrpcMethod,
                                            " only; the control port is another")});
     }
+    const auto& security = shared_->options.security;
+    const std::string token = security ? GrpcToken(*context) : "";
     std::unique_lock lock(shared_->mutex);
+    if (security && !security->allowed->Knows(token)) {
+      ++shared_->strangers;
+      shared_->changed.notify_one();
+      return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED,
+                              "only members of the run may use its data ports: join it first"});
+    }
     if (shared_->closing) {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "shutting down"});
     }
     const PeerId peer = next_peer_++;
-    auto stream = std::make_shared<ServerStream>(shared_, peer, std::make_shared<GrpcOutbox>());
+    auto stream =
+        std::make_shared<ServerStream>(shared_, peer, std::make_shared<GrpcOutbox>(), token);
     shared_->live[peer] = stream;
     lock.unlock();
     // The client's call is established by this, not by a first message of ours.
@@ -90,7 +100,10 @@ class GrpcListener : public GrpcEndpointBase {
     grpc::ServerBuilder builder;
     ConfigureGrpcServer(shared_->options, &builder);
     builder.RegisterCallbackGenericService(&service_);
-    builder.AddListeningPort(address.HostPort(), grpc::InsecureServerCredentials(), &address.port);
+    const auto& security = shared_->options.security;
+    builder.AddListeningPort(
+        address.HostPort(),
+        GrpcServerCredentials(security ? security->credentials.get() : nullptr), &address.port);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || address.port == 0) {
       return absl::UnavailableError(absl::StrCat("gRPC cannot listen at ", address.ToString()));

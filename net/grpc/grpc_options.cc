@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <climits>
 
+#include "net/grpc/grpc_security.h"
+#include "net/transport_security.h"
+
 namespace psgd {
 namespace {
 
@@ -39,6 +42,7 @@ void ConfigureGrpcServer(const TransportOptions& options, grpc::ServerBuilder* b
   builder->SetMaxReceiveMessageSize(MaxMessage(options));
   builder->SetMaxSendMessageSize(-1);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGrpcHandshakeMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kPingsAllowedEveryMs);
   // Else two servers may listen at one port, each getting some of the connections.
@@ -58,6 +62,9 @@ grpc::ChannelArguments GrpcChannelArguments(const TransportOptions& options) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Whatever proxy the environment names is not for us.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.security && !options.security->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.security->server_name);
+  }
   return arguments;
 }
 

@@ -67,7 +67,7 @@ void GrpcStream::ReadDone(bool ok) {
   ended_ = ended_ || !ok;
   if (ok && !shared_->closing) {
     shared_->inbox_bytes += read_.Length();
-    shared_->inbox.push_back({.from = peer_, .bytes = {}});
+    shared_->inbox.push_back({.from = peer_, .bytes = {}, .pass = pass_});
     shared_->inbox.back().bytes.Swap(&read_);
     shared_->changed.notify_one();
   }

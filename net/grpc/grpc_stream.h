@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "net/transport.h"
@@ -28,6 +29,7 @@ struct GrpcShared {
   struct Parcel {
     PeerId from;
     grpc::ByteBuffer bytes;
+    std::shared_ptr<const std::string> pass;
   };
 
   const TransportOptions options;
@@ -40,6 +42,7 @@ struct GrpcShared {
   // For the owner to destroy: a stream holds its channel, and gRPC's threads, on which streams end,
   // cannot destroy a channel, since that may wait for them.
   std::vector<std::shared_ptr<GrpcStream>> ended;
+  uint64_t strangers = 0;  // calls of those who may not
   bool woken = false;
   bool closing = false;  // what comes in is discarded; what is queued is still sent
 };
@@ -49,8 +52,13 @@ using GrpcOutbox = std::deque<grpc::ByteBuffer>;
 
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
-  GrpcStream(std::shared_ptr<GrpcShared> shared, PeerId peer, std::shared_ptr<GrpcOutbox> outbox)
-      : shared_(std::move(shared)), peer_(peer), outbox_(std::move(outbox)) {}
+  // `pass`: what the other side of a secured listener's stream proved to have.
+  GrpcStream(std::shared_ptr<GrpcShared> shared, PeerId peer, std::shared_ptr<GrpcOutbox> outbox,
+             std::string pass = "")
+      : shared_(std::move(shared)),
+        peer_(peer),
+        outbox_(std::move(outbox)),
+        pass_(std::make_shared<const std::string>(std::move(pass))) {}
   virtual ~GrpcStream() = default;
 
   // Starts whatever is due: after the outbox or the inbox changed. Thread-safe.
@@ -89,6 +97,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   const std::shared_ptr<GrpcShared> shared_;
   const PeerId peer_;
   const std::shared_ptr<GrpcOutbox> outbox_;
+  const std::shared_ptr<const std::string> pass_;
   // Guarded by shared_->mutex, but for the buffers while an operation on them is under way.
   bool reading_ = false;
   bool writing_ = false;

@@ -25,6 +25,7 @@ class ZmqConnector : public ZmqEndpoint {
             absl::StrCat("cannot connect to ", text, ": port 0 is for listening only"));
       }
       zmq::socket_t socket = MakeZmqSocket(context_, zmq::socket_type::dealer, options_);
+      if (options_.security) SecureConnecting(socket, *options_.security);
       socket.set(zmq::sockopt::ipv6, true);  // also: a name may have IPv6 addresses only
       if (zmq_connect(socket.handle(), address.ToString().c_str()) != 0) {
         return absl::InvalidArgumentError(

@@ -25,6 +25,7 @@ std::optional<Received> ZmqEndpoint::Receive(Duration timeout) {
     if (wake_.Take()) return std::nullopt;
     Attempt attempt = TryReceive();
     if (attempt.refused || attempt.received) return std::move(attempt.received);
+    Idle();
     const Duration left = deadline - SteadyNow();
     if (left <= Duration::zero()) return std::nullopt;
     // Rounded up: a poll of 0 ms would spin until the deadline.
@@ -57,6 +58,11 @@ void ZmqEndpoint::CountSent(const EncodedMessage& message) {
 void ZmqEndpoint::CountMalformed(std::string why) {
   ++stats_.malformed;
   stats_.last_malformed = std::move(why);
+}
+
+void ZmqEndpoint::CountImpostor(std::string why) {
+  ++stats_.impostors;
+  stats_.last_turned_away = std::move(why);
 }
 
 absl::Status ZmqUnavailable(absl::string_view address, const std::exception& error) {

@@ -18,7 +18,7 @@ class ZmqEndpoint : public Endpoint {
 
   std::optional<Received> Receive(Duration timeout) final;
   void Wake() final { wake_.Set(); }
-  EndpointStats stats() const final { return stats_; }
+  EndpointStats stats() const override { return stats_; }
 
  protected:
   struct Attempt {
@@ -28,11 +28,15 @@ class ZmqEndpoint : public Endpoint {
   // Takes one message from a socket, without waiting.
   virtual Attempt TryReceive() = 0;
 
+  // Nothing waits: called before Receive does.
+  virtual void Idle() {}
+
   // The message of these frames; counts it, or why it is none.
   std::optional<Message> Decode(std::span<const Bytes> frames);
   absl::StatusOr<EncodedMessage> Encode(const Message& message) const;
   void CountSent(const EncodedMessage& message);
   void CountMalformed(std::string why);
+  void CountImpostor(std::string why);
 
   // Adds a socket to those that Receive waits for.
   void PollOn(zmq::socket_t& socket);

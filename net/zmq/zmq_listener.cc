@@ -1,10 +1,14 @@
 // The listening side: one ROUTER socket for all peers.
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "net/address.h"
+#include "net/zmq/connection_watch.h"
 #include "net/zmq/peer_table.h"
+#include "net/zmq/zap_handler.h"
 #include "net/zmq/zmq_endpoint.h"
 #include "net/zmq/zmq_socket.h"
 
@@ -14,15 +18,36 @@ namespace {
 // Far more than a run has workers; what a flood of reconnects can make us remember.
 constexpr size_t kMaxPeers = 65536;
 
+// What ZeroMQ's and the kernel's own buffers may hold on top of a message.
+constexpr size_t kBufferedBytes = 16u << 20;
+
+ConnectionLimits LimitsFor(const TransportOptions& options) {
+  ConnectionLimits limits;
+  limits.unfinished_bytes = 2 * options.max_message_bytes + kBufferedBytes;
+  limits.waiting_bytes =
+      limits.unfinished_bytes + ReceiveQueue(options) * options.max_message_bytes;
+  return limits;
+}
+
+std::unique_ptr<ZapHandler> ZapHandlerFor(zmq::context_t& context,
+                                          const TransportOptions& options) {
+  if (!options.security) return nullptr;
+  return std::make_unique<ZapHandler>(context, options.security->allowed);
+}
+
 class ZmqListener : public ZmqEndpoint {
  public:
   explicit ZmqListener(const TransportOptions& options)
       : ZmqEndpoint(options),
+        zap_(ZapHandlerFor(context_, options)),
         socket_(MakeZmqSocket(context_, zmq::socket_type::router, options)),
+        watch_(context_, socket_, LimitsFor(options)),
         peers_(kMaxPeers) {
     // Else messages to peers that are gone, or full, vanish without a word.
     socket_.set(zmq::sockopt::router_mandatory, true);
+    if (options.security) SecureListening(socket_, *options.security);
     PollOn(socket_);
+    PollOn(watch_.events());
   }
 
   absl::Status Bind(const Address& address) {
@@ -59,31 +84,62 @@ class ZmqListener : public ZmqEndpoint {
 
   const std::string& address() const override { return address_; }
 
+  EndpointStats stats() const override {
+    EndpointStats stats = ZmqEndpoint::stats();
+    stats.over_budget = watch_.ended();
+    // Without security a handshake that fails is somebody who hung up.
+    if (options_.security) stats.strangers = watch_.failed_handshakes();
+    if (stats.strangers + stats.over_budget > 0 && !watch_.last().empty()) {
+      stats.last_turned_away = watch_.last();
+    }
+    return stats;
+  }
+
  protected:
+  void Idle() override { watch_.Look(/*empty=*/true, SteadyNow()); }
+
   Attempt TryReceive() override {
     zmq::message_t routing_id;
     if (zmq_msg_recv(routing_id.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return {};
     const bool body = routing_id.more();
-    const ReceiveResult result = body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_)
-                                      : ReceiveResult::kRefused;
+    Origin origin;
+    const ReceiveResult result =
+        body ? ReceiveFrames(socket_, options_.max_message_bytes, &frames_, &origin)
+             : ReceiveResult::kRefused;
+    watch_.Delivered(origin.fd);
+    watch_.Look(/*empty=*/false, SteadyNow());
     if (result != ReceiveResult::kMessage) {
       CountMalformed("a message of too many bytes or frames");
       return {.refused = true, .received = {}};
     }
     std::optional<Message> message = Decode(frames_);
     frames_.clear();
-    if (!message) return {.refused = true, .received = {}};
+    if (!message || !SpeaksForItself(origin, message->header)) {
+      return {.refused = true, .received = {}};
+    }
     // Only who sends proper messages gets a place in the table.
     const PeerId from = peers_.Heard(routing_id.to_string());
     return {.refused = false, .received = Received{from, *std::move(message)}};
   }
 
  private:
+  // Whether the key of the connection is that of the worker named. Also of one that was let in and is
+  // no member any more.
+  bool SpeaksForItself(const Origin& origin, const DataHeader& header) {
+    if (!options_.security) return true;
+    const bool own = options_.security->allowed->Belongs(origin.curve_key, header.worker(),
+                                                         header.incarnation());
+    if (!own) CountImpostor(NotItsPass(header));
+    return own;
+  }
+
   static absl::Status Gone(PeerId peer) {
     return absl::UnavailableError(absl::StrCat("peer ", peer, " is gone"));
   }
 
+  const std::unique_ptr<ZapHandler> zap_;  // outlives the socket
   zmq::socket_t socket_;
+  ConnectionWatch watch_;
   PeerTable peers_;
   std::string address_;
   std::vector<Bytes> frames_;  // of the message being received

@@ -27,6 +27,14 @@ zmq::message_t Share(const Bytes& bytes) {
   return zmq::message_t(data, bytes.size(), ReleaseHandoff, Handoff::Take(bytes));
 }
 
+Origin OriginOf(zmq::message_t& frame) {
+  Origin origin;
+  origin.fd = zmq_msg_get(frame.handle(), ZMQ_SRCFD);
+  const char* key = zmq_msg_gets(frame.handle(), "User-Id");
+  if (key != nullptr) origin.curve_key = key;
+  return origin;
+}
+
 Bytes Own(zmq::message_t message) {
   auto owner = std::make_shared<zmq::message_t>(std::move(message));
   const ByteSpan span(static_cast<const std::byte*>(owner->data()), owner->size());
@@ -44,9 +52,7 @@ zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
   socket.set(opt::linger, static_cast<int>(options.linger / Milliseconds(1)));
   socket.set(opt::maxmsgsize, static_cast<int64_t>(options.max_message_bytes));
   socket.set(opt::sndhwm, options.send_queue_messages);
-  socket.set(opt::rcvhwm, static_cast<int>(std::clamp(
-                              options.queue_bytes / std::max<size_t>(options.max_message_bytes, 1),
-                              kMinReceiveQueue, kMaxReceiveQueue)));
+  socket.set(opt::rcvhwm, ReceiveQueue(options));
   socket.set(opt::backlog, 1024);
   socket.set(opt::handshake_ivl, 10'000);
   socket.set(opt::connect_timeout, 5'000);
@@ -59,6 +65,24 @@ zmq::socket_t MakeZmqSocket(zmq::context_t& context, zmq::socket_type type,
   socket.set(opt::tcp_keepalive_intvl, 5);
   socket.set(opt::tcp_keepalive_cnt, 3);
   return socket;
+}
+
+void SecureListening(zmq::socket_t& socket, const TransportSecurity& security) {
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::curve_secretkey, security.curve.secret_key);
+  socket.set(zmq::sockopt::zap_domain, "psgd");
+}
+
+void SecureConnecting(zmq::socket_t& socket, const TransportSecurity& security) {
+  socket.set(zmq::sockopt::curve_serverkey, security.server_curve_key);
+  socket.set(zmq::sockopt::curve_publickey, security.curve.public_key);
+  socket.set(zmq::sockopt::curve_secretkey, security.curve.secret_key);
+}
+
+int ReceiveQueue(const TransportOptions& options) {
+  return static_cast<int>(
+      std::clamp(options.queue_bytes / std::max<size_t>(options.max_message_bytes, 1),
+                 kMinReceiveQueue, kMaxReceiveQueue));
 }
 
 int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames) {
@@ -76,7 +100,8 @@ int SendFrames(zmq::socket_t& socket, std::span<const Bytes> frames) {
   return error;
 }
 
-ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames) {
+ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector<Bytes>* frames,
+                            Origin* origin) {
   frames->clear();
   size_t total = 0;
   bool refused = false;
@@ -86,6 +111,7 @@ ReceiveResult ReceiveFrames(zmq::socket_t& socket, size_t max_bytes, std::vector
       // Messages arrive whole: only the first frame can be missing.
       return frames->empty() && !refused ? ReceiveResult::kNothing : ReceiveResult::kRefused;
     }
+    if (origin != nullptr && total == 0) *origin = OriginOf(frame);
     more = frame.more();
     total += frame.size();
     refused = refused || total > max_bytes || frames->size() >= MaxFrames(max_bytes);

@@ -3,9 +3,9 @@
 
     check_architecture.py ROOT
 
-Checks: includes between rooms, who may include gRPC and YAML, who may read the environment, who may
-wait for a GPU, the length of files, words that promise work instead of doing it. Each finding names file, line, the
-rule and what to do instead.
+Checks: includes between rooms, who may include gRPC, OpenSSL and YAML, who may read the environment, who
+may wait for a GPU, the length of files, words that promise work instead of doing it. Each finding names
+file, line, the rule and what to do instead.
 """
 
 import pathlib
@@ -48,6 +48,7 @@ WAITERS = {
     "compression/cuda/device_codecs.cc": "until a payload has come to the host; state for checkpoints",
     "apps/doctor/gpus.cc": "measures GPUs",
 }
+OPENSSL_HEADER = re.compile(r"^openssl/")
 PROMISES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
@@ -61,6 +62,8 @@ def check_include(path, included):
     if room != "tests" and GRPC_HEADER.search(included) and not GRPC_USERS.match(path):
         return (f"includes {included}: gRPC stays behind net/grpc, control_service.cc and "
                 "control_client.cc; use their interfaces")
+    if OPENSSL_HEADER.search(included) and room not in ("net", "tests"):
+        return f"includes {included}: OpenSSL stays in net/; use net/credentials.h or net/tls_context.h"
     if included.startswith("yaml-cpp/") and room not in ("experiment", "tests"):
         return f"includes {included}: only experiment/ reads YAML; take a Config"
     if "/" not in included or target not in ALL_ROOMS or room not in ROOMS or target == room:

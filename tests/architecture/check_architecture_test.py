@@ -54,6 +54,11 @@ class CheckArchitectureTest(unittest.TestCase):
     def test_nobody_includes_upwards(self):
         self.assert_found("engine/x.cc", '#include "experiment/run.h"\n', "engine/ may include")
 
+    def test_openssl_stays_in_net(self):
+        self.write("net/credentials.cc", "#include <openssl/x509.h>\n")
+        self.assertEqual(self.findings(), [])
+        self.assert_found("server/x.cc", "#include <openssl/ssl.h>\n", "OpenSSL stays in net/")
+
     def test_grpc_stays_behind_its_files(self):
         self.assert_found("net/zmq/x.cc", "#include <grpcpp/server.h>\n", "gRPC stays behind")
         (self.root / "net/zmq/x.cc").unlink()

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/certificates/certificates.h"
 
 namespace psgd {
 
@@ -20,6 +21,12 @@ std::string KindName(const testing::TestParamInfo<Kind>& info) {
       return "Grpc";
     case Kind::kInProcess:
       return "InProcess";
+    case Kind::kCurveTcp:
+      return "CurveTcp";
+    case Kind::kCurveIpc:
+      return "CurveIpc";
+    case Kind::kTls:
+      return "Tls";
   }
   return "Unknown";
 }
@@ -34,6 +41,12 @@ std::unique_ptr<Transport> TransportTest::NewTransport(const TransportOptions& o
       return *MakeTransport(ClusterConfig::GRPC, options);
     case Kind::kInProcess:
       return MakeInProcessTransport(options);
+    case Kind::kCurveTcp:
+      return std::make_unique<SecuredTransport>(ClusterConfig::ZMQ, options);
+    case Kind::kCurveIpc:
+      return std::make_unique<SecuredTransport>(ClusterConfig::IPC, options);
+    case Kind::kTls:
+      return std::make_unique<SecuredTransport>(ClusterConfig::GRPC, options);
   }
   return nullptr;
 }
@@ -43,8 +56,11 @@ std::string TransportTest::AnyAddress() {
   switch (GetParam()) {
     case Kind::kZmqTcp:
     case Kind::kGrpc:
+    case Kind::kCurveTcp:
+    case Kind::kTls:
       return "tcp://127.0.0.1:0";
     case Kind::kZmqIpc:
+    case Kind::kCurveIpc:
       return absl::StrCat("ipc://", testing::TempDir(), name);
     case Kind::kInProcess:
       return name;
@@ -55,6 +71,66 @@ std::string TransportTest::AnyAddress() {
 std::string TransportTest::FreeAddress() {
   return (*NewTransport()->Listen(AnyAddress()))->address();
 }
+
+namespace {
+
+constexpr uint32_t kWorker = 7;  // of MakePush
+
+// Of the process: making certificates takes a while.
+struct Identities {
+  const Certificates certificates;
+  const std::shared_ptr<const Credentials> server = Load("server");
+  const std::shared_ptr<const Credentials> worker = Load("worker");
+  const CurveKeys server_keys = MakeCurveKeys();
+  const CurveKeys worker_keys = MakeCurveKeys();
+  const std::string token = MakeToken();
+
+  std::shared_ptr<const Credentials> Load(const char* name) const {
+    auto credentials = LoadCredentials(CredentialFilesIn(certificates.dir(), name));
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return credentials.value_or(nullptr);
+  }
+};
+
+const Identities& TheIdentities() {
+  static const Identities identities;
+  return identities;
+}
+
+std::unique_ptr<Transport> Make(ClusterConfig::Transport kind, TransportOptions options,
+                                TransportSecurity security) {
+  options.security = std::make_shared<const TransportSecurity>(std::move(security));
+  return *MakeTransport(kind, options);
+}
+
+}  // namespace
+
+TransportSecurity SecuredTransport::ListeningSecurity() {
+  const Identities& identities = TheIdentities();
+  auto allowed = std::make_shared<AllowList>();
+  allowed->Admit(kWorker, 0,
+                 {.curve_key = identities.worker_keys.public_key, .token = identities.token});
+  TransportSecurity security;
+  security.credentials = identities.server;
+  security.curve = identities.server_keys;
+  security.allowed = allowed;
+  return security;
+}
+
+TransportSecurity SecuredTransport::ConnectingSecurity() {
+  const Identities& identities = TheIdentities();
+  TransportSecurity security;
+  security.credentials = identities.worker;
+  security.curve = identities.worker_keys;
+  security.server_curve_key = identities.server_keys.public_key;
+  security.token = identities.token;
+  security.server_name = "localhost";
+  return security;
+}
+
+SecuredTransport::SecuredTransport(ClusterConfig::Transport kind, const TransportOptions& options)
+    : listening_(Make(kind, options, ListeningSecurity())),
+      connecting_(Make(kind, options, ConnectingSecurity())) {}
 
 Pair Connected(Transport& transport, const std::string& address) {
   Pair pair;
@@ -122,7 +198,8 @@ bool Eventually(const std::function<bool()>& condition) {
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Values(Kind::kZmqTcp, Kind::kZmqIpc, Kind::kGrpc,
-                                         Kind::kInProcess),
+                                         Kind::kInProcess, Kind::kCurveTcp, Kind::kCurveIpc,
+                                         Kind::kTls),
                          KindName);
 
 }  // namespace psgd

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "net/transport.h"
+#include "net/transport_security.h"
 
 namespace psgd {
 
-enum class Kind { kZmqTcp, kZmqIpc, kGrpc, kInProcess };
+enum class Kind { kZmqTcp, kZmqIpc, kGrpc, kInProcess, kCurveTcp, kCurveIpc, kTls };
 std::string KindName(const testing::TestParamInfo<Kind>& info);
 
 constexpr Duration kSoon = std::chrono::seconds(20);  // longer than any of this takes
@@ -30,6 +31,27 @@ class TransportTest : public testing::TestWithParam<Kind> {
 
  private:
   int next_name_ = 0;
+};
+
+// What both sides of a secured kind have: one certificate each, and the pass of worker 7.
+class SecuredTransport : public Transport {
+ public:
+  SecuredTransport(ClusterConfig::Transport kind, const TransportOptions& options);
+
+  absl::StatusOr<std::unique_ptr<Endpoint>> Listen(const std::string& address) override {
+    return listening_->Listen(address);
+  }
+  absl::StatusOr<std::unique_ptr<Endpoint>> Connect(
+      const std::vector<std::string>& addresses) override {
+    return connecting_->Connect(addresses);
+  }
+
+  // The options of either side, for a test to spoil.
+  static TransportSecurity ListeningSecurity();
+  static TransportSecurity ConnectingSecurity();
+
+ private:
+  std::unique_ptr<Transport> listening_, connecting_;
 };
 
 // A connected pair of endpoints.

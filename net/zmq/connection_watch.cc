@@ -1,0 +1,126 @@
+#include "net/zmq/connection_watch.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kLookEvery = std::chrono::milliseconds(25);
+constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+
+sockaddr_storage PeerOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return {};
+  return peer;
+}
+
+// Nothing: not a TCP connection, or gone.
+std::optional<uint64_t> BytesReceived(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) {
+    return std::nullopt;
+  }
+  return info.tcpi_bytes_received;
+}
+
+}  // namespace
+
+ConnectionWatch::ConnectionWatch(zmq::context_t& context, zmq::socket_t& socket,
+                                 const ConnectionLimits& limits)
+    : limits_(limits), socket_(socket), events_(context, zmq::socket_type::pair) {
+  static_assert(sizeof(void*) <= sizeof(uintptr_t));
+  const std::string address =
+      absl::StrCat("inproc://watch-", reinterpret_cast<uintptr_t>(socket.handle()));
+  // Unbounded: a bound would make ZeroMQ's IO thread wait for us.
+  events_.set(zmq::sockopt::rcvhwm, 0);
+  events_.set(zmq::sockopt::linger, 0);
+  if (zmq_socket_monitor(socket.handle(), address.c_str(), kEvents) != 0) throw zmq::error_t();
+  events_.connect(address);
+}
+
+ConnectionWatch::~ConnectionWatch() { zmq_socket_monitor(socket_.handle(), nullptr, 0); }
+
+void ConnectionWatch::Delivered(int fd) {
+  if (const auto it = connections_.find(fd); it != connections_.end()) it->second.delivered = true;
+}
+
+void ConnectionWatch::TakeEvents() {
+  zmq::message_t event;
+  while (zmq_msg_recv(event.handle(), events_.handle(), ZMQ_DONTWAIT) >= 0) {
+    uint16_t what = 0;
+    int32_t value = 0;
+    if (event.size() == sizeof what + sizeof value) {
+      std::memcpy(&what, event.data(), sizeof what);
+      std::memcpy(&value, event.data<std::byte>() + sizeof what, sizeof value);
+    }
+    while (event.more() && zmq_msg_recv(event.handle(), events_.handle(), 0) >= 0) {
+    }
+    if (what == ZMQ_EVENT_ACCEPTED) {
+      Accepted(value);
+    } else if (what == ZMQ_EVENT_DISCONNECTED) {
+      connections_.erase(value);
+    } else if (what != 0) {
+      ++failed_handshakes_;
+      last_ = what == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+                  ? "its key is not that of a member of the run"
+                  : "its handshake failed: no CURVE, another key of the server's, or not ZeroMQ";
+    }
+  }
+}
+
+void ConnectionWatch::Accepted(int fd) {
+  Connection connection;
+  connection.peer = PeerOf(fd);
+  // It may have sent whole messages before this event was taken.
+  connection.delivered = true;
+  connections_[fd] = connection;
+  if (connections_.size() <= limits_.connections) return;
+  End(fd, connection, absl::StrCat("more than ", limits_.connections, " connections"));
+  connections_.erase(fd);
+}
+
+void ConnectionWatch::End(int fd, const Connection& connection, std::string why) {
+  const sockaddr_storage peer = PeerOf(fd);
+  if (std::memcmp(&peer, &connection.peer, sizeof peer) != 0) return;
+  // Dissolves the connection, at both ends, whatever is still under way; ZeroMQ sees that and lets go
+  // of what it holds of it. A shutdown would be seen only once nothing comes in any more.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  (void)::connect(fd, &nobody, sizeof nobody);
+  ++ended_;
+  last_ = std::move(why);
+}
+
+void ConnectionWatch::Look(bool empty, Time now) {
+  TakeEvents();
+  if (now < next_look_) return;
+  next_look_ = now + kLookEvery;
+  const size_t limit = empty ? limits_.unfinished_bytes : limits_.waiting_bytes;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    auto& [fd, connection] = *it;
+    const std::optional<uint64_t> bytes = BytesReceived(fd);
+    const bool new_count = std::exchange(connection.delivered, false) ||
+                           (bytes && *bytes < connection.counted);
+    if (bytes && new_count) connection.counted = *bytes;
+    if (bytes && *bytes - connection.counted > limit) {
+      End(fd, connection, absl::StrCat("more than ", limit, " bytes and not yet a message"));
+      it = connections_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,95 @@
+#include "server/access.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/data.pb.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kLongestName = 64;
+constexpr size_t kLongestText = 2000;
+
+constexpr std::array<AccessRule, 12> kRules = {{
+    {.call = "Join", .worker = true},
+    {.call = "Register", .worker = true},
+    {.call = "NextSegment", .worker = true},
+    {.call = "Evaluated", .worker = true},
+    {.call = "Heartbeat", .worker = true},
+    {.call = "Leave", .worker = true},
+    {.call = "Status", .worker = true, .observer = true},
+    {.call = "/metrics", .worker = true, .observer = true},
+    {.call = "Weights"},
+    {.call = "Checkpoint"},
+    {.call = "Drain"},
+    {.call = "SetHyper"},
+}};
+
+}  // namespace
+
+std::span<const AccessRule> AccessRules() { return kRules; }
+
+absl::Status CheckAccess(Role role, absl::string_view call) {
+  const auto rule = std::find_if(kRules.begin(), kRules.end(),
+                                 [&](const AccessRule& r) { return r.call == call; });
+  const bool known = rule != kRules.end();
+  const bool worker = known && rule->worker;
+  const bool observer = known && rule->observer;
+  if (role == Role::kAdmin || (role == Role::kWorker && worker) ||
+      (role == Role::kObserver && observer)) {
+    return absl::OkStatus();
+  }
+  std::vector<absl::string_view> may = {"admin"};
+  if (worker) may.push_back("worker");
+  if (observer) may.push_back("observer");
+  return absl::PermissionDeniedError(
+      absl::StrCat("a certificate of role ", RoleName(role), " may not ask for ", call,
+                   "; it takes one of role ", absl::StrJoin(may, " or "), " (--tls-cert, --tls-key)"));
+}
+
+absl::Status CheckPeerName(absl::string_view what, absl::string_view name) {
+  const bool characters = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+  if (characters && !name.empty() && name.size() <= kLongestName) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " is not a name: 1 to 64 letters, digits, dots, dashes and underscores (it has ",
+      name.size(), " characters); choose another with --name"));
+}
+
+std::string Readable(absl::string_view text) {
+  std::string readable(text.substr(0, kLongestText));
+  for (char& c : readable) {
+    if (absl::ascii_iscntrl(c) && c != '\n') c = '?';
+  }
+  // Not in the middle of a character.
+  while (text.size() > kLongestText && !readable.empty() && (readable.back() & 0x80) != 0) {
+    readable.pop_back();
+  }
+  return readable;
+}
+
+void MakeReadable(WorkerReport* report) {
+  const auto refused = report->refused();
+  report->clear_refused();
+  for (const auto& [reason, count] : refused) {
+    Refusal::Reason known;
+    if (Refusal::Reason_Parse(absl::AsciiStrToUpper(reason), &known)) {
+      (*report->mutable_refused())[absl::AsciiStrToLower(reason)] += count;
+    }
+  }
+  if (!report->has_choices()) return;
+  for (CodecChoices::Tensor& tensor : *report->mutable_choices()->mutable_tensors()) {
+    tensor.set_parameter(Readable(tensor.parameter()));
+    for (CodecChoices::Candidate& candidate : *tensor.mutable_candidates()) {
+      candidate.set_codec(Readable(candidate.codec()));
+    }
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,34 @@
+// Which role may ask what of the control plane, and what peers may call themselves.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+#include "net/credentials.h"
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+// The table in docs/security.md. An admin may do everything, a server's certificate nothing.
+struct AccessRule {
+  absl::string_view call;  // of service Control, or "/metrics"
+  bool worker = false;
+  bool observer = false;
+};
+std::span<const AccessRule> AccessRules();
+
+// PERMISSION_DENIED says who asked for what, and which roles may.
+absl::Status CheckAccess(Role role, absl::string_view call);
+
+// Names are shown, logged and used as labels, hence [A-Za-z0-9._-]{1,64}.
+absl::Status CheckPeerName(absl::string_view what, absl::string_view name);
+
+// What a peer says for people to read: cut to a length, without what a terminal would obey.
+std::string Readable(absl::string_view text);
+// A report whose words are fit to be shown, and whose reasons are those that there are: they are kept
+// for the whole run.
+void MakeReadable(WorkerReport* report);
+
+}  // namespace psgd
