@@ -85,6 +85,8 @@ class CoordinatorCore {
   CoordinatorRecord Save(Time now) const;
   // Goes on where that was saved. REQUIRES: a model is in it; nothing was asked of this one yet.
   void Restore(const CoordinatorRecord& record, Time now);
+  // From now on workers can reach it: leases start anew. Making the shards again may have taken longer.
+  void RenewLeases(Time now) { members_.RenewAll(now); }
 
   StatusReply::State state() const { return state_; }
   // FINISHED or FAILED.

@@ -33,7 +33,6 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   return record;
 }
 
-// Its lease starts anew: while the server was away nobody could be heard.
 MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   MemberState member;
   member.key = record.key();

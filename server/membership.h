@@ -47,6 +47,10 @@ class Membership {
   absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);
   // As it was before the server was started again.
   void Restore(MemberState member) { members_[member.key.worker()] = std::move(member); }
+  // Nobody could be heard until now.
+  void RenewAll(Time now) {
+    for (auto& [worker, member] : members_) member.last_heard = now;
+  }
   void Leave(uint32_t worker, std::string note);
   // Live members that have been silent for longer than the lease.
   std::vector<uint32_t> Expired(Time now) const;

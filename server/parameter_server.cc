@@ -65,7 +65,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
   }
   server->writer_ = std::thread([s = server.get()] { s->WriteLoop(); });
-  server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   const ParameterServerOptions& o = server->options_;
   PSGD_ASSIGN_OR_RETURN(server->service_,
                         ControlService::Start(o.host, o.control_port,
@@ -82,6 +81,11 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     PSGD_ASSIGN_OR_RETURN(server->page_, MetricsPage::Start(page));
     server->http_address_ = absl::StrCat(o.host, ":", server->page_->port());
   }
+  {
+    std::lock_guard lock(server->mutex_);
+    server->core_.RenewLeases(SteadyNow());
+  }
+  server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
   return server;
 }
 

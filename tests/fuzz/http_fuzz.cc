@@ -67,9 +67,10 @@ void CheckServes() {
 }  // namespace psgd::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  auto started = psgd::MetricsPage::Start("127.0.0.1", 0, []() -> absl::StatusOr<psgd::StatusReply> {
-    return psgd::StatusReply();
-  });
+  psgd::MetricsPageOptions options;
+  options.host = "127.0.0.1";
+  options.status = []() -> absl::StatusOr<psgd::StatusReply> { return psgd::StatusReply(); };
+  auto started = psgd::MetricsPage::Start(options);
   psgd::fuzz::Require(started.ok(), "the page cannot be served");
   psgd::fuzz::page = started->release();
   return 0;

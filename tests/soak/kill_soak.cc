@@ -64,6 +64,8 @@ class Soak {
   std::string Path(const std::string& name) const { return absl::StrCat(options_.folder, "/", name); }
   std::string WriteConfig() const;
   void StartWorker();
+  // Of those who were killed, and of those whom a busy machine kept from being heard in time.
+  void ReplaceWorkers();
   // The clock that the run has reached; -1: nobody answers.
   int64_t Clock() const;
   bool GoesOn();
@@ -106,6 +108,11 @@ void Soak::StartWorker() {
       "--push-log", Path("acknowledged")}));
 }
 
+void Soak::ReplaceWorkers() {
+  std::erase_if(workers_, [](const auto& worker) { return !worker->Running(); });
+  while (workers_.size() < kWorkers) StartWorker();
+}
+
 int64_t Soak::Clock() const {
   const Ended status = RunProgram({"ps-ctl", "status", "--json", "--server", address_}, 20s);
   const auto json = Json::parse(status.out, nullptr, false);
@@ -120,6 +127,7 @@ int64_t Soak::Clock() const {
 bool Soak::GoesOn() {
   return Eventually(
       [&] {
+        ReplaceWorkers();
         const int64_t clock = Clock();
         if (clock <= clock_) return false;
         clock_ = clock;
@@ -142,8 +150,7 @@ std::string Soak::KillOne() {
     victim->Signal(SIGKILL);
     victim->Wait();
     ++workers_killed_;
-    std::erase_if(workers_, [](const auto& worker) { return !worker->Running(); });
-    while (workers_.size() < kWorkers) StartWorker();
+    ReplaceWorkers();
   }
   return "";
 }
