@@ -178,6 +178,11 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
   PSGD_ASSIGN_OR_RETURN(const auto recorder, RunRecorder::Open(dir, log));
 
+  const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
+  if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {
+    log->warn("the certificate is not for {}: workers have to use a name that it is for as --server "
+              "(scripts/make-certs.sh --renew server DIR {} makes one that is)", reached, reached);
+  }
   ParameterServerOptions options;
   options.config = config;
   options.host = arguments.bind;

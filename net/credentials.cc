@@ -166,6 +166,13 @@ absl::StatusOr<std::shared_ptr<const Credentials>> LoadCredentials(const Credent
   return credentials;
 }
 
+bool CredentialsAreFor(const Credentials& credentials, const std::string& host) {
+  const Memory text(credentials.certificate);
+  const Certificate own(PEM_read_bio_X509(text.bio, nullptr, NoPassPhrase, nullptr));
+  return own != nullptr && (X509_check_ip_asc(own.get(), host.c_str(), 0) == 1 ||
+                            X509_check_host(own.get(), host.data(), host.size(), 0, nullptr) == 1);
+}
+
 absl::StatusOr<Role> RoleOfCertificate(absl::string_view pem) {
   Chain chain;
   PSGD_ASSIGN_OR_RETURN(const Certificate certificate,

@@ -34,6 +34,9 @@ struct Credentials {
 // of another authority, or of no role.
 absl::StatusOr<std::shared_ptr<const Credentials>> LoadCredentials(const CredentialFiles& files);
 
+// Whether whoever connects to `host`, a name or an address, will believe that these are its.
+bool CredentialsAreFor(const Credentials& credentials, const std::string& host);
+
 // Of a certificate that was checked to come from the authority.
 absl::StatusOr<Role> RoleOfCertificate(absl::string_view pem);
 

@@ -73,6 +73,18 @@ TEST_F(CredentialsTest, ExpiredAndOfAnotherAuthority) {
                 "is not one that");
 }
 
+TEST_F(CredentialsTest, NamesOfAServer) {
+  const Certificates named({"head-node", "10.1.2.3"});
+  const auto credentials = LoadCredentials(CredentialFilesIn(named.dir(), "server"));
+  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  for (const char* host : {"head-node", "10.1.2.3", "localhost", "127.0.0.1"}) {
+    EXPECT_TRUE(CredentialsAreFor(**credentials, host)) << host;
+  }
+  for (const char* host : {"other-node", "10.1.2.4", "127.0.0.2", "psgd server", ""}) {
+    EXPECT_FALSE(CredentialsAreFor(**credentials, host)) << host;
+  }
+}
+
 TEST_F(CredentialsTest, WhatIsNoCertificateHasNoRole) {
   EXPECT_FALSE(RoleOfCertificate("").ok());
   EXPECT_FALSE(RoleOfCertificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").ok());
