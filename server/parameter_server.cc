@@ -42,7 +42,8 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         return core;
       }()),
       store_(options_.checkpoint_dir),
-      cuts_(kCutsWaiting) {}
+      cuts_(kCutsWaiting),
+      quarantined_(kCutsWaiting) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options) {
@@ -91,7 +92,9 @@ absl::Status ParameterServer::StartShards() {
     shard.held_bytes = options_.config.cluster().queue();
     shards_.push_back(std::make_unique<ShardServer>(
         std::move(shard), std::move(endpoint),
-        [this](uint32_t index, ShardCut cut) { cuts_.TryPush({index, std::move(cut)}); },
+        ShardServer::Callbacks{
+            [this](uint32_t index, ShardCut cut) { cuts_.TryPush({index, std::move(cut)}); },
+            [this](QuarantinedWorker worker) { quarantined_.TryPush(std::move(worker)); }},
         options_.log));
   }
   return absl::OkStatus();
@@ -324,6 +327,9 @@ void ParameterServer::TickLoop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     Effects effects;
+    while (const auto worker = quarantined_.PopFor(Duration::zero())) {
+      core_.Quarantine(worker->key, worker->why, &effects);
+    }
     core_.Tick(SteadyNow(), &effects);
     const absl::Status status = Apply(std::move(effects));
     if (!status.ok()) options_.log->error("{}", status.ToString());

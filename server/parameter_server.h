@@ -116,6 +116,7 @@ class ParameterServer {
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   BoundedQueue<CutToWrite> cuts_;
+  BoundedQueue<QuarantinedWorker> quarantined_;
   WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;

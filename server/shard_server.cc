@@ -6,13 +6,23 @@ constexpr Duration kIdle = std::chrono::milliseconds(100);
 constexpr Duration kRetry = std::chrono::milliseconds(1);
 // Replies that wait for one slow peer; a worker asks again for what is dropped.
 constexpr size_t kWaitingPerPeer = 256;
+
+// Nobody waits for the answers to a pull that came before this one's: a peer that does not read keeps no more
+// weights from being freed than one pull has.
+void ForgetOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
+  if (!newer.has_pull_reply()) return;
+  std::erase_if(*waiting, [&](const Message& message) {
+    return message.header.has_pull_reply() && message.header.worker() == newer.worker() &&
+           message.header.pull_reply().request() < newer.pull_reply().request();
+  });
+}
 }  // namespace
 
 ShardServer::ShardServer(ShardOptions options, std::unique_ptr<Endpoint> endpoint,
-                         std::function<void(uint32_t, ShardCut)> on_cut, Log log)
+                         Callbacks callbacks, Log log)
     : shard_(options.shard),
       address_(endpoint->address()),
-      on_cut_(std::move(on_cut)),
+      callbacks_(std::move(callbacks)),
       log_(std::move(log)),
       endpoint_(std::move(endpoint)),
       core_(std::move(options)),
@@ -93,6 +103,7 @@ void ShardServer::SendAll(Outbox* out) {
       }
       waiting = waiting_.try_emplace(outgoing.to).first;
     }
+    ForgetOlderPulls(outgoing.message.header, &waiting->second);
     if (waiting->second.size() < kWaitingPerPeer) {
       waiting->second.push_back(std::move(outgoing.message));
     }
@@ -121,7 +132,10 @@ void ShardServer::Run() {
       core_.OnMessage(received->from, std::move(received->message), &out);
       SendAll(&out);
     }
-    while (auto cut = core_.TakeFinishedCut()) on_cut_(shard_, std::move(*cut));
+    while (auto cut = core_.TakeFinishedCut()) callbacks_.on_cut(shard_, std::move(*cut));
+    for (QuarantinedWorker& worker : core_.TakeQuarantined()) {
+      callbacks_.on_quarantine(std::move(worker));
+    }
     const EndpointStats traffic = endpoint_->stats();
     if (traffic.malformed > logged_malformed_) {
       logged_malformed_ = traffic.malformed;

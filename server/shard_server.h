@@ -20,9 +20,12 @@ namespace psgd {
 // Thread-safe.
 class ShardServer {
  public:
-  // `on_cut` gets each finished checkpoint cut, on the shard's thread; it must not wait.
-  ShardServer(ShardOptions options, std::unique_ptr<Endpoint> endpoint,
-              std::function<void(uint32_t shard, ShardCut cut)> on_cut, Log log);
+  // What it has for the coordinator, on the shard's thread; they must not wait.
+  struct Callbacks {
+    std::function<void(uint32_t shard, ShardCut cut)> on_cut;
+    std::function<void(QuarantinedWorker worker)> on_quarantine;
+  };
+  ShardServer(ShardOptions options, std::unique_ptr<Endpoint> endpoint, Callbacks callbacks, Log log);
   ~ShardServer();
 
   const std::string& address() const { return address_; }
@@ -43,7 +46,7 @@ class ShardServer {
 
   const uint32_t shard_;
   const std::string address_;
-  const std::function<void(uint32_t, ShardCut)> on_cut_;
+  const Callbacks callbacks_;
   const Log log_;
 
   // Owned by the shard's thread.
