@@ -25,5 +25,5 @@ for seeds in tests/fuzz/corpus/*/*; do
     -timeout=20 -rss_limit_mb=2048 -artifact_prefix=build/fuzz/found/ -print_final_stats=1 \
     "$grown" "$seeds" "${more[@]}" 2>&1 |
     tee build/fuzz/found/log |
-    grep -E 'ERROR|SUMMARY|fuzz: |number_of_executed_units'
+    grep -E 'ERROR: |SUMMARY|fuzz: |number_of_executed_units'
 done

@@ -248,6 +248,20 @@ void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* 
   }
 }
 
+void CoordinatorCore::Quarantine(const WorkerKey& key, const std::string& why, Effects* effects) {
+  const MemberState* member = members_.Find(key.worker());
+  if (member == nullptr || !member->live || member->key.incarnation() != key.incarnation()) return;
+  const std::vector<uint32_t> ready = members_.Ready();
+  if (ready.size() == 1 && ready[0] == key.worker()) {
+    DrainRequest alone;
+    alone.set_failed(true);
+    alone.set_reason(absl::StrCat("no worker is left that sends sound updates: of worker ",
+                                  key.worker(), ", ", why));
+    Drain(alone, effects);
+  }
+  Remove(key.worker(), absl::StrCat("quarantined: ", why), effects);
+}
+
 void CoordinatorCore::Tick(Time now, Effects* effects) {
   for (uint32_t worker : members_.Expired(now)) {
     const double silent = Seconds(now - members_.Find(worker)->last_heard);

@@ -68,6 +68,9 @@ class CoordinatorCore {
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
   absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
 
+  // A shard hears the worker no more: it is out. The run fails if nobody else is in.
+  void Quarantine(const WorkerKey& key, const std::string& why, Effects* effects);
+
   // A checkpoint at the next boundary; returns the id it will have. `name`: empty, or a free one.
   absl::StatusOr<uint64_t> RequestCheckpoint(const std::string& name = "");
   // The checkpoint is durable on every shard, or could not be written.

@@ -48,7 +48,8 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         return core;
       }()),
       store_(options_.checkpoint_dir),
-      to_write_(kWritesWaiting) {}
+      to_write_(kWritesWaiting),
+      quarantined_(kWritesWaiting) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     ParameterServerOptions options) {
@@ -143,6 +144,9 @@ absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard
   ShardCallbacks callbacks;
   callbacks.on_cut = [this](uint32_t index, ShardCut cut) {
     to_write_.TryPush({index, std::move(cut)});
+  };
+  callbacks.on_quarantine = [this](QuarantinedWorker worker) {
+    quarantined_.TryPush(std::move(worker));
   };
   callbacks.on_image = [this](uint32_t index, ShardImage image) {
     to_write_.TryPush({index, std::move(image)});
@@ -418,6 +422,9 @@ void ParameterServer::TickLoop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     Effects effects;
+    while (const auto worker = quarantined_.PopFor(Duration::zero())) {
+      core_.Quarantine(worker->key, worker->why, &effects);
+    }
     core_.Tick(SteadyNow(), &effects);
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));

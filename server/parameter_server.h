@@ -161,6 +161,7 @@ class ParameterServer {
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<ShardServer>> shards_;
   BoundedQueue<ToWrite> to_write_;
+  BoundedQueue<QuarantinedWorker> quarantined_;
   WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;

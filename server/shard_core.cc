@@ -196,6 +196,12 @@ ShardCore::Member* ShardCore::Find(const DataHeader& header, PeerId from, Outbox
            0, out);
     return nullptr;
   }
+  if (header.incarnation() == it->second.incarnation && !it->second.quarantined.empty()) {
+    Refuse(from, header, Refusal::FENCED,
+           absl::StrCat("worker ", header.worker(), " is in quarantine: ", it->second.quarantined), 0,
+           out);
+    return nullptr;
+  }
   if (header.incarnation() < it->second.incarnation || !it->second.live) {
     Refuse(from, header, Refusal::FENCED,
            absl::StrCat("worker ", header.worker(), " incarnation ", header.incarnation(),

@@ -61,6 +61,12 @@ struct ShardStats {
   CountHistogram pull_staleness;            // clocks the pulling worker led the slowest by
 };
 
+// A worker that sent nothing but bad pushes for too long (cluster.quarantine): the shard hears it no more.
+struct QuarantinedWorker {
+  WorkerKey key;
+  std::string why;
+};
+
 // A finished cut, ready to be written.
 struct ShardCut {
   uint64_t checkpoint = 0;
@@ -92,6 +98,9 @@ class ShardCore {
   // A checkpoint's cut once every worker's part of it has come; at most once each.
   std::optional<ShardCut> TakeFinishedCut();
 
+  // Those since this was last asked; the coordinator has to be told, or clocks would wait for them.
+  std::vector<QuarantinedWorker> TakeQuarantined() { return std::exchange(quarantined_, {}); }
+
   // The present weights of the shard's slices, shared, not copied: slice id -> bytes.
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights() const;
 
@@ -119,6 +128,8 @@ class ShardCore {
     uint64_t first_clock = 0;   // it takes part in later clocks
     std::vector<uint64_t> slice_clock;      // by local slice: the last clock that pushed it
     bool pushed = false;        // this incarnation has pushed
+    int32_t bad_in_row = 0;     // its latest pushes, all of them bad
+    std::string quarantined;    // why it is heard no more; empty: it is
     std::vector<PulledWeights> pulled;      // by local slice, for delay compensation
     std::vector<SentWeights> sent;          // by local slice, for lossy differences
   };
@@ -155,6 +166,8 @@ class ShardCore {
   void OnPush(PeerId from, Member& member, Message message, Outbox* out);
   // What is wrong with a push that is next in order, apart from its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
+  // A push that is next in order was bad, or good (null).
+  void CountBad(const DataHeader& header, Member& member, const absl::Status* bad);
   void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
@@ -221,6 +234,7 @@ class ShardCore {
   std::deque<ShardCut> finished_;
   uint64_t last_order_ = 0;
   std::vector<JournalEntry> journal_;
+  std::vector<QuarantinedWorker> quarantined_;
   ShardStats stats_;
 };
 

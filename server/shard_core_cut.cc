@@ -19,10 +19,11 @@ bool IsWorkerState(size_t bytes, size_t slice_bytes) {
 void ShardCore::StartCut(const TakeCheckpoint& command) {
   // A cut that is still open here failed on another shard and is given up: what it held back and the
   // new one does not must go on, or the new one would wait for it for ever.
-  cut_.emplace();
-  cut_->id = command.id;
-  cut_->clock = command.clock;
-  for (const WorkerKey& key : command.savers) cut_->saved[key.worker()] = false;
+  Cut cut;
+  cut.id = command.id;
+  cut.clock = command.clock;
+  for (const WorkerKey& key : command.savers) cut.saved[key.worker()] = false;
+  cut_ = std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
   ReleaseHeld();
 }
 

@@ -40,6 +40,20 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   return absl::OkStatus();
 }
 
+void ShardCore::CountBad(const DataHeader& header, Member& member, const absl::Status* bad) {
+  member.bad_in_row = bad == nullptr ? 0 : member.bad_in_row + 1;
+  const int32_t most = options_.config.cluster().quarantine();
+  if (bad == nullptr || most == 0 || member.bad_in_row < most) return;
+  member.quarantined = absl::StrCat(
+      "its last ", member.bad_in_row, " pushes to shard ", options_.shard,
+      " were refused (cluster.quarantine), the last one: ", std::string(bad->message()),
+      "; look at its machine and at the learning rate");
+  QuarantinedWorker& worker = quarantined_.emplace_back();
+  worker.key.set_worker(header.worker());
+  worker.key.set_incarnation(header.incarnation());
+  worker.why = member.quarantined;
+}
+
 void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
   const DataHeader& header = message.header;
   const Push& push = header.push();
@@ -89,12 +103,14 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
     Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
            std::string(bad.message()), member.next_seq, out);
+    CountBad(header, member, &bad);
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
     parts.clear();
   } else {
     ++stats_.pushes;
+    CountBad(header, member, nullptr);
     for (const PushPart& part : push.parts()) {
       member.slice_clock[*Local(part.slice())] = push.clock();
       stats_.push_staleness.Add(slices_[*Local(part.slice())].version - part.base_version());

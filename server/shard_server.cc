@@ -9,6 +9,16 @@ constexpr size_t kWaitingPerPeer = 256;
 // Steps of a shard with a journal that are written down together.
 constexpr size_t kGroupBytes = 8u << 20;
 constexpr int kGroupMessages = 256;
+
+// Nobody waits for the answers to a pull that came before this one's: a peer that does not read keeps no more
+// weights from being freed than one pull has.
+void ForgetOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
+  if (!newer.has_pull_reply()) return;
+  std::erase_if(*waiting, [&](const Message& message) {
+    return message.header.has_pull_reply() && message.header.worker() == newer.worker() &&
+           message.header.pull_reply().request() < newer.pull_reply().request();
+  });
+}
 }  // namespace
 
 ShardServer::ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
@@ -117,6 +127,7 @@ void ShardServer::SendAll(Outbox* out) {
       }
       waiting = waiting_.try_emplace(outgoing.to).first;
     }
+    ForgetOlderPulls(outgoing.message.header, &waiting->second);
     if (waiting->second.size() < kWaitingPerPeer) {
       waiting->second.push_back(std::move(outgoing.message));
     }
@@ -153,6 +164,9 @@ void ShardServer::CommitAll(Outbox* out) {
   SendAll(out);
   while (auto cut = durable_->TakeFinishedCut()) {
     callbacks_.on_cut(shard_, std::move(*cut));
+  }
+  for (QuarantinedWorker& worker : durable_->core().TakeQuarantined()) {
+    callbacks_.on_quarantine(std::move(worker));
   }
   if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));
 }

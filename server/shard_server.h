@@ -21,6 +21,8 @@ namespace psgd {
 struct ShardCallbacks {
   // Each finished checkpoint's cut.
   std::function<void(uint32_t shard, ShardCut cut)> on_cut;
+  // A worker that it hears no more.
+  std::function<void(QuarantinedWorker worker)> on_quarantine;
   // An image for the journal; SaveImage must follow.
   std::function<void(uint32_t shard, ShardImage image)> on_image;
 };

@@ -54,6 +54,9 @@ void GrpcStream::Continue() {
 bool GrpcStream::Send(grpc::ByteBuffer message) {
   std::unique_lock lock(shared_->mutex);
   if (static_cast<int>(outbox_->size()) >= shared_->options.send_queue_messages) return false;
+  size_t queued = 0;
+  for (const grpc::ByteBuffer& waiting : *outbox_) queued += waiting.Length();
+  if (queued > 0 && queued + message.Length() > shared_->options.send_queue_bytes) return false;
   outbox_->emplace_back().Swap(&message);
   const Due due = Next();
   lock.unlock();

@@ -8,6 +8,7 @@
 #include "net/address.h"
 #include "net/zmq/connection_watch.h"
 #include "net/zmq/peer_table.h"
+#include "net/zmq/send_budget.h"
 #include "net/zmq/zap_handler.h"
 #include "net/zmq/zmq_endpoint.h"
 #include "net/zmq/zmq_socket.h"
@@ -42,7 +43,8 @@ class ZmqListener : public ZmqEndpoint {
         zap_(ZapHandlerFor(context_, options)),
         socket_(MakeZmqSocket(context_, zmq::socket_type::router, options)),
         watch_(context_, socket_, LimitsFor(options)),
-        peers_(kMaxPeers) {
+        peers_(kMaxPeers),
+        budget_(options.send_queue_bytes) {
     // Else messages to peers that are gone, or full, vanish without a word.
     socket_.set(zmq::sockopt::router_mandatory, true);
     if (options.security) SecureListening(socket_, *options.security);
@@ -67,17 +69,17 @@ class ZmqListener : public ZmqEndpoint {
   absl::Status Send(PeerId to, const Message& message) override {
     const std::string* routing_id = peers_.RoutingId(to);
     if (routing_id == nullptr) return Gone(to);
+    // Before its checksum is computed, which is what a message costs that has to be tried again.
+    if (!budget_.Fits(to, message.PayloadBytes())) return Full(to);
     PSGD_ASSIGN_OR_RETURN(const EncodedMessage encoded, Encode(message));
     zmq::message_t address(*routing_id);
     if (zmq_msg_send(address.handle(), socket_.handle(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
-      if (zmq_errno() == EAGAIN) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("the queue of peer ", to, " is full; send again later"));
-      }
+      if (zmq_errno() == EAGAIN) return Full(to);
       peers_.Forget(to);
+      budget_.Forget(to);
       return Gone(to);
     }
-    if (SendFrames(socket_, encoded.frames) != 0) return Gone(to);
+    if (SendFrames(socket_, budget_.Take(to, encoded.frames)) != 0) return Gone(to);
     CountSent(encoded);
     return absl::OkStatus();
   }
@@ -137,10 +139,16 @@ class ZmqListener : public ZmqEndpoint {
     return absl::UnavailableError(absl::StrCat("peer ", peer, " is gone"));
   }
 
+  static absl::Status Full(PeerId peer) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the queue of peer ", peer, " is full; send again later"));
+  }
+
   const std::unique_ptr<ZapHandler> zap_;  // outlives the socket
   zmq::socket_t socket_;
   ConnectionWatch watch_;
   PeerTable peers_;
+  SendBudget budget_;
   std::string address_;
   std::vector<Bytes> frames_;  // of the message being received
 };

@@ -49,8 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   InputCursor input({data, size});
   const size_t cut = input.Take<uint16_t>();
   const auto rest = input.TakeBytes(size);
-  std::vector<std::byte> bytes(rest.size());
-  std::memcpy(bytes.data(), rest.data(), rest.size());
+  const auto contents = std::as_bytes(rest);
+  std::vector<std::byte> bytes(contents.begin(), contents.end());
   Reseal(&bytes);
   const psgd::Bytes whole = psgd::Bytes::Adopt(std::move(bytes));
   Decode({&whole, 1}, whole.size());

@@ -313,5 +313,30 @@ TEST(CoordinatorSegment, AFinishedRunThatIsResumedEndsForEveryWorker) {
   EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::DONE);
 }
 
+TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
+  CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Commands<RemoveWorker>();
+  Effects effects;
+  WorkerKey older = a;
+  older.set_incarnation(a.incarnation() - 1);
+  run.core().Quarantine(older, "of one that is gone", &effects);
+  EXPECT_TRUE(effects.commands.empty());
+
+  run.core().Quarantine(a, "3 bad pushes", &effects);
+  EXPECT_EQ(effects.commands.size(), 1u);
+  EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_FALSE(status.workers(0).live());
+  EXPECT_EQ(status.workers(0).note(), "quarantined: 3 bad pushes");
+
+  run.core().Quarantine(b, "4 bad pushes", &effects);
+  run.Tick();
+  EXPECT_EQ(run.core().state(), StatusReply::FAILED);
+  EXPECT_THAT(run.core().Status(run.now()).detail(),
+              testing::HasSubstr("no worker is left that sends sound updates: of worker 1, 4 bad"));
+}
+
 }  // namespace
 }  // namespace psgd

@@ -104,8 +104,52 @@ INSTANTIATE_TEST_SUITE_P(
         BadPush{"NaN", [](Message* m) { m->payloads[1] = BytesOf({1, 2, kNaN, 4}); },
                 Refusal::NON_FINITE, "slice 1"},
         BadPush{"Infinity", [](Message* m) { m->payloads[0] = BytesOf({1, -kInfinity, 3, 4}); },
-                Refusal::NON_FINITE, "slice 0"}),
+                Refusal::NON_FINITE, "slice 0"},
+        BadPush{"Huge", [](Message* m) { m->payloads[1] = BytesOf({1, 2, -2e15f, 4}); },
+                Refusal::NON_FINITE, "values up to 2e+15, beyond 1e+15"}),
     [](const auto& info) { return info.param.name; });
+
+// The clock of a push, which is the number of it.
+Message Poison(uint64_t clock) { return ShardFixture::PushOf(0, clock, clock, {{0, {kNaN, 1, 1, 1}}}); }
+Message Sound(uint64_t clock) { return ShardFixture::PushOf(0, clock, clock, {{0, {1, 1, 1, 1}}}); }
+
+TEST(ShardPush, AWorkerThatSendsOnlyPoisonIsHeardNoMore) {
+  Config config;
+  config.mutable_cluster()->set_quarantine(3);
+  ShardFixture shard({.staleness = -1}, config);
+  shard.Start(2);
+  for (uint64_t clock : {1, 2}) shard.Refused(Poison(clock));
+  shard.Acknowledged(Sound(3));  // one that is sound begins the count anew
+  for (uint64_t clock : {4, 5}) shard.Refused(Poison(clock));
+  EXPECT_TRUE(shard.core().TakeQuarantined().empty());
+  EXPECT_EQ(shard.Refused(Poison(6)).reason(), Refusal::NON_FINITE);
+  const auto out = shard.core().TakeQuarantined();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].key.worker(), 0u);
+  EXPECT_EQ(out[0].key.incarnation(), 1u);
+  EXPECT_THAT(out[0].why, testing::HasSubstr("its last 3 pushes to shard 0 were refused"));
+  EXPECT_TRUE(shard.core().TakeQuarantined().empty());
+
+  const Refusal fenced = shard.Refused(Sound(7));
+  EXPECT_EQ(fenced.reason(), Refusal::FENCED);
+  EXPECT_THAT(fenced.detail(), testing::HasSubstr("worker 0 is in quarantine: its last 3 pushes"));
+  EXPECT_EQ(shard.Weights(0), (Values{-1, -1, -1, -1}));
+  // The others are heard, and so is one that joins anew in its place.
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
+  shard.Admit(0, 2);
+  shard.Begin(10, 10, {0, 1});
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 11, {{0, {1, 1, 1, 1}}}, true, 2));
+}
+
+TEST(ShardPush, NoQuarantineWhereItIsOff) {
+  Config config;
+  config.mutable_cluster()->set_quarantine(0);
+  ShardFixture shard({.staleness = -1}, config);
+  shard.Start(1);
+  for (uint64_t clock = 1; clock <= 500; ++clock) shard.Refused(Poison(clock));
+  EXPECT_TRUE(shard.core().TakeQuarantined().empty());
+  shard.Acknowledged(Sound(501));
+}
 
 TEST(ShardPush, AWrongClockIsRefusedAndMovesNoClock) {
   ShardFixture shard({.staleness = 4});

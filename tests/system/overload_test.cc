@@ -1,0 +1,166 @@
+// Workers that send more than a server applies, that do not read what it says, or that send poison.
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/system/raw_worker.h"
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// The most memory that a process ever had, in bytes.
+size_t PeakMemory(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::string word;
+  while (status >> word) {
+    size_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+class Overload : public RunTest {
+ protected:
+  // A server of a run that never ends, for so many workers.
+  std::unique_ptr<Process> Server(int workers, const std::vector<std::string>& settings) {
+    auto server = std::make_unique<Process>(
+        std::vector<std::string>{"ps-server", "--config", Write("small.yaml", SmallConfig()), "--port",
+                                 "0", "--shards", "1", "--workers", std::to_string(workers),
+                                 "--run-dir", Path("run"), "--quiet"} +
+        Sets({"train.epochs=100000", "consistency.staleness=unbounded", "cluster.lease=50s"}) +
+        Sets(settings));
+    EXPECT_TRUE(server->WaitFor("ready")) << server->Err();
+    return server;
+  }
+
+  // One matrix of so many bytes.
+  static ModelSpec ModelOf(size_t bytes) {
+    ModelSpec model;
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name("w");
+    parameter->add_shape(static_cast<int64_t>(bytes / sizeof(float)));
+    return model;
+  }
+
+  static Json WorkerStatus(const std::string& server, uint32_t worker) {
+    for (const Json& status : StatusOf(server)["workers"]) {
+      if (status["key"]["worker"] == worker) return status;
+    }
+    return nullptr;
+  }
+};
+
+TEST_F(Overload, MemoryIsBoundedAndNobodyStarves) {
+  constexpr size_t kWeights = 2 * kMiB;
+  constexpr int kFlooders = 3;
+  constexpr uint64_t kEnough = 150;  // pushes of each
+  const auto server = Server(kFlooders + 1, {"cluster.queue=1MiB", "cluster.slice=1MiB"});
+  const std::string address = ServerOf(*server);
+  std::vector<std::unique_ptr<RawWorker>> workers;
+  for (int i = 0; i <= kFlooders; ++i) workers.push_back(std::make_unique<RawWorker>(address));
+  std::vector<std::thread> joining;
+  for (auto& worker : workers) {
+    worker->Register(ModelOf(kWeights), 1000);
+    joining.emplace_back([&] { worker->AwaitSegment(); });
+  }
+  for (std::thread& thread : joining) thread.join();
+  ASSERT_FALSE(HasFailure());
+  const size_t before = PeakMemory(server->pid());
+
+  std::atomic<int> done{0};
+  std::vector<uint64_t> when_first_done(kFlooders);
+  std::atomic<bool> first{false};
+  std::vector<std::atomic<uint64_t>> absorbed(kFlooders);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kFlooders; ++i) {
+    threads.emplace_back([&, i] {
+      RawWorker& worker = *workers[static_cast<size_t>(i)];
+      bool counted = false;
+      while (done < kFlooders) {
+        while (worker.Push(0, 1e-6f)) {
+        }
+        worker.Listen();
+        absorbed[static_cast<size_t>(i)] = worker.absorbed(0);
+        if (counted || worker.absorbed(0) < kEnough) continue;
+        counted = true;
+        ++done;
+        if (!first.exchange(true)) {
+          for (size_t w = 0; w < kFlooders; ++w) when_first_done[w] = absorbed[w];
+        }
+      }
+    });
+  }
+  // Asks for the weights all the time, and reads none of them.
+  std::thread silent([&] {
+    while (done < kFlooders) {
+      if (!workers.back()->Pull(0)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  silent.join();
+
+  // See "Memory under load" in docs/architecture.md: of each worker what it sent and what it does not read. What
+  // they offer meanwhile is a multiple of it.
+  const size_t of_each = 16 * kWeights + 64 * kMiB + kWeights;
+  const size_t bound = 4 * kWeights + (kFlooders + 1) * of_each;
+  EXPECT_LT(PeakMemory(server->pid()) - before, bound);
+  for (size_t i = 0; i < kFlooders; ++i) EXPECT_GE(when_first_done[i], kEnough / 4) << i;
+  server->Signal(SIGKILL);
+  server->Wait();
+}
+
+TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
+  Process run(PsRun("run", Sets({"train.epochs=100000", "consistency.staleness=unbounded",
+                                 "cluster.quarantine=20", "cluster.segment=4"})));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  const std::string address = ServerOf(run);
+  RawWorker poison(address);
+  poison.Register(RawWorker::ModelOf(address), 64);
+  poison.AwaitSegment();
+  ASSERT_FALSE(HasFailure());
+  for (int i = 0; i < 25; ++i) {
+    for (int shard = 0; shard < poison.shards(); ++shard) {
+      poison.Push(static_cast<uint32_t>(shard), i % 2 == 0 ? 1e30f : NAN);
+    }
+  }
+  EXPECT_TRUE(Eventually([&] {
+    poison.Listen();
+    return poison.last_refusal().find("is in quarantine") != std::string::npos;
+  })) << poison.last_refusal();
+  EXPECT_THAT(poison.last_refusal(), AllOf(HasSubstr("its last 20 pushes"), HasSubstr("cluster.quarantine")));
+  EXPECT_TRUE(Eventually([&] { return !WorkerStatus(address, poison.key().worker())["live"]; }));
+  EXPECT_THAT(WorkerStatus(address, poison.key().worker())["note"].get<std::string>(),
+              HasSubstr("quarantined: its last 20 pushes"));
+  // The others train as if nothing had happened.
+  const uint64_t clock = std::stoull(StatusOf(address)["clock"].get<std::string>());
+  EXPECT_TRUE(Eventually([&] {
+    return std::stoull(StatusOf(address)["clock"].get<std::string>()) > clock + 100;
+  })) << "training stands still";
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait().code, 3);
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
+  EXPECT_GE(Summary("run")["rejected"]["non_finite"].get<uint64_t>(), 20u);
+}
+
+TEST_F(Overload, ARunOfNobodyElseEndsAndSaysWhy) {
+  const auto server = Server(1, {"cluster.quarantine=5"});
+  RawWorker poison(ServerOf(*server));
+  poison.Register(ModelOf(kMiB), 1000);
+  poison.AwaitSegment();
+  ASSERT_FALSE(HasFailure());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(poison.Push(0, INFINITY));
+  const Ended ended = server->Wait();
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_EQ(Summary("run")["status"], "failed");
+  EXPECT_THAT(Summary("run")["error"].get<std::string>(),
+              HasSubstr("no worker is left that sends sound updates"));
+}
+
+}  // namespace
+}  // namespace psgd
