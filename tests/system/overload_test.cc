@@ -30,7 +30,7 @@ class Overload : public RunTest {
   // A server of a run that never ends, for so many workers.
   std::unique_ptr<Process> Server(int workers, const std::vector<std::string>& settings) {
     auto server = std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--config", Write("small.yaml", SmallConfig()), "--port",
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port",
                                  "0", "--shards", "1", "--workers", std::to_string(workers),
                                  "--run-dir", Path("run"), "--quiet"} +
         Sets({"train.epochs=100000", "consistency.staleness=unbounded", "cluster.lease=50s"}) +
