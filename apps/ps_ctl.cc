@@ -8,17 +8,16 @@
 #include <iostream>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/tls_arguments.h"
 #include "common/suggest.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
+#include "experiment/hyper_assignments.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir_status.h"
 #include "experiment/status_text.h"
@@ -256,32 +255,6 @@ absl::Status Drain(const Arguments& arguments) {
     std::cout << "draining: the run ends after this segment and a checkpoint\n";
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<SetHyperRequest> ParseAssignments(const std::vector<std::string>& assignments) {
-  SetHyperRequest request;
-  for (const std::string& assignment : assignments) {
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(assignment, absl::MaxSplits('=', 1));
-    double value = 0;
-    if (!absl::SimpleAtod(parts.second, &value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", assignment, "\" is not KEY=NUMBER, as learning_rate=0.01"));
-    }
-    if (parts.first == "learning_rate") {
-      request.set_set_learning_rate(true);
-      request.mutable_hyper()->set_learning_rate(value);
-    } else if (parts.first == "weight_decay") {
-      request.set_set_weight_decay(true);
-      request.mutable_hyper()->set_weight_decay(value);
-    } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", parts.first, "\" cannot be changed while a run goes on",
-                       Suggest(parts.first, {"learning_rate", "weight_decay"}),
-                       " (learning_rate and weight_decay can)"));
-    }
-  }
-  return request;
 }
 
 absl::Status Set(const Arguments& arguments) {

@@ -1,5 +1,5 @@
-# What most sources include is compiled once, for rooms and programs here and for tests below: a third
-# of the time. Whoever uses it has to be compiled with the same options.
+# What most sources include is compiled once, for rooms here and for tests below: a third of the time.
+# Whoever uses it has to be compiled with the same options.
 file(WRITE ${CMAKE_BINARY_DIR}/gen/empty.cc "")
 add_library(psgd_room_headers OBJECT ${CMAKE_BINARY_DIR}/gen/empty.cc)
 target_precompile_headers(psgd_room_headers PRIVATE ${CMAKE_SOURCE_DIR}/common/precompiled.h)
@@ -22,10 +22,6 @@ function(psgd_program name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/gen)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-  # -fPIC and not -fPIE, as the headers were compiled.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIC -pthread)
-  target_precompile_headers(${name} REUSE_FROM psgd_room_headers)
   set_property(GLOBAL APPEND PROPERTY PSGD_PROGRAMS ${name})
 endfunction()
 

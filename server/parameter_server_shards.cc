@@ -1,0 +1,96 @@
+// The part of ParameterServer that makes the shards and gives them their ports.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/parameter_server.h"
+#include "server/rocks_journal.h"
+
+namespace psgd {
+
+std::string ParameterServer::ShardAddress(uint32_t shard) const {
+  const bool ipc = options_.config.cluster().transport() == ClusterConfig::IPC;
+  if (recovered_) {
+    // The workers know it by this address; its host may be the one that was advertised.
+    const std::string& known = recovered_->placement().endpoints(static_cast<int>(shard));
+    return ipc ? known : absl::StrCat("tcp://", options_.host, known.substr(known.rfind(':')));
+  }
+  if (ipc) return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
+  return absl::StrCat("tcp://", options_.host, ":0");
+}
+
+absl::Status ParameterServer::StartTransport() {
+  TransportOptions transport_options;
+  transport_options.queue_bytes = options_.config.cluster().queue();
+  transport_options.log = options_.log;
+  transport_options.security = DataSecurity();
+  PSGD_ASSIGN_OR_RETURN(transport_,
+                        MakeTransport(options_.config.cluster().transport(), transport_options));
+  if (options_.config.cluster().transport() != ClusterConfig::IPC) return absl::OkStatus();
+  const auto reopen = [&] {
+    const std::string first = ShardAddress(0).substr(std::string("ipc://").size());
+    return SocketFolder::Reopen(first.substr(0, first.rfind('/')));
+  };
+  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, recovered_ ? reopen() : SocketFolder::Create());
+  sockets_.emplace(std::move(folder));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
+    uint32_t shard, std::vector<std::string>* notes) const {
+  DurableShardOptions options;
+  options.shard.shard = shard;
+  options.shard.config = options_.config;
+  options.shard.held_bytes = options_.config.cluster().queue();
+  options.shard.starts = recovered_ ? recovered_->starts() : 1;
+  options.image_after = options_.config.durability().journal();
+  if (!HasJournal()) return std::make_unique<DurableShard>(std::move(options));
+  RocksJournalOptions journal;
+  journal.folder = JournalFolder(absl::StrCat("shard-", shard));
+  journal.shard = shard;
+  journal.sync = options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  if (recovered_) {
+    PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Open(std::move(journal)));
+    return DurableShard::Recover(std::move(options), notes);
+  }
+  PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Create(std::move(journal)));
+  return std::make_unique<DurableShard>(std::move(options));
+}
+
+absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+  PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ShardAddress(shard)));
+  ShardCallbacks callbacks;
+  callbacks.on_cut = [this](uint32_t index, ShardCut cut) {
+    to_write_.TryPush({index, std::move(cut)});
+  };
+  callbacks.on_quarantine = [this](QuarantinedWorker worker) {
+    quarantined_.TryPush(std::move(worker));
+  };
+  callbacks.on_image = [this](uint32_t index, ShardImage image) {
+    to_write_.TryPush({index, std::move(image)});
+  };
+  shards_.push_back(std::make_unique<ShardServer>(shard, std::move(durable), std::move(endpoint),
+                                                  std::move(callbacks), options_.log));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::StartShards() {
+  for (int s = 0; s < options_.config.cluster().shards(); ++s) {
+    PSGD_ASSIGN_OR_RETURN(auto shard, MakeShard(s, nullptr));
+    PSGD_RETURN_IF_ERROR(Serve(s, std::move(shard)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ParameterServer::Endpoints() const {
+  std::vector<std::string> endpoints;
+  for (const auto& shard : shards_) {
+    std::string address = shard->address();
+    if (!options_.advertise.empty() && address.rfind("tcp://", 0) == 0) {
+      address = absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
+    }
+    endpoints.push_back(std::move(address));
+  }
+  return endpoints;
+}
+
+}  // namespace psgd
