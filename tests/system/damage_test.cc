@@ -111,7 +111,8 @@ TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
 
   const Ended pruned = RunProgram({"ps-ctl", "prune", Path("run"), "--keep", "1", "--json"});
   EXPECT_EQ(pruned.code, 0) << pruned.err;
-  EXPECT_GE(Json::parse(pruned.out, nullptr, false)["removed"].size(), checkpoints.size());
+  // The resumed run may have been past its epochs, and have made none of its own.
+  EXPECT_GE(Json::parse(pruned.out, nullptr, false)["removed"].size(), checkpoints.size() - 1);
   const Ended left = RunProgram({"ps-ctl", "checkpoints", Path("run"), "--json"});
   EXPECT_EQ(Json::parse(left.out, nullptr, false)["checkpoints"].size(), 1u);
 }
