@@ -231,13 +231,43 @@ TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   // Another loss is another gap.
   Refuse(0, Refusal::OUT_OF_ORDER, 4);
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
-  // News of a gap that is long filled changes nothing.
+  // News of a gap that is long filled sends nothing again; whether they are old is asked.
   Refuse(0, Refusal::OUT_OF_ORDER, 3);
-  EXPECT_THAT(SentSeqs(0), ElementsAre());
+  const std::vector<Message> asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_TRUE(asked[0].header.has_hello());
   // The same gap again after a while: the resend was lost too.
   now_ += kResend / 4;
   Refuse(0, Refusal::OUT_OF_ORDER, 4);
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
+}
+
+// A shard that was started again from a journal that had lost its end.
+TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
+  for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);
+  Drain();
+  Ack(0, 5);
+  const auto welcome = [&](uint64_t probe, uint64_t next_seq) {
+    Message message = From(0);
+    message.header.mutable_welcome()->set_probe(probe);
+    message.header.mutable_welcome()->set_next_seq(next_seq);
+    core_->OnMessage(0, message, now_);
+  };
+  // What it says may be old: the answer to a question asked now is not.
+  Refuse(0, Refusal::OUT_OF_ORDER, 3);
+  std::vector<Message> asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  welcome(asked[0].header.hello().probe() + 1, 3);
+  EXPECT_TRUE(core_->Tick(now_).ok()) << "that was no answer to it";
+  welcome(asked[0].header.hello().probe(), 5);
+  EXPECT_TRUE(core_->Tick(now_).ok()) << "it had not lost anything";
+  Refuse(0, Refusal::OUT_OF_ORDER, 3);
+  asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  welcome(asked[0].header.hello().probe(), 3);
+  const absl::Status status = core_->Tick(now_);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("has lost pushes that it acknowledged"));
 }
 
 TEST_F(SessionTest, AWorkerThatKeepsSendingStillFillsAGap) {
