@@ -70,6 +70,11 @@ std::string Shards(const StatusReply& status) {
     absl::StrAppendFormat(&text, "  balance: the largest holds %.2f of the mean\n",
                           largest * status.shards_size() / total);
   }
+  for (const ShardStatus& shard : status.shards()) {
+    if (shard.stalled().empty()) continue;
+    absl::StrAppend(&text, "  shard ", shard.shard(), " waits, since its journal cannot be written: ",
+                    shard.stalled(), "\n");
+  }
   return text;
 }
 

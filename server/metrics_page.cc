@@ -40,6 +40,14 @@ void RenderShards(const StatusReply& status, PrometheusText* text) {
                 s.waiting_pulls());
   }
   for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_journal_bytes", "Journal since the shard's last image.", label(s),
+                s.journal_bytes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_journal_stalled", "1: the shard waits, since its journal cannot be written.",
+                label(s), s.stalled().empty() ? 0 : 1);
+  }
+  for (const ShardStatus& s : status.shards()) {
     text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label(s),
                 s.slowest_clock());
   }

@@ -1,10 +1,13 @@
 // Servers with a journal that die and go on.
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+#include "tests/certificates/certificates.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -79,6 +82,25 @@ TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
   }
   EXPECT_LE(images, 3);
   EXPECT_FALSE(std::filesystem::exists(Path("run/server/journal/shard-0/image-000000000001")));
+}
+
+// Workers know the server by keys of its own, and it them: a server that is started again has the same.
+TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
+  const Certificates certificates;
+  for (const char* transport : {"zmq", "grpc"}) {
+    const std::string run_dir = absl::StrCat("secured-", transport);
+    Process run(PsRun(run_dir, Journalled({"train.epochs=100", "consistency.staleness=2",
+                                           absl::StrCat("cluster.transport=", transport)}) +
+                                   std::vector<std::string>{"--tls-dir", certificates.dir()}));
+    ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
+    EXPECT_EQ(KillServers(run, 1, 100ms), 1);
+    const Ended ended = run.Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(Summary(run_dir)["epochs"], 100.0);
+    struct stat folder;
+    ASSERT_EQ(stat(Path(run_dir + "/server/journal").c_str(), &folder), 0);
+    EXPECT_EQ(folder.st_mode & 0077, 0u) << "others may read the passes";
+  }
 }
 
 class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::string> {};
