@@ -61,11 +61,16 @@ std::string TransportTest::AnyAddress() {
       return "tcp://127.0.0.1:0";
     case Kind::kZmqIpc:
     case Kind::kCurveIpc:
-      return absl::StrCat("ipc://", testing::TempDir(), name);
+      socket_files_.push_back(testing::TempDir() + name);
+      return "ipc://" + socket_files_.back();
     case Kind::kInProcess:
       return name;
   }
   return "";
+}
+
+void TransportTest::TearDown() {
+  for (const std::string& file : socket_files_) unlink(file.c_str());
 }
 
 std::string TransportTest::FreeAddress() {

@@ -30,7 +30,11 @@ class TransportTest : public testing::TestWithParam<Kind> {
   bool sockets() const { return GetParam() != Kind::kInProcess; }
 
  private:
+  // Sockets of listeners that were killed stay behind.
+  void TearDown() override;
+
   int next_name_ = 0;
+  std::vector<std::string> socket_files_;
 };
 
 // What both sides of a secured kind have: one certificate each, and the pass of worker 7.
