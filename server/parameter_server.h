@@ -108,8 +108,10 @@ class ParameterServer {
       ParameterServerOptions options);
   absl::Status CreateJournal();
   absl::Status RecoverShards();
-  std::string JournalFolder(const std::string& part) const;
+  static std::string JournalFolder(const ParameterServerOptions& options, const std::string& part);
   bool HasJournal() const;
+  // What is written down waits for the disk.
+  bool SyncsJournal() const;
   // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.
   absl::Status SaveRecord(bool wait_for_disk = true);
   CoordinatorRecord Record() const;

@@ -10,35 +10,29 @@
 #include "server/rocks_journal.h"
 
 namespace psgd {
-namespace {
-
-std::string CoordinatorFolder(const ParameterServerOptions& options) {
-  return absl::StrCat(options.checkpoint_dir, "/journal/coordinator");
-}
-
-bool Syncs(const ParameterServerOptions& options) {
-  return options.config.durability().acknowledge() == DurabilityConfig::FSYNC;
-}
-
-}  // namespace
 
 bool ParameterServer::HasJournal() const {
   return options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
-std::string ParameterServer::JournalFolder(const std::string& part) const {
-  return absl::StrCat(options_.checkpoint_dir, "/journal/", part);
+bool ParameterServer::SyncsJournal() const {
+  return options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+}
+
+std::string ParameterServer::JournalFolder(const ParameterServerOptions& options,
+                                           const std::string& part) {
+  return absl::StrCat(options.checkpoint_dir, "/journal/", part);
 }
 
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
   // Updates of a run are its owner's alone, and so are the passes of a secured one.
-  PSGD_RETURN_IF_ERROR(MakeFolders(JournalFolder("")));
+  PSGD_RETURN_IF_ERROR(MakeFolders(JournalFolder(options_, "")));
   std::error_code failed;
-  std::filesystem::permissions(JournalFolder(""), std::filesystem::perms::owner_all, failed);
-  if (failed) return FileError("close to others", JournalFolder(""), failed.value());
+  std::filesystem::permissions(JournalFolder(options_, ""), std::filesystem::perms::owner_all, failed);
+  if (failed) return FileError("close to others", JournalFolder(options_, ""), failed.value());
   PSGD_ASSIGN_OR_RETURN(record_store_,
-                        CoordinatorStore::Create(CoordinatorFolder(options_)));
+                        CoordinatorStore::Create(JournalFolder(options_, "coordinator")));
   return absl::OkStatus();
 }
 
@@ -50,7 +44,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
         "with --resume");
   }
   PSGD_ASSIGN_OR_RETURN(auto store,
-                        CoordinatorStore::Open(CoordinatorFolder(options)));
+                        CoordinatorStore::Open(JournalFolder(options, "coordinator")));
   PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
   options.host = record.host();
   options.advertise = record.advertise();
@@ -136,7 +130,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   std::string contents = record.SerializeAsString();
   if (contents == saved_record_) return absl::OkStatus();
   record.set_seconds_trained(seconds);
-  const absl::Status saved = record_store_->Save(record, wait_for_disk && Syncs(options_));
+  const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
   if (!saved.ok()) {
     return absl::UnavailableError(absl::StrCat("the server cannot write down what it decided, and "
                                                "waits: ", std::string(saved.message())));

@@ -45,9 +45,9 @@ absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
   options.image_after = options_.config.durability().journal();
   if (!HasJournal()) return std::make_unique<DurableShard>(std::move(options));
   RocksJournalOptions journal;
-  journal.folder = JournalFolder(absl::StrCat("shard-", shard));
+  journal.folder = JournalFolder(options_, absl::StrCat("shard-", shard));
   journal.shard = shard;
-  journal.sync = options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  journal.sync = SyncsJournal();
   if (recovered_) {
     PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Open(std::move(journal)));
     return DurableShard::Recover(std::move(options), notes);
