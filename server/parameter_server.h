@@ -149,7 +149,7 @@ class ParameterServer {
   void TakeInFollowers(Effects* effects);
   // A worker asked: who leads, and who may by the time it asks again.
   Chain ChainFor(const WorkerKey& worker);
-  bool EveryWorkerKnows(uint32_t replica) const;
+  bool EveryWorkerKnows(const std::string& address) const;
   // Nobody waits for it, and it may not take over.
   void TakeOut(uint32_t replica);
   // Whether a follower that does not answer leads by now. REQUIRES: mutex_ not held.
@@ -208,7 +208,7 @@ class ParameterServer {
   uint32_t next_replica_ = 2;
   // The servers that a worker was told of, and those that it knows since it asked again.
   struct Introduced {
-    std::set<uint32_t> told, known;
+    std::set<std::string> told, known;  // addresses
   };
   std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;

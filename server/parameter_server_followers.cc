@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(20);
 constexpr Duration kLookPatience = std::chrono::milliseconds(200);
+constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 constexpr int kMostFollowers = 16;  // connected at once
 constexpr size_t kEntriesTogether = 4u << 20;
 
@@ -88,9 +89,8 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
     PSGD_RETURN_IF_ERROR(server->ServeAgain(s, std::move(followed.shards[s])));
   }
   server->core_.MoveShards(server->Endpoints());
-  const absl::Status went_on = server->WentOn(absl::StrCat("follower ", followed.replica, " took over"));
-  // Those behind it are not there yet; the ticker tries again.
-  if (!went_on.ok() && !absl::IsUnavailable(went_on)) return went_on;
+  PSGD_RETURN_IF_ERROR(
+      server->WentOn(absl::StrCat("follower ", followed.replica, " took over")));
   PSGD_RETURN_IF_ERROR(server->Open());
   return server;
 }
@@ -122,7 +122,8 @@ absl::Status ParameterServer::LeadAgain(const ParameterServerOptions& options,
   }
   for (const Chain::Member& member : chain->members()) {
     if (member.replica() == options.replica) continue;
-    const auto other = WhoLeads(member.address(), options.credentials.get(), kLookPatience);
+    const auto other =
+        WhoLeads(member.address(), options.credentials.get(), kFirstLookPatience);
     if (!other.ok() || !other->leads() || other->chain().epoch() < chain->epoch()) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "server ", member.replica(), " at ", member.address(), " leads this run by now; join it with "
@@ -155,21 +156,21 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
 
 Chain ParameterServer::ChainFor(const WorkerKey& worker) {
   Chain chain = chain_;
-  for (const Chain::Member& member : followers_->Ready()) *chain.add_members() = member;
+  for (const Chain::Member& member : followers_->Candidates()) *chain.add_members() = member;
   Introduced& introduced = introduced_[{worker.worker(), worker.incarnation()}];
   // It asks again, so the last answer came in.
   introduced.known = std::move(introduced.told);
   introduced.told.clear();
-  for (const Chain::Member& member : chain.members()) introduced.told.insert(member.replica());
+  for (const Chain::Member& member : chain.members()) introduced.told.insert(member.address());
   return chain;
 }
 
-bool ParameterServer::EveryWorkerKnows(uint32_t replica) const {
+bool ParameterServer::EveryWorkerKnows(const std::string& address) const {
   const StatusReply status = core_.Status(SteadyNow());
   return std::all_of(status.workers().begin(), status.workers().end(), [&](const WorkerStatus& worker) {
     if (!worker.live()) return true;
     const auto at = introduced_.find({worker.key().worker(), worker.key().incarnation()});
-    return at != introduced_.end() && at->second.known.contains(replica);
+    return at != introduced_.end() && at->second.known.contains(address);
   });
 }
 
@@ -177,7 +178,7 @@ void ParameterServer::TakeInFollowers(Effects* effects) {
   if (followers_ == nullptr) return;
   for (const Chain::Member& member : followers_->Ready()) {
     // A worker that has not heard of it would not find it after it took over.
-    if (!EveryWorkerKnows(member.replica())) continue;
+    if (!EveryWorkerKnows(member.address())) continue;
     followers_->Require(member.replica(), member.address());
     *chain_.add_members() = member;
     chain_.set_epoch(chain_.epoch() + 1);
@@ -195,10 +196,6 @@ void ParameterServer::TakeOut(uint32_t replica) {
   }
   chain_ = next;
   followers_->Forget(replica);
-  for (auto& [worker, introduced] : introduced_) {
-    introduced.told.erase(replica);
-    introduced.known.erase(replica);
-  }
 }
 
 void ParameterServer::LookForAnotherLeader() {

@@ -110,7 +110,9 @@ absl::Status ParameterServer::WentOn(const std::string& news) {
   effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,
                                       " of its shards together; start ", recovered_->starts(),
                                       " of this server"));
-  return Apply(std::move(effects));
+  const absl::Status applied = Apply(std::move(effects));
+  // Its followers are not there yet; the ticker tries again.
+  return followers_ != nullptr && absl::IsUnavailable(applied) ? absl::OkStatus() : applied;
 }
 
 CoordinatorRecord ParameterServer::Record() const {

@@ -100,6 +100,7 @@ void Cluster::PlanMisfortunes() {
       server_->DieSoon();
     }
   });
+  plan(scenario_.standby_deaths, [this] { server_->KillStandby(); });
   plan(scenario_.full_disks, [this] {
     server_->FillDisks(
         chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)));

@@ -46,6 +46,7 @@ struct Scenario {
   double failed_checkpoints = 0;
   int server_crashes = 0;
   int full_disks = 0;
+  int standby_deaths = 0;        // of the server that follows, where one does
   Duration disk_delay{};         // at most, until a shard's steps are written down
   uint64_t image_after = 1u << 30;
   DiskFault disk_fault = DiskFault::kNone;

@@ -113,13 +113,13 @@ TEST_F(Followers, TakeOverAndTheWeightsAreThoseOfAnUndisturbedRun) {
 
 // Images of the followers' own journals, and checkpoints that are under way when the leader dies.
 TEST_F(Followers, TakeOverInTheMidstOfCheckpointsAndImages) {
-  Process run(PsRun("run", Replicated({"train.epochs=150", "consistency.staleness=2",
+  Process run(PsRun("run", Replicated({"train.epochs=400", "consistency.staleness=2",
                                        "durability.journal=64KiB", "durability.checkpoint=1 epoch"})));
-  ASSERT_TRUE(run.WaitFor("epoch 2/150")) << run.Err();
-  KillLeaders(run, "run", 3);
+  ASSERT_TRUE(run.WaitFor("epoch 2/400")) << run.Err();
+  KillLeaders(run, "run", 2);
   const Ended ended = run.Wait();
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(Summary("run")["epochs"], 150.0);
+  EXPECT_EQ(Summary("run")["epochs"], 400.0);
   const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
 }
