@@ -77,8 +77,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   *record.mutable_chain() = TakenOver(record.chain(), followed.replica);
   options.replica = followed.replica;
   options.control_port = followed.service->port();
-  // Its shards are elsewhere.
-  record.mutable_placement()->clear_endpoints();
   PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
                                                 std::move(followed.store)));
   server->service_ = std::move(followed.service);
@@ -88,7 +86,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   for (uint32_t s = 0; s < followed.shards.size(); ++s) {
     PSGD_RETURN_IF_ERROR(server->ServeAgain(s, std::move(followed.shards[s])));
   }
-  server->core_.MoveShards(server->Endpoints());
   PSGD_RETURN_IF_ERROR(
       server->WentOn(absl::StrCat("follower ", followed.replica, " took over")));
   PSGD_RETURN_IF_ERROR(server->Open());

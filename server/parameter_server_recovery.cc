@@ -105,6 +105,7 @@ absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<Durable
 
 absl::Status ParameterServer::WentOn(const std::string& news) {
   std::lock_guard lock(mutex_);
+  if (!KnownAddresses()) core_.MoveShards(Endpoints());
   PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
   effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,

@@ -198,6 +198,7 @@ Outcome Cluster::Run() {
     outcome_.stats.pull_staleness.Merge(stats.pull_staleness);
   }
   outcome_.crashes = server_->crashes();
+  outcome_.takeovers = server_->takeovers();
   outcome_.images = server_->images();
   outcome_.breaches = oracle_.breaches();
   outcome_.counts = oracle_.counts();

@@ -28,6 +28,7 @@ enum class Sabotage {
   kClaimNewer,    // pulls claim that their worker holds a version more than it does
   kForgetOrders,  // a server that is started again does not give its last orders again
   kOldRecord,     // it finds an old record of the coordinator
+  kDontWait,      // the leader goes on when the server that follows did not answer
 };
 
 struct Scenario {

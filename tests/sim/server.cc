@@ -14,7 +14,8 @@ Server::Server(Cluster* cluster, const Scenario& scenario)
       chance_(scenario.network_seed, 3),
       saboteur_(scenario.sabotage),
       disks_(scenario.config.cluster().shards()),
-      standby_(scenario.network_seed, disks_.size(), [this](uint32_t shard) {
+      standby_(scenario.network_seed, disks_.size(), scenario.sabotage != Sabotage::kDontWait,
+               [this](uint32_t shard) {
         // Of the life in which it leads.
         DurableShardOptions options = ShardOptionsFor(shard);
         options.journal = nullptr;
@@ -106,7 +107,7 @@ void Server::StartAgain() {
   }
   CoordinatorRecord record;
   record.ParseFromString(record_);
-  const bool takes_over = standby_.may_lead() && chance_.Happens(0.6);
+  const bool takes_over = standby_.may_lead() && chance_.Happens(0.85);
   const absl::Status recovered = takes_over ? TakeOver() : Recover(record);
   if (replicated() && !takes_over) {
     // It comes to the server that is back as a new one.

@@ -33,7 +33,7 @@ void Server::KillStandby() {
 
 void Server::BeginStandbyLater() {
   cluster_->queue().After(
-      chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(400)), [this] {
+      chance_.Between(std::chrono::milliseconds(2), std::chrono::milliseconds(120)), [this] {
         // A standby that waits for a leader keeps what it has.
         if (!up_ || coordinator_->model() == nullptr) return BeginStandbyLater();
         if (standby_.up()) return;

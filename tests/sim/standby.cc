@@ -5,8 +5,8 @@
 
 namespace psgd::sim {
 
-Standby::Standby(uint64_t seed, size_t shards, ShardOptionsFor options)
-    : options_(std::move(options)), chance_(seed, 4), shards_(shards), disks_(shards) {}
+Standby::Standby(uint64_t seed, size_t shards, bool waits, ShardOptionsFor options)
+    : options_(std::move(options)), waits_(waits), chance_(seed, 4), shards_(shards), disks_(shards) {}
 
 void Standby::Begin() {
   for (auto& shard : shards_) shard.reset();
@@ -34,6 +34,10 @@ absl::Status Standby::Connect(uint32_t shard, const FollowerStart& start) {
 
 absl::Status Standby::Deliver(const std::function<absl::Status()>& write) {
   const absl::Status nobody = absl::UnavailableError("the standby does not answer");
+  if (!waits_ && required_) {
+    if (up_ && chance_.Happens(0.5)) (void)write();
+    return absl::OkStatus();
+  }
   if (!up_) return required_ ? nobody : absl::OkStatus();
   if (required_ && chance_.Happens(0.02)) return nobody;
   PSGD_RETURN_IF_ERROR(write());

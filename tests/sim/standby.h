@@ -20,7 +20,8 @@ class Standby {
  public:
   // `options`: of a shard, without its journal.
   using ShardOptionsFor = std::function<DurableShardOptions(uint32_t shard)>;
-  Standby(uint64_t seed, size_t shards, ShardOptionsFor options);
+  // `waits`: or else the leader goes on without its answer, which is wrong.
+  Standby(uint64_t seed, size_t shards, bool waits, ShardOptionsFor options);
 
   // It is there and empty: nobody waits for it, and it may not take over.
   void Begin();
@@ -51,6 +52,7 @@ class Standby {
   absl::Status Deliver(const std::function<absl::Status()>& write);
 
   const ShardOptionsFor options_;
+  const bool waits_;
   Chance chance_;
   std::vector<std::unique_ptr<DurableShard>> shards_;
   std::vector<std::unique_ptr<ShardDisk>> disks_;

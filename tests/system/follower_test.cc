@@ -166,7 +166,7 @@ TEST_F(Followers, TheLastOfTheChainIsRecoveredWhenAllDied) {
   // The other was before it in the chain: it may know less.
   const Ended first = RunProgram({"ps-server", "--recover", Path("first")});
   EXPECT_NE(first.code, 0);
-  EXPECT_THAT(first.err, HasSubstr("leads this run by now"));
+  EXPECT_THAT(first.err, HasSubstr("leads this run by now")) << second.Err() << second.Out();
   ExpectWorkersFinish();
   EXPECT_EQ(second.Wait().code, 0) << second.Err();
   EXPECT_EQ(Summary("second")["epochs"], 120.0);
