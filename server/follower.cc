@@ -205,6 +205,7 @@ void Follower::Broke(absl::Status why) {
 
 void Follower::ReadCoordinator() {
   LogPart part;
+  // From here on it does not lead with what it held before: the leader may go on without it.
   coordinator_->Written(0);
   while (coordinator_->Read(&part)) {
     Heard();

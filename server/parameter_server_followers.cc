@@ -241,9 +241,13 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
   *run.mutable_run()->mutable_config() = options_.config;
   run.mutable_run()->set_replica(replica);
   run.mutable_run()->set_starts(recovered_ ? recovered_->starts() : 1);
-  if (!stream->Send(run)) return absl::CancelledError("the follower is gone");
+  // It says so once it holds nothing any more.
+  FollowerSays empty;
+  if (!stream->Send(run) || !stream->Receive(&empty)) {
+    return absl::CancelledError("the follower is gone");
+  }
   std::lock_guard lock(mutex_);
-  // One that comes back has forgotten what it held: it catches up like a new one.
+  // Then one that was here before cannot take over: it catches up like a new one, and nobody waits for it.
   if (IsIn(chain_, replica)) TakeOut(replica);
   auto log = std::make_shared<FollowerLog>(shipped_records_);
   followers_->Connect(replica, ask.address(), followers_->coordinator_log(), log);

@@ -33,7 +33,8 @@ LONGEST = 400
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
-GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|(server|worker)/control_(service|client)\.cc)$")
+GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|(server|worker)/control_(service|client)\.cc|"
+                        r"server/(leader_link\.cc|replication_service\.(h|cc)))$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 # Waiting for a whole device, also as copies do that are not put on a stream: never.
 WAITS_FOR_DEVICE = re.compile(
@@ -60,8 +61,8 @@ def check_include(path, included):
     """The rule that `included` breaks in `path`, or None."""
     room, target = room_of(path), room_of(included)
     if room != "tests" and GRPC_HEADER.search(included) and not GRPC_USERS.match(path):
-        return (f"includes {included}: gRPC stays behind net/grpc, control_service.cc and "
-                "control_client.cc; use their interfaces")
+        return (f"includes {included}: gRPC stays behind net/grpc and the few files that talk "
+                "control plane (GRPC_USERS); use their interfaces")
     if OPENSSL_HEADER.search(included) and room not in ("net", "tests"):
         return f"includes {included}: OpenSSL stays in net/; use net/credentials.h or net/tls_context.h"
     if included.startswith("yaml-cpp/") and room not in ("experiment", "tests"):
