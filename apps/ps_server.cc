@@ -47,6 +47,7 @@ struct Arguments {
   bool quiet = false;
   bool die_with_parent = false;
   std::string log_level = "info";
+  std::string failpoint;
 };
 
 // The directory of the run that is to go on; empty: it is a new one.
@@ -98,6 +99,12 @@ absl::StatusOr<int> HttpPort(const std::string& text) {
   if (absl::SimpleAtoi(text, &port) && port >= 0 && port < 65536) return port;
   return absl::InvalidArgumentError(
       absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
+}
+
+absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
+  if (text.empty()) return nullptr;
+  PSGD_ASSIGN_OR_RETURN(const auto plan, ParseFailpoint(text));
+  return std::make_shared<FailpointPlan>(plan.first, plan.second);
 }
 
 void Announce(const Arguments& arguments, const ParameterServer& server, const RunDir& dir) {
@@ -152,6 +159,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
                                   "--advertise takes a host without a port"));
   }
   PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
+  PSGD_ASSIGN_OR_RETURN(const auto failpoint, PlanFailpoint(arguments.failpoint));
 
   RunDirOptions dir_options;
   const std::string& earlier = EarlierRun(arguments);
@@ -193,6 +201,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
   options.recover = !arguments.recover.empty();
+  options.failpoint = failpoint;
   if (config.model().has_onnx() && earlier.empty()) {
     auto given = ReadOnnxWeights(config.model().onnx());
     if (!given.ok()) {
@@ -282,6 +291,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
+  app.add_option("--failpoint", arguments.failpoint,
+                 "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
+      ->type_name("NAME[=COUNT]");
   // It is the run that it was, where it was.
   for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
     recover->excludes(other);

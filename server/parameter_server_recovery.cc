@@ -97,6 +97,7 @@ absl::Status ParameterServer::RecoverShards() {
       (*recovered.shard)->CheckpointDone(cut->checkpoint);
     }
     PSGD_RETURN_IF_ERROR(Serve(s, *std::move(recovered.shard)));
+    Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   }
   PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
@@ -130,7 +131,9 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   std::string contents = record.SerializeAsString();
   if (contents == saved_record_) return absl::OkStatus();
   record.set_seconds_trained(seconds);
+  Reach(options_.failpoint.get(), Failpoint::kRecordWriting);
   const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
+  Reach(options_.failpoint.get(), Failpoint::kRecordWritten);
   if (!saved.ok()) {
     return absl::UnavailableError(absl::StrCat("the server cannot write down what it decided, and "
                                                "waits: ", std::string(saved.message())));

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
   journal.folder = JournalFolder(options_, absl::StrCat("shard-", shard));
   journal.shard = shard;
   journal.sync = SyncsJournal();
+  journal.failpoint = options_.failpoint;
   if (recovered_) {
     PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Open(std::move(journal)));
     return DurableShard::Recover(std::move(options), notes);
@@ -68,6 +69,9 @@ absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard
   callbacks.on_image = [this](uint32_t index, ShardImage image) {
     to_write_.TryPush({index, std::move(image)});
   };
+  if (options_.failpoint) {
+    callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
+  }
   shards_.push_back(std::make_unique<ShardServer>(shard, std::move(durable), std::move(endpoint),
                                                   std::move(callbacks), options_.log));
   return absl::OkStatus();
