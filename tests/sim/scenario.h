@@ -28,6 +28,7 @@ enum class Sabotage {
   kClaimNewer,    // pulls claim that their worker holds a version more than it does
   kForgetOrders,  // a server that is started again does not give its last orders again
   kOldRecord,     // it finds an old record of the coordinator
+  kHideStep,      // the server's clock runs far ahead, tick by tick
 };
 
 struct Scenario {
@@ -46,6 +47,7 @@ struct Scenario {
   double failed_checkpoints = 0;
   int server_crashes = 0;
   int full_disks = 0;
+  int clock_steps = 0;           // ahead or back, of the server's clock or a worker's
   Duration disk_delay{};         // at most, until a shard's steps are written down
   uint64_t image_after = 1u << 30;
   DiskFault disk_fault = DiskFault::kNone;
