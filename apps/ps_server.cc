@@ -1,54 +1,27 @@
 // ps-server: holds the weights of one run.
-#include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "apps/command_line.h"
+#include "absl/strings/str_split.h"
 #include "apps/exit_code.h"
+#include "apps/server_arguments.h"
 #include "apps/stop_signals.h"
-#include "apps/tls_arguments.h"
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
 #include "net/address.h"
+#include "server/follower.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
-  ps-server --shards 4 --config configs/fashion_mnist.yaml
-  ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
-  ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
-  ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
-  ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
-)";
-
-struct Arguments {
-  std::string config;
-  std::vector<std::string> set;
-  int shards = 0;
-  int workers = 0;
-  std::string run_dir;
-  std::string resume;
-  std::string recover;
-  std::string checkpoint;
-  std::string bind = "127.0.0.1";
-  std::string advertise;
-  int port = 7070;
-  std::string http = "off";
-  bool insecure = false;
-  TlsArguments tls;
-  bool json = false;
-  bool quiet = false;
-  bool die_with_parent = false;
-  std::string log_level = "info";
-  std::string failpoint;
-};
+using Arguments = ServerArguments;
 
 // The directory of the run that is to go on; empty: it is a new one.
 const std::string& EarlierRun(const Arguments& arguments) {
@@ -107,6 +80,54 @@ absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& 
   return std::make_shared<FailpointPlan>(plan.first, plan.second);
 }
 
+// What a server writes to, from when it knows which run it is for.
+struct Opened {
+  RunDir dir;
+  Log log;
+  std::unique_ptr<RunRecorder> recorder;
+};
+
+absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(options));
+  std::error_code made;
+  std::filesystem::create_directories(dir.ServerDir(), made);
+  if (made) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
+                                               made.message(), "; is the disk full or read-only?"));
+  }
+  LogOptions log_options;
+  log_options.name = "server";
+  log_options.file = dir.ServerDir() + "/server.log";
+  log_options.to_stderr = !arguments.quiet;
+  log_options.level = arguments.log_level;
+  PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
+  PSGD_ASSIGN_OR_RETURN(auto recorder, RunRecorder::Open(dir, log));
+  return Opened{std::move(dir), log, std::move(recorder)};
+}
+
+// `opened` must outlive the server.
+absl::StatusOr<ParameterServerOptions> ServerOptions(const Arguments& arguments,
+                                                     const Config& config,
+                                                     std::shared_ptr<const Credentials> credentials,
+                                                     const Opened& opened) {
+  ParameterServerOptions options;
+  options.config = config;
+  options.host = arguments.bind;
+  options.advertise = arguments.advertise;
+  options.control_port = arguments.port;
+  PSGD_ASSIGN_OR_RETURN(options.http_port, HttpPort(arguments.http));
+  options.credentials = std::move(credentials);
+  options.run_dir = opened.dir.path();
+  options.checkpoint_dir = opened.dir.ServerDir();
+  options.log = opened.log;
+  RunRecorder* const recorder = opened.recorder.get();
+  options.on_news = [recorder](const std::string& text) { recorder->News(text); };
+  options.on_evaluation = [recorder](const EvalResult& result) { recorder->Evaluation(result); };
+  options.on_choices = [recorder](const CodecChoices& choices) { recorder->Choices(choices); };
+  options.on_checkpoint = [recorder](const CheckpointInfo& info) { recorder->Checkpoint(info); };
+  return options;
+}
+
 void Announce(const Arguments& arguments, const ParameterServer& server, const RunDir& dir) {
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"},
@@ -125,11 +146,30 @@ void Announce(const Arguments& arguments, const ParameterServer& server, const R
   std::cout << "run directory: " << dir.path() << std::endl;
 }
 
+void AnnounceFollowing(const Arguments& arguments, const Follower& follower,
+                       const std::string& address, const RunDir& dir) {
+  if (arguments.json) {
+    std::cout << nlohmann::ordered_json{{"event", "following"},
+                                        {"control", address},
+                                        {"replica", follower.replica()},
+                                        {"run_dir", dir.path()}}
+              << std::endl;
+    return;
+  }
+  std::cout << "following: as server " << follower.replica() << " of the run; it takes over if "
+            << arguments.follow << " dies\nrun directory: " << dir.path() << std::endl;
+}
+
 // Serves until the run is over or a stop was asked for; says how it ended.
-Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const StopSignals& stops,
-                      const Log& log) {
+absl::StatusOr<Summary::Status> Serve(ParameterServer& server, RunRecorder& recorder,
+                                      const StopSignals& stops, const Log& log) {
   bool draining = false;
   while (!server.WaitFinished(std::chrono::seconds(1))) {
+    if (const std::string leader = server.deposed_by(); !leader.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a follower took over: the server at ", leader, " leads this run by now. Join "
+                       "it with  ps-server --follow ", leader));
+    }
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
       recorder.Progress(*status);
     }
@@ -150,15 +190,83 @@ Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const Stop
   return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
 }
 
-absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
-  PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
-  PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server, Opened& opened,
+                              const StopSignals& stops) {
+  RunRecorder& recorder = *opened.recorder;
+  PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
+  recorder.ResumedAfter(before.total().samples());
+  Announce(arguments, server, opened.dir);
+
+  PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome, Serve(server, recorder, stops, opened.log));
+  PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
+  if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
+  recorder.Progress(status);
+  PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
+  opened.log->info("run directory: {}", opened.dir.path());
+  switch (outcome) {
+    case Summary::Status::kFinished: return kExitOk;
+    case Summary::Status::kInterrupted: return kExitInterrupted;
+    case Summary::Status::kFailed: return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& stops) {
+  for (const absl::string_view leader : absl::StrSplit(arguments.follow, ',')) {
+    PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", leader)).status(),
+                                  "--follow takes HOST:PORT, or several with commas"));
+  }
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(HttpPort(arguments.http).status());
+  PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(arguments.bind, arguments.port,
+                                                            credentials.get()));
+  FollowerOptions options;
+  options.leaders = absl::StrSplit(arguments.follow, ',');
+  options.address = absl::StrCat(
+      arguments.advertise.empty() ? arguments.bind : arguments.advertise, ":", service->port());
+  options.replica = arguments.replica;
+  options.credentials = credentials;
+  options.interrupted = [&] {
+    return stops.count() == 0 ? absl::OkStatus() : absl::CancelledError("stopped; the run goes on");
+  };
+  PSGD_ASSIGN_OR_RETURN(const auto follower, Follower::Connect(std::move(options)));
+  const Config& config = follower->config();
+
+  RunDirOptions dir_options;
+  dir_options.path = arguments.run_dir;
+  dir_options.resume = !arguments.run_dir.empty() &&
+                       std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
+  dir_options.name = absl::StrCat(config.name(), "-server-", follower->replica());
+  dir_options.now = std::time(nullptr);
+  dir_options.config_yaml = FormatConfig(config);
+  PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
+  AnnounceFollowing(arguments, *follower, absl::StrCat(arguments.bind, ":", service->port()),
+                    opened.dir);
+  const auto end = follower->Follow(opened.dir.ServerDir(), opened.log);
+  if (!end.ok()) return end.status();
+  if (*end == Follower::End::kOver) {
+    opened.log->info("the run is over; its leader has the results");
+    return kExitOk;
+  }
+  PSGD_ASSIGN_OR_RETURN(ParameterServerOptions server_options,
+                        ServerOptions(arguments, config, credentials, opened));
+  FollowedRun followed = follower->TakeOver();
+  followed.service = std::move(service);
+  PSGD_ASSIGN_OR_RETURN(const auto server,
+                        ParameterServer::TakeOver(std::move(server_options), std::move(followed)));
+  return Lead(arguments, *server, opened, stops);
+}
+
+absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments));
   if (!arguments.advertise.empty()) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
                                   "--advertise takes a host without a port"));
   }
-  PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
+  if (!arguments.follow.empty()) return Follow(arguments, stops);
+  PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(HttpPort(arguments.http).status());
   PSGD_ASSIGN_OR_RETURN(const auto failpoint, PlanFailpoint(arguments.failpoint));
 
   RunDirOptions dir_options;
@@ -171,82 +279,41 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   if (dir_options.resume && arguments.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
-  PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(dir_options));
-  std::error_code made;
-  std::filesystem::create_directories(dir.ServerDir(), made);
-  if (made) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
-                                               made.message(), "; is the disk full or read-only?"));
-  }
-  LogOptions log_options;
-  log_options.name = "server";
-  log_options.file = dir.ServerDir() + "/server.log";
-  log_options.to_stderr = !arguments.quiet;
-  log_options.level = arguments.log_level;
-  PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
-  PSGD_ASSIGN_OR_RETURN(const auto recorder, RunRecorder::Open(dir, log));
+  PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
 
   const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
   if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {
-    log->warn("the certificate is not for {}: workers have to use a name that it is for as --server "
-              "(scripts/make-certs.sh --renew server DIR {} makes one that is)", reached, reached);
+    opened.log->warn("the certificate is not for {}: workers have to use a name that it is for as --server "
+                     "(scripts/make-certs.sh --renew server DIR {} makes one that is)", reached, reached);
   }
-  ParameterServerOptions options;
-  options.config = config;
-  options.host = arguments.bind;
-  options.advertise = arguments.advertise;
-  options.control_port = arguments.port;
-  options.http_port = http;
-  options.credentials = credentials;
-  options.run_dir = dir.path();
-  options.checkpoint_dir = dir.ServerDir();
+  PSGD_ASSIGN_OR_RETURN(ParameterServerOptions options,
+                        ServerOptions(arguments, config, credentials, opened));
   options.recover = !arguments.recover.empty();
   options.failpoint = failpoint;
   if (config.model().has_onnx() && earlier.empty()) {
     auto given = ReadOnnxWeights(config.model().onnx());
     if (!given.ok()) {
-      dir.Abandon();
+      opened.dir.Abandon();
       return given.status();
     }
     options.given = std::make_shared<const GivenWeights>(*std::move(given));
   }
-  options.log = log;
-  options.on_news = [&](const std::string& text) { recorder->News(text); };
-  options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };
-  options.on_choices = [&](const CodecChoices& choices) { recorder->Choices(choices); };
-  options.on_checkpoint = [&](const CheckpointInfo& info) { recorder->Checkpoint(info); };
   if (!arguments.resume.empty()) {
-    const CheckpointStore store(dir.ServerDir());
+    const CheckpointStore store(opened.dir.ServerDir());
     PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
     // Later ones than the chosen stay as they are.
     if (!arguments.checkpoint.empty()) {
       PSGD_ASSIGN_OR_RETURN(options.last_checkpoint, store.LastId());
     }
-    for (const std::string& note : loaded.notes()) log->warn("{}", note);
+    for (const std::string& note : loaded.notes()) opened.log->warn("{}", note);
     options.resume = std::make_shared<LoadedCheckpoint>(std::move(loaded));
   }
   const auto started = ParameterServer::Start(std::move(options));
   if (!started.ok()) {
-    dir.Abandon();  // or it would be in the way of the next attempt
+    opened.dir.Abandon();  // or it would be in the way of the next attempt
     return started.status();
   }
-  const std::unique_ptr<ParameterServer>& server = *started;
-  PSGD_ASSIGN_OR_RETURN(const StatusReply before, server->Status(StatusRequest()));
-  recorder->ResumedAfter(before.total().samples());
-  Announce(arguments, *server, dir);
-
-  const Summary::Status outcome = Serve(*server, *recorder, stops, log);
-  PSGD_ASSIGN_OR_RETURN(const StatusReply status, server->Status(StatusRequest()));
-  if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder->SaveWeights(*server));
-  recorder->Progress(status);
-  PSGD_RETURN_IF_ERROR(recorder->SaveSummary(status, outcome, status.detail()));
-  log->info("run directory: {}", dir.path());
-  switch (outcome) {
-    case Summary::Status::kFinished: return kExitOk;
-    case Summary::Status::kInterrupted: return kExitInterrupted;
-    case Summary::Status::kFailed: return kExitFailed;
-  }
-  return kExitFailed;
+  return Lead(arguments, **started, opened, stops);
 }
 
 }  // namespace
@@ -254,56 +321,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
 
 int main(int argc, char** argv) {
   using namespace psgd;
-  Arguments arguments;
-  CLI::App app(std::string(kExamples) + "\nHolds the weights of one training run on its shards.",
-               "ps-server");
-  auto* config = app.add_option("--config", arguments.config, "YAML file that describes the run");
-  auto* resume = app.add_option("--resume", arguments.resume, "Run directory to go on from");
-  resume->excludes(config);
-  app.add_option("--checkpoint", arguments.checkpoint,
-                 "Of that run, by id or name; default: the newest that is sound")
-      ->needs(resume);
-  auto* recover =
-      app.add_option("--recover", arguments.recover,
-                     "Run directory whose server died; go on where its journal ends, at its addresses")
-          ->excludes(config)
-          ->excludes(resume);
-  app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
-      ->allow_extra_args(false);
-  app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--workers", arguments.workers, "Workers to wait for (cluster.workers)")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")
-      ->excludes("--resume");
-  app.add_option("--bind", arguments.bind, "Address to listen on")->capture_default_str();
-  app.add_option("--advertise", arguments.advertise, "Address workers are told to connect to");
-  app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
-      ->capture_default_str();
-  AddTlsOptions(app, arguments.tls, "server");
-  app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
-  app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
-  app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");
-  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
-      ->capture_default_str();
-  app.add_flag("--die-with-parent", arguments.die_with_parent,
-               "End when the process that started this one ends");
-  app.add_option("--failpoint", arguments.failpoint,
-                 "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
-      ->type_name("NAME[=COUNT]");
-  // It is the run that it was, where it was.
-  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
-    recover->excludes(other);
-  }
-  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
-  if (arguments.config.empty() && EarlierRun(arguments).empty()) {
-    return Fail("ps-server",
-                absl::InvalidArgumentError(
-                    "no run given; say --config FILE, --resume RUN_DIR or --recover RUN_DIR"));
-  }
+  ServerArguments arguments;
+  if (const auto code = ParseServerArguments(argc, argv, &arguments)) return *code;
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;
   const auto code = Run(arguments, stops);

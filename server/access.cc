@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLongestName = 64;
 constexpr size_t kLongestText = 2000;
 
-constexpr std::array<AccessRule, 12> kRules = {{
+constexpr std::array<AccessRule, 15> kRules = {{
     {.call = "Join", .worker = true},
     {.call = "Register", .worker = true},
     {.call = "NextSegment", .worker = true},
@@ -28,6 +28,9 @@ constexpr std::array<AccessRule, 12> kRules = {{
     {.call = "Checkpoint"},
     {.call = "Drain"},
     {.call = "SetHyper"},
+    {.call = "DropFollower"},
+    {.call = "Follow", .server = true},
+    {.call = "WhoLeads", .server = true},
 }};
 
 }  // namespace
@@ -40,13 +43,15 @@ absl::Status CheckAccess(Role role, absl::string_view call) {
   const bool known = rule != kRules.end();
   const bool worker = known && rule->worker;
   const bool observer = known && rule->observer;
+  const bool server = known && rule->server;
   if (role == Role::kAdmin || (role == Role::kWorker && worker) ||
-      (role == Role::kObserver && observer)) {
+      (role == Role::kObserver && observer) || (role == Role::kServer && server)) {
     return absl::OkStatus();
   }
   std::vector<absl::string_view> may = {"admin"};
   if (worker) may.push_back("worker");
   if (observer) may.push_back("observer");
+  if (server) may.push_back("server");
   return absl::PermissionDeniedError(
       absl::StrCat("a certificate of role ", RoleName(role), " may not ask for ", call,
                    "; it takes one of role ", absl::StrJoin(may, " or "), " (--tls-cert, --tls-key)"));

@@ -11,11 +11,12 @@
 
 namespace psgd {
 
-// The table in docs/security.md. An admin may do everything, a server's certificate nothing.
+// The table in docs/security.md. An admin may do everything.
 struct AccessRule {
-  absl::string_view call;  // of service Control, or "/metrics"
+  absl::string_view call;  // of services Control and Replication, or "/metrics"
   bool worker = false;
   bool observer = false;
+  bool server = false;
 };
 std::span<const AccessRule> AccessRules();
 

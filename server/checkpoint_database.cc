@@ -62,15 +62,10 @@ absl::Status WriteTable(const std::string& path, const ShardSnapshot& snapshot,
                         ShardReceipt* receipt) {
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), DatabaseOptions());
   PSGD_RETURN_IF_ERROR(FromRocks(writer.Open(path), path));
-  Checksum contents;
-  std::string value;
-  for (const auto& [key, bytes] : PairsOf(snapshot)) {
-    const absl::string_view encoded(key.data(), key.size());
-    AddToContents(encoded, EncodeValue(encoded, bytes.span(), &value), &contents);
-    PSGD_RETURN_IF_ERROR(FromRocks(writer.Put({key.data(), key.size()}, value), path));
-    receipt->set_values(receipt->values() + 1);
-  }
-  receipt->set_content_checksum(contents.Value());
+  PSGD_RETURN_IF_ERROR(
+      ForEachPair(snapshot, receipt, [&](absl::string_view key, const std::string& value) {
+        return FromRocks(writer.Put({key.data(), key.size()}, value), path);
+      }));
   // A table cannot be empty; a shard without slices has an empty database.
   return receipt->values() == 0 ? absl::OkStatus() : FromRocks(writer.Finish(), path);
 }
@@ -82,6 +77,21 @@ absl::StatusOr<std::unique_ptr<rocksdb::DB>> Own(const rocksdb::Status& status, 
 }
 
 }  // namespace
+
+absl::Status ForEachPair(
+    const ShardSnapshot& snapshot, ShardReceipt* receipt,
+    const std::function<absl::Status(absl::string_view key, const std::string& value)>& take) {
+  Checksum contents;
+  std::string value;
+  for (const auto& [key, bytes] : PairsOf(snapshot)) {
+    const absl::string_view encoded(key.data(), key.size());
+    AddToContents(encoded, EncodeValue(encoded, bytes.span(), &value), &contents);
+    PSGD_RETURN_IF_ERROR(take(encoded, value));
+    receipt->set_values(receipt->values() + 1);
+  }
+  receipt->set_content_checksum(contents.Value());
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ShardReceipt> WriteShardDatabase(const std::string& folder, uint32_t shard,
                                                 const ShardSnapshot& snapshot) {

@@ -2,17 +2,20 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
+
 #include "absl/strings/str_cat.h"
 #include "net/grpc/grpc_security.h"
 #include "proto/control.grpc.pb.h"
 #include "server/parameter_server.h"
+#include "server/replication_service.h"
 
 namespace psgd {
 namespace {
 
 // The largest request is a registration with a model of many parameters.
 constexpr int kMaxMessage = 32 << 20;
-// A worker has two calls under way at most, ps-run a few.
+// A worker has two calls under way at most, ps-run a few; a follower has a connection for each log.
 constexpr int kMaxCallsAConnection = 16;
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -21,7 +24,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 class Adapter final : public Control::Service {
  public:
-  explicit Adapter(ParameterServer* server) : server_(server) {}
+  explicit Adapter(const std::atomic<ParameterServer*>* server) : server_(server) {}
 
   grpc::Status Join(grpc::ServerContext* context, const JoinRequest* request,
                    JoinReply* reply) override {
@@ -59,15 +62,21 @@ class Adapter final : public Control::Service {
                     DrainReply* reply) override {
     return Answer(*context, "Drain", &ParameterServer::Drain, *request, reply);
   }
+  grpc::Status DropFollower(grpc::ServerContext* context, const DropFollowerRequest* request,
+                           DropFollowerReply* reply) override {
+    return Answer(*context, "DropFollower", &ParameterServer::DropFollower, *request, reply);
+  }
   grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
                        SetHyperReply* reply) override {
     return Answer(*context, "SetHyper", &ParameterServer::SetHyper, *request, reply);
   }
   grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
                        grpc::ServerWriter<WeightsChunk>* writer) override {
-    const absl::Status allowed = server_->guard().CheckRole(RoleOf(*context), "Weights");
+    ParameterServer* const server = server_->load();
+    if (server == nullptr) return NotYet();
+    const absl::Status allowed = server->guard().CheckRole(RoleOf(*server, *context), "Weights");
     if (!allowed.ok()) return ToGrpc(allowed);
-    return ToGrpc(server_->Weights([&](const WeightsChunk& chunk) -> absl::Status {
+    return ToGrpc(server->Weights([&](const WeightsChunk& chunk) -> absl::Status {
       if (context->IsCancelled() || !writer->Write(chunk)) {
         return absl::CancelledError("the reader went away");
       }
@@ -76,18 +85,22 @@ class Adapter final : public Control::Service {
   }
 
  private:
-  absl::StatusOr<Role> RoleOf(const grpc::ServerContext& context) const {
-    if (!server_->guard().secured()) return Role::kAdmin;
+  static grpc::Status NotYet() {
+    return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
+  }
+
+  static absl::StatusOr<Role> RoleOf(ParameterServer& server, const grpc::ServerContext& context) {
+    if (!server.guard().secured()) return Role::kAdmin;
     return GrpcCallerRole(*context.auth_context());
   }
 
   template <typename Request>
-  absl::Status Check(const grpc::ServerContext& context, absl::string_view call,
-                     const Request& request) {
-    const absl::StatusOr<Role> role = RoleOf(context);
-    PSGD_RETURN_IF_ERROR(server_->guard().CheckRole(role, call));
+  static absl::Status Check(ParameterServer& server, const grpc::ServerContext& context,
+                            absl::string_view call, const Request& request) {
+    const absl::StatusOr<Role> role = RoleOf(server, context);
+    PSGD_RETURN_IF_ERROR(server.guard().CheckRole(role, call));
     if constexpr (requires { request.key(); }) {
-      return server_->guard().CheckMember(*role, request.key(), GrpcToken(context), call);
+      return server.guard().CheckMember(*role, request.key(), GrpcToken(context), call);
     }
     return absl::OkStatus();
   }
@@ -96,31 +109,33 @@ class Adapter final : public Control::Service {
   grpc::Status Answer(const grpc::ServerContext& context, absl::string_view call,
                       absl::StatusOr<Reply> (ParameterServer::*method)(const Request&),
                       const Request& request, Reply* reply) {
-    const absl::Status allowed = Check(context, call, request);
+    ParameterServer* const server = server_->load();
+    if (server == nullptr) return NotYet();
+    const absl::Status allowed = Check(*server, context, call, request);
     if (!allowed.ok()) return ToGrpc(allowed);
-    absl::StatusOr<Reply> result = (server_->*method)(request);
+    absl::StatusOr<Reply> result = (server->*method)(request);
     if (!result.ok()) return ToGrpc(result.status());
     *reply = *std::move(result);
     return grpc::Status::OK;
   }
 
-  ParameterServer* const server_;
+  const std::atomic<ParameterServer*>* const server_;
 };
 
 }  // namespace
 
 struct ControlService::Impl {
-  explicit Impl(ParameterServer* server) : adapter(server) {}
-  Adapter adapter;
+  std::atomic<ParameterServer*> leader{nullptr};
+  Adapter adapter{&leader};
+  ReplicationService replication{&leader};
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
 
 absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std::string& host,
                                                                       int port,
-                                                                      const Credentials* credentials,
-                                                                      ParameterServer* server) {
-  auto impl = std::make_unique<Impl>(server);
+                                                                      const Credentials* credentials) {
+  auto impl = std::make_unique<Impl>();
   const std::string address = absl::StrCat(host, ":", port);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxMessage);
@@ -130,6 +145,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std:
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsAConnection);
   builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
   builder.RegisterService(&impl->adapter);
+  builder.RegisterService(&impl->replication);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
     return absl::UnavailableError(absl::StrCat(
@@ -147,6 +163,8 @@ ControlService::~ControlService() {
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   impl_->server->Wait();
 }
+
+void ControlService::Serve(ParameterServer* server) { impl_->leader = server; }
 
 int ControlService::port() const { return impl_->port; }
 

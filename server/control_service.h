@@ -14,12 +14,14 @@ class ParameterServer;
 // Thread-safe.
 class ControlService {
  public:
-  // Serves at host:port (port 0: any free one) until destroyed, to those whose certificates come
-  // from the authority of `credentials`; null: to all. `server` must outlive it.
+  // Listens at host:port (port 0: any free one) until destroyed, to those whose certificates come
+  // from the authority of `credentials`; null: to all. Who calls is told to come again, or to ask
+  // another server, until there is one to serve.
   static absl::StatusOr<std::unique_ptr<ControlService>> Start(const std::string& host, int port,
-                                                               const Credentials* credentials,
-                                                               ParameterServer* server);
+                                                               const Credentials* credentials);
   ~ControlService();
+  // `server` must outlive this.
+  void Serve(ParameterServer* server);
   int port() const;
 
  private:

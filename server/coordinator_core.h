@@ -88,6 +88,8 @@ class CoordinatorCore {
   CoordinatorRecord Save(Time now) const;
   // Goes on where that was saved. REQUIRES: a model is in it; nothing was asked of this one yet.
   void Restore(const CoordinatorRecord& record, Time now);
+  // The shards are somewhere else than they were.
+  void MoveShards(const std::vector<std::string>& endpoints);
   // From now on workers can reach it: leases start anew. Making the shards again may have taken longer.
   void RenewLeases(Time now) { members_.RenewAll(now); }
 

@@ -177,4 +177,10 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   if (record.ended()) ended_ = now;
 }
 
+void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
+  auto moved = std::make_shared<Placement>(*placement_);
+  moved->mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
+  placement_ = std::move(moved);
+}
+
 }  // namespace psgd

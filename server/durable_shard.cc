@@ -16,6 +16,16 @@ ShardOptions WithJournal(ShardOptions options, bool journal) {
 
 }  // namespace
 
+DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts) {
+  DurableShardOptions options;
+  options.shard.shard = shard;
+  options.shard.config = config;
+  options.shard.held_bytes = config.cluster().queue();
+  options.shard.starts = starts;
+  options.image_after = config.durability().journal();
+  return options;
+}
+
 DurableShard::DurableShard(DurableShardOptions options)
     : journal_(std::move(options.journal)),
       image_after_(options.image_after),
@@ -33,13 +43,38 @@ absl::Status DurableShard::Replay(std::vector<std::string>* notes) {
   PSGD_ASSIGN_OR_RETURN(const ShardImage image, journal_->LoadImage(notes));
   PSGD_RETURN_IF_ERROR(core_.Restore(image));
   entries_ = image.record.entry();
-  return journal_->Replay(entries_, [this](const JournalEntry& entry) {
-    ++entries_;
-    bytes_since_image_ += entry.bytes();
-    const absl::Status status = core_.Replay(entry);
-    while (auto cut = TakeFinishedCut()) replayed_cut_ = std::move(cut);
-    return status;
-  });
+  return journal_->Replay(entries_, [this](const JournalEntry& entry) { return ReplayEntry(entry); });
+}
+
+absl::Status DurableShard::ReplayEntry(const JournalEntry& entry) {
+  ++entries_;
+  bytes_since_image_ += entry.bytes();
+  const absl::Status status = core_.Replay(entry);
+  while (auto cut = TakeFinishedCut()) replayed_cut_ = std::move(cut);
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::FromImage(DurableShardOptions options,
+                                                                      const ShardImage& image) {
+  auto shard = std::make_unique<DurableShard>(std::move(options));
+  PSGD_RETURN_IF_ERROR(shard->core_.Restore(image));
+  shard->entries_ = image.record.entry();
+  PSGD_RETURN_IF_ERROR(shard->journal_->BeginLog(shard->entries_ + 1));
+  PSGD_RETURN_IF_ERROR(shard->journal_->SaveImage(image));
+  return shard;
+}
+
+absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entries) {
+  if (first > entries_ + 1) {
+    return absl::DataLossError(
+        absl::StrCat("entries ", entries_ + 1, " to ", first - 1, " were not sent"));
+  }
+  const uint64_t known = std::min<uint64_t>(entries_ + 1 - first, entries.size());
+  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(known));
+  if (entries.empty()) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
+  for (const JournalEntry& entry : entries) PSGD_RETURN_IF_ERROR(ReplayEntry(entry));
+  return absl::OkStatus();
 }
 
 void DurableShard::OnMessage(PeerId from, Message message) {
@@ -61,9 +96,30 @@ absl::Status DurableShard::FirstImage() {
   entries_ += unwritten_.size();
   unwritten_.clear();
   uncommitted_bytes_ = 0;
+  return journal_->SaveImage(ImageNow());
+}
+
+ShardImage DurableShard::ImageNow() const {
   ShardImage image = core_.MakeImage();
-  image.record.set_entry(entries_);
-  return journal_->SaveImage(image);
+  image.record.set_entry(entries_ + unwritten_.size());
+  return image;
+}
+
+absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
+  if (!core_.has_model()) return absl::UnavailableError("training has not begun");
+  if (cut_ <= cut_done_ && core_.MayMakeImage()) return FollowerStart{ImageNow(), {}};
+  if (stalled_.ok()) return absl::UnavailableError("a checkpoint is being taken");
+  // The cut may never end while the shard waits for this very follower. The journal leads to the same
+  // state.
+  std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(ShardImage image, journal_->LoadImage(&notes));
+  FollowerStart start{std::move(image), {}};
+  const uint64_t entry = start.image.record.entry();
+  PSGD_RETURN_IF_ERROR(journal_->Replay(entry, [&](const JournalEntry& step) {
+    start.entries.push_back(step);
+    return absl::OkStatus();
+  }));
+  return start;
 }
 
 void DurableShard::Gather() {
@@ -108,6 +164,7 @@ std::optional<ShardCut> DurableShard::TakeFinishedCut() {
 
 void DurableShard::CheckpointDone(uint64_t checkpoint) {
   cut_done_ = std::max(cut_done_, checkpoint);
+  if (replayed_cut_ && replayed_cut_->checkpoint <= cut_done_) replayed_cut_.reset();
 }
 
 std::optional<ShardImage> DurableShard::TakeDueImage() {
@@ -118,9 +175,7 @@ std::optional<ShardImage> DurableShard::TakeDueImage() {
   if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why
   image_under_way_ = true;
   bytes_since_image_ = 0;
-  ShardImage image = core_.MakeImage();
-  image.record.set_entry(entries_);
-  return image;
+  return ImageNow();
 }
 
 void DurableShard::ImageSaved(const absl::Status& status) {

@@ -24,6 +24,17 @@ struct DurableShardOptions {
   uint64_t image_after = 256u << 20;    // bytes of journal
 };
 
+// All but the journal, of a run's shard. `starts`: of the server, this one included.
+DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts);
+
+// A shard as an image and the steps after it.
+struct FollowerStart {
+  ShardImage image;
+  std::vector<JournalEntry> entries;
+
+  uint64_t last() const { return image.record.entry() + entries.size(); }
+};
+
 // Not thread-safe: belongs to the shard's thread.
 class DurableShard {
  public:
@@ -31,6 +42,14 @@ class DurableShard {
   // Makes the shard again from its journal. `notes`: what of it is damaged and was not needed.
   static absl::StatusOr<std::unique_ptr<DurableShard>> Recover(DurableShardOptions options,
                                                                std::vector<std::string>* notes);
+
+  // Makes it from what a leader sent; the journal, an empty one, begins with that.
+  static absl::StatusOr<std::unique_ptr<DurableShard>> FromImage(DurableShardOptions options,
+                                                                 const ShardImage& image);
+  // Goes the leader's next steps too, and writes them down; those that it has gone are passed over.
+  absl::Status Follow(uint64_t first, std::vector<JournalEntry> entries);
+  // What a follower begins with. UNAVAILABLE: not now, there is no model or a cut is under way.
+  absl::StatusOr<FollowerStart> StartForFollower();
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
@@ -62,6 +81,9 @@ class DurableShard {
  private:
   absl::Status Replay(std::vector<std::string>* notes);
   absl::Status FirstImage();
+  // All steps so far, written down or not.
+  ShardImage ImageNow() const;
+  absl::Status ReplayEntry(const JournalEntry& entry);
   void Gather();
   void TurnAway(PeerId from, const Message& message);
 

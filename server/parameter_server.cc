@@ -64,29 +64,42 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     PSGD_RETURN_IF_ERROR(server->StartShards());
     if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
   }
-  server->writer_ = std::thread([s = server.get()] { s->WriteLoop(); });
-  const ParameterServerOptions& o = server->options_;
-  PSGD_ASSIGN_OR_RETURN(server->service_,
-                        ControlService::Start(o.host, o.control_port,
-                                                               o.credentials.get(), server.get()));
-  const std::string shown = o.advertise.empty() ? o.host : o.advertise;
-  server->control_address_ = absl::StrCat(shown, ":", server->service_->port());
+  PSGD_RETURN_IF_ERROR(server->Open());
+  return server;
+}
+
+absl::Status ParameterServer::Open() {
+  writer_ = std::thread([this] { WriteLoop(); });
+  const ParameterServerOptions& o = options_;
+  if (service_ == nullptr) {
+    PSGD_ASSIGN_OR_RETURN(service_,
+                          ControlService::Start(o.host, o.control_port, o.credentials.get()));
+  }
+  control_address_ =
+      absl::StrCat(o.advertise.empty() ? o.host : o.advertise, ":", service_->port());
   if (o.http_port >= 0) {
     MetricsPageOptions page;
     page.host = o.host;
     page.port = o.http_port;
     page.credentials = o.credentials.get();
-    page.guard = &server->guard_;
-    page.status = [s = server.get()] { return s->Status(StatusRequest()); };
-    PSGD_ASSIGN_OR_RETURN(server->page_, MetricsPage::Start(page));
-    server->http_address_ = absl::StrCat(o.host, ":", server->page_->port());
+    page.guard = &guard_;
+    page.status = [this] { return Status(StatusRequest()); };
+    PSGD_ASSIGN_OR_RETURN(page_, MetricsPage::Start(page));
+    http_address_ = absl::StrCat(o.host, ":", page_->port());
   }
   {
-    std::lock_guard lock(server->mutex_);
-    server->core_.RenewLeases(SteadyNow());
+    std::lock_guard lock(mutex_);
+    core_.RenewLeases(SteadyNow());
+    if (followers_ != nullptr && chain_.members_size() == 0) {
+      chain_.set_epoch(1);
+      Chain::Member* self = chain_.add_members();
+      self->set_replica(o.replica);
+      self->set_address(control_address_);
+    }
   }
-  server->ticker_ = std::thread([s = server.get()] { s->TickLoop(); });
-  return server;
+  ticker_ = std::thread([this] { TickLoop(); });
+  service_->Serve(this);
+  return absl::OkStatus();
 }
 
 absl::Status ParameterServer::Resume() {
@@ -102,6 +115,7 @@ ParameterServer::~ParameterServer() {
     stopping_ = true;
     changed_.notify_all();
   }
+  if (followers_ != nullptr) followers_->CloseAll();
   // Outside first, so that nobody calls in while the inside goes.
   page_.reset();
   service_.reset();
@@ -186,9 +200,16 @@ absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& r
 
 absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentRequest& request) {
   std::lock_guard lock(mutex_);
+  NextSegmentReply wait;
+  if (WaitsForFollowers(wait.mutable_reason())) {
+    wait.set_kind(NextSegmentReply::WAIT);
+    wait.set_wait_ms(kTick.count() / 1'000'000);
+    return wait;
+  }
   Effects effects;
   auto reply = core_.NextSegment(request, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = chain_;
   return reply;
 }
 
@@ -206,6 +227,10 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   MakeReadable(readable.mutable_report());
   std::unique_lock lock(mutex_);
   auto reply = core_.Heartbeat(readable, SteadyNow());
+  if (reply.ok() && followers_ != nullptr) {
+    *reply->mutable_chain() = chain_;
+    for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
+  }
   // Only counts changed: that one of them is lost with the machine does no harm.
   (void)SaveRecord(/*wait_for_disk=*/false);
   lock.unlock();
@@ -231,6 +256,12 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
   for (const auto& [info, taken] : checkpoints_) {
     *status.add_checkpoints() = info;
     status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(SteadyNow() - taken));
+  }
+  if (followers_ != nullptr) {
+    *status.mutable_chain() = chain_;
+    for (FollowerStatus& follower : followers_->Status()) {
+      *status.add_followers() = std::move(follower);
+    }
   }
   lock.unlock();
   status.set_run_dir(options_.run_dir);
@@ -339,10 +370,14 @@ void ParameterServer::TickLoop() {
       core_.Quarantine(worker->key, worker->why, &effects);
     }
     core_.Tick(SteadyNow(), &effects);
+    TakeInFollowers(&effects);
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));
       if (!status.ok()) options_.log->error("{}", status.ToString());
     }
+    lock.unlock();
+    LookForAnotherLeader();
+    lock.lock();
     changed_.wait_for(lock, kTick, [&] { return stopping_; });
   }
 }

@@ -21,6 +21,8 @@
 #include "server/coordinator_core.h"
 #include "server/coordinator_store.h"
 #include "server/failpoint.h"
+#include "server/followed_run.h"
+#include "server/follower_stream.h"
 #include "server/order_book.h"
 #include "server/shard_server.h"
 #include "server/socket_folder.h"
@@ -42,6 +44,7 @@ struct ParameterServerOptions {
   std::string checkpoint_dir;          // and of the journal, where there is one
   // Go on where the journal ends, at the addresses that were used then; they are not looked at here.
   bool recover = false;
+  uint32_t replica = 1;                // of a run with followers
   // To go on from: the run's newest sound checkpoint.
   std::shared_ptr<const LoadedCheckpoint> resume;
   uint64_t last_checkpoint = 0;  // ids up to this one are taken
@@ -59,6 +62,9 @@ struct ParameterServerOptions {
 class ParameterServer {
  public:
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Start(ParameterServerOptions options);
+  // Leads a run from now on that was followed so far.
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> TakeOver(ParameterServerOptions options,
+                                                                   FollowedRun followed);
   ~ParameterServer();
 
   const std::string& control_address() const { return control_address_; }
@@ -79,6 +85,14 @@ class ParameterServer {
   absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
   absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& send);
 
+  // Followers (parameter_server_followers.cc).
+  // Sends one log to a follower until it is gone.
+  absl::Status Follow(const FollowerSays::Ask& ask, FollowerStream* stream);
+  absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
+  Chain chain() const;
+  // The follower that leads the run instead of this server; empty: none does.
+  std::string deposed_by() const;
+
   // The run is over and every worker was told so, or drained.
   bool Finished() const;
   // Waits for that, at most so long.
@@ -98,6 +112,8 @@ class ParameterServer {
   };
 
   explicit ParameterServer(ParameterServerOptions options);
+  // The shards are there: answers from now on.
+  absl::Status Open();
   absl::Status StartShards();
   absl::Status StartTransport();
   // REQUIRES: the transport is there.
@@ -109,19 +125,42 @@ class ParameterServer {
   static absl::StatusOr<std::unique_ptr<ParameterServer>> OpenJournal(
       ParameterServerOptions options);
   absl::Status CreateJournal();
+  // Goes on from a record.
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> FromRecord(
+      ParameterServerOptions options, CoordinatorRecord record,
+      std::unique_ptr<CoordinatorStore> store);
   absl::Status RecoverShards();
-  static std::string JournalFolder(const ParameterServerOptions& options, const std::string& part);
+  // A shard that goes on; the checkpoint under way may still want a part of it.
+  absl::Status ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable);
+  absl::Status WentOn(const std::string& news);
   bool HasJournal() const;
   // What is written down waits for the disk.
   bool SyncsJournal() const;
   // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.
   absl::Status SaveRecord(bool wait_for_disk = true);
   CoordinatorRecord Record() const;
+  // Followers. REQUIRES: mutex_ held.
+  bool WaitsForFollowers(std::string* reason) const;
+  // Null: the one before is still as it was.
+  absl::Status ShipRecord(const CoordinatorRecord* record, bool wait);
+  void RestoreChain(const Chain& chain);
+  // A server that died may lead again if nobody behind it does.
+  static absl::Status LeadAgain(const ParameterServerOptions& options, CoordinatorRecord* record);
+  void TakeInFollowers(Effects* effects);
+  // Whether a follower that does not answer leads by now. REQUIRES: mutex_ not held.
+  void LookForAnotherLeader();
+  absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const FollowerSays::Ask& ask,
+                                                                   uint32_t replica,
+                                                                   FollowerStream* stream);
+  absl::StatusOr<std::shared_ptr<FollowerLog>> BeginShardLog(const FollowerSays::Ask& ask,
+                                                             FollowerStream* stream);
   void SavePasses(CoordinatorRecord* record) const;
   void RestorePasses(const CoordinatorRecord& record);
 
   // Makes the checkpoint's weights available at once.
   absl::Status Resume();
+  // It goes on where workers know it.
+  bool KnownAddresses() const;
   std::string ShardAddress(uint32_t shard) const;
   // Of the shards, as workers are told them.
   std::vector<std::string> Endpoints() const;
@@ -157,9 +196,15 @@ class ParameterServer {
   OrderBook orders_;
   std::unique_ptr<CoordinatorStore> record_store_;  // null: there is no journal
   std::optional<CoordinatorRecord> recovered_;      // what it goes on from
+  uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
+  Chain chain_;                 // of a run with followers
+  uint32_t next_replica_ = 2;
+  uint64_t shipped_records_ = 0;
+  std::string deposed_by_;
   bool stopping_ = false;
 
+  std::shared_ptr<FollowerSet> followers_;  // null: the run has none
   const CheckpointStore store_;
   std::optional<SocketFolder> sockets_;  // of transport ipc
   std::unique_ptr<Transport> transport_;

@@ -1,11 +1,9 @@
 // The part of ParameterServer that writes down what it does, and goes on from that.
 #include <algorithm>
-#include <filesystem>
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
-#include "server/checkpoint_files.h"
+#include "server/journal_folder.h"
 #include "server/parameter_server.h"
 #include "server/rocks_journal.h"
 
@@ -19,20 +17,12 @@ bool ParameterServer::SyncsJournal() const {
   return options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
 }
 
-std::string ParameterServer::JournalFolder(const ParameterServerOptions& options,
-                                           const std::string& part) {
-  return absl::StrCat(options.checkpoint_dir, "/journal/", part);
-}
-
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
-  // Updates of a run are its owner's alone, and so are the passes of a secured one.
-  PSGD_RETURN_IF_ERROR(MakeFolders(JournalFolder(options_, "")));
-  std::error_code failed;
-  std::filesystem::permissions(JournalFolder(options_, ""), std::filesystem::perms::owner_all, failed);
-  if (failed) return FileError("close to others", JournalFolder(options_, ""), failed.value());
-  PSGD_ASSIGN_OR_RETURN(record_store_,
-                        CoordinatorStore::Create(JournalFolder(options_, "coordinator")));
+  RestoreChain(Chain());
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.checkpoint_dir));
+  PSGD_ASSIGN_OR_RETURN(
+      record_store_, CoordinatorStore::Create(JournalFolder(options_.checkpoint_dir, "coordinator")));
   return absl::OkStatus();
 }
 
@@ -44,11 +34,19 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
         "with --resume");
   }
   PSGD_ASSIGN_OR_RETURN(auto store,
-                        CoordinatorStore::Open(JournalFolder(options, "coordinator")));
+                        CoordinatorStore::Open(JournalFolder(options.checkpoint_dir, "coordinator")));
   PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
   options.host = record.host();
   options.advertise = record.advertise();
   options.control_port = record.control_port();
+  if (record.replica() > 0) options.replica = record.replica();
+  PSGD_RETURN_IF_ERROR(LeadAgain(options, &record));
+  return FromRecord(std::move(options), std::move(record), std::move(store));
+}
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
+    ParameterServerOptions options, CoordinatorRecord record,
+    std::unique_ptr<CoordinatorStore> store) {
   record.set_starts(record.starts() + 1);
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   server->record_store_ = std::move(store);
@@ -60,6 +58,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
             : "this run is secured: recover it with the same certificates (--tls-dir)");
   }
   server->RestorePasses(record);
+  server->RestoreChain(record.chain());
   server->recovered_ = std::move(record);
   return server;
 }
@@ -77,10 +76,6 @@ absl::Status ParameterServer::RecoverShards() {
       return Recovered{std::move(shard), std::move(notes)};
     }));
   }
-  std::lock_guard lock(mutex_);
-  const auto& under_way = core_.checkpoint_under_way();
-  if (under_way) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
-  uint64_t entries = 0;
   for (uint32_t s = 0; s < recovering.size(); ++s) {
     Recovered recovered = recovering[s].get();
     for (const std::string& note : recovered.notes) options_.log->warn("shard {}: {}", s, note);
@@ -88,20 +83,32 @@ absl::Status ParameterServer::RecoverShards() {
       return Annotate(recovered.shard.status(),
                       absl::StrCat("shard ", s, " cannot go on from its journal"));
     }
-    entries += (*recovered.shard)->entries();
-    // What was cut and perhaps not written to the end.
-    auto cut = (*recovered.shard)->TakeReplayedCut();
-    if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
-      to_write_.TryPush({s, *std::move(cut)});
-    } else if (cut) {
-      (*recovered.shard)->CheckpointDone(cut->checkpoint);
-    }
-    PSGD_RETURN_IF_ERROR(Serve(s, *std::move(recovered.shard)));
+    PSGD_RETURN_IF_ERROR(ServeAgain(s, *std::move(recovered.shard)));
     Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   }
+  return WentOn("went on from the journal");
+}
+
+absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+  std::lock_guard lock(mutex_);
+  const auto& under_way = core_.checkpoint_under_way();
+  if (under_way && shard == 0) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
+  recovered_entries_ += durable->entries();
+  // What was cut and perhaps not written to the end.
+  auto cut = durable->TakeReplayedCut();
+  if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
+    to_write_.TryPush({shard, *std::move(cut)});
+  } else if (cut) {
+    durable->CheckpointDone(cut->checkpoint);
+  }
+  return Serve(shard, std::move(durable));
+}
+
+absl::Status ParameterServer::WentOn(const std::string& news) {
+  std::lock_guard lock(mutex_);
   PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
-  effects.news.push_back(absl::StrCat("went on from the journal, at entry ", entries,
+  effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,
                                       " of its shards together; start ", recovered_->starts(),
                                       " of this server"));
   return Apply(std::move(effects));
@@ -111,7 +118,9 @@ CoordinatorRecord ParameterServer::Record() const {
   CoordinatorRecord record = core_.Save(SteadyNow());
   orders_.Save(&record);
   SavePasses(&record);
+  if (followers_ != nullptr) *record.mutable_chain() = chain_;
   record.set_starts(recovered_ ? recovered_->starts() : 1);
+  record.set_replica(options_.replica);
   record.set_host(options_.host);
   record.set_advertise(options_.advertise);
   const size_t colon = control_address_.rfind(':');
@@ -129,7 +138,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   const double seconds = record.seconds_trained();
   record.clear_seconds_trained();  // which always changes
   std::string contents = record.SerializeAsString();
-  if (contents == saved_record_) return absl::OkStatus();
+  if (contents == saved_record_) return ShipRecord(nullptr, wait_for_disk);
   record.set_seconds_trained(seconds);
   Reach(options_.failpoint.get(), Failpoint::kRecordWriting);
   const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
@@ -139,7 +148,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
                                                "waits: ", std::string(saved.message())));
   }
   saved_record_ = std::move(contents);
-  return absl::OkStatus();
+  return ShipRecord(&record, wait_for_disk);
 }
 
 }  // namespace psgd

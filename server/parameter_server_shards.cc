@@ -2,14 +2,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/journal_folder.h"
 #include "server/parameter_server.h"
+#include "server/replicated_journal.h"
 #include "server/rocks_journal.h"
 
 namespace psgd {
 
+bool ParameterServer::KnownAddresses() const {
+  return recovered_ && recovered_->placement().endpoints_size() > 0;
+}
+
 std::string ParameterServer::ShardAddress(uint32_t shard) const {
   const bool ipc = options_.config.cluster().transport() == ClusterConfig::IPC;
-  if (recovered_) {
+  if (KnownAddresses()) {
     // The workers know it by this address; its host may be the one that was advertised.
     const std::string& known = recovered_->placement().endpoints(static_cast<int>(shard));
     return ipc ? known : absl::StrCat("tcp://", options_.host, known.substr(known.rfind(':')));
@@ -30,30 +36,30 @@ absl::Status ParameterServer::StartTransport() {
     const std::string first = ShardAddress(0).substr(std::string("ipc://").size());
     return SocketFolder::Reopen(first.substr(0, first.rfind('/')));
   };
-  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, recovered_ ? reopen() : SocketFolder::Create());
+  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, KnownAddresses() ? reopen() : SocketFolder::Create());
   sockets_.emplace(std::move(folder));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
     uint32_t shard, std::vector<std::string>* notes) const {
-  DurableShardOptions options;
-  options.shard.shard = shard;
-  options.shard.config = options_.config;
-  options.shard.held_bytes = options_.config.cluster().queue();
-  options.shard.starts = recovered_ ? recovered_->starts() : 1;
-  options.image_after = options_.config.durability().journal();
+  DurableShardOptions options =
+      DurableShardOptionsOf(options_.config, shard, recovered_ ? recovered_->starts() : 1);
   if (!HasJournal()) return std::make_unique<DurableShard>(std::move(options));
   RocksJournalOptions journal;
-  journal.folder = JournalFolder(options_, absl::StrCat("shard-", shard));
+  journal.folder = JournalFolder(options_.checkpoint_dir, absl::StrCat("shard-", shard));
   journal.shard = shard;
   journal.sync = SyncsJournal();
   journal.failpoint = options_.failpoint;
-  if (recovered_) {
-    PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Open(std::move(journal)));
-    return DurableShard::Recover(std::move(options), notes);
+  auto rocks = recovered_ ? RocksJournal::Open(std::move(journal))
+                          : RocksJournal::Create(std::move(journal));
+  PSGD_RETURN_IF_ERROR(rocks.status());
+  options.journal = *std::move(rocks);
+  if (followers_ != nullptr) {
+    options.journal =
+        std::make_unique<ReplicatedJournal>(std::move(options.journal), shard, followers_);
   }
-  PSGD_ASSIGN_OR_RETURN(options.journal, RocksJournal::Create(std::move(journal)));
+  if (recovered_) return DurableShard::Recover(std::move(options), notes);
   return std::make_unique<DurableShard>(std::move(options));
 }
 

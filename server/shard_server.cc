@@ -101,6 +101,16 @@ ShardStatus ShardServer::Status() {
   return status;
 }
 
+absl::StatusOr<FollowerStart> ShardServer::BeginFollower(
+    const std::function<void(uint64_t last)>& connect) {
+  absl::StatusOr<FollowerStart> start = absl::UnavailableError("the server ends");
+  Do([&] {
+    start = durable_->StartForFollower();
+    if (start.ok()) connect(start->last());
+  });
+  return start;
+}
+
 std::vector<std::shared_ptr<std::promise<void>>> ShardServer::RunTasks() {
   std::deque<QueuedTask> tasks;
   {

@@ -46,6 +46,9 @@ class ShardServer {
   // Orders up to this one are not needed again, whatever happens.
   uint64_t written_order() const { return written_order_; }
   std::vector<std::pair<uint32_t, Bytes>> ShareWeights();
+  // What a follower begins with; `connect` is called with the number of its last entry, and every later
+  // step comes after.
+  absl::StatusOr<FollowerStart> BeginFollower(const std::function<void(uint64_t last)>& connect);
   ShardStatus Status();
 
  private:

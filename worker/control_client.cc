@@ -10,6 +10,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "net/address.h"
 #include "net/grpc/grpc_security.h"
 #include "proto/control.grpc.pb.h"
@@ -23,6 +25,9 @@ constexpr auto kAttempt = std::chrono::seconds(20);
 constexpr auto kLeastAttempt = std::chrono::milliseconds(200);
 constexpr auto kFirstPause = std::chrono::milliseconds(50);
 constexpr auto kLongestPause = std::chrono::milliseconds(1000);
+// Where another server may have taken over, the one that hangs is soon left for it.
+constexpr auto kAttemptOfSeveral = std::chrono::seconds(2);
+constexpr auto kPauseOfSeveral = std::chrono::milliseconds(100);
 
 absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -38,30 +43,69 @@ bool HandshakeFailed(const grpc::Status& status) {
 }  // namespace
 
 std::string ServerHost(const std::string& server) {
-  return ParseAddress(absl::StrCat("tcp://", server))->host;
+  return ParseAddress(absl::StrCat("tcp://", server.substr(0, server.find(','))))->host;
 }
 
 absl::Status CheckServerAddress(const std::string& server) {
-  const auto address = ParseAddress(absl::StrCat("tcp://", server));
-  if (address.ok() && address->port > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--server ", server, " is not HOST:PORT, as 127.0.0.1:7070"));
+  for (const absl::string_view one : absl::StrSplit(server, ',')) {
+    const auto address = ParseAddress(absl::StrCat("tcp://", one));
+    if (address.ok() && address->port > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--server ", server, " is not HOST:PORT, as 127.0.0.1:7070"));
+  }
+  return absl::OkStatus();
 }
 
 struct ControlClient::Impl {
+  struct Server {
+    std::string address;
+    std::shared_ptr<grpc::Channel> channel;
+    std::shared_ptr<Control::Stub> stub;
+  };
+
+  // REQUIRES: mutex held.
+  void Add(const std::string& address) {
+    for (const Server& server : servers) {
+      if (server.address == address) return;
+    }
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    Server& server = servers.emplace_back();
+    server.address = address;
+    server.channel = grpc::CreateCustomChannel(address, credentials, arguments);
+    server.stub = Control::NewStub(server.channel);
+  }
+  Server Current() {
+    std::lock_guard lock(mutex);
+    return servers[current];
+  }
+  bool several() {
+    std::lock_guard lock(mutex);
+    return servers.size() > 1;
+  }
+  std::string Addresses() {
+    std::lock_guard lock(mutex);
+    return absl::StrJoin(servers, " or ", [](std::string* out, const Server& server) {
+      out->append(server.address);
+    });
+  }
+
   // Waits so long, but for a server that can be reached no longer than until it is. A channel makes
   // its connections only while somebody waits on it: one that sleeps would find them seconds later.
-  void Pause(Duration pause) const {
-    if (channel->GetState(true) == GRPC_CHANNEL_READY) {
+  static void Pause(const Server& server, Duration pause) {
+    if (server.channel->GetState(true) == GRPC_CHANNEL_READY) {
       std::this_thread::sleep_for(pause);
     } else {
-      channel->WaitForConnected(std::chrono::system_clock::now() + pause);
+      server.channel->WaitForConnected(std::chrono::system_clock::now() + pause);
     }
   }
 
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<Control::Stub> stub;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
   std::mutex mutex;  // guards what follows
+  std::vector<Server> servers;
+  size_t current = 0;
   bool cancelled = false;
   std::string token;
   std::set<grpc::ClientContext*> under_way;
@@ -71,16 +115,33 @@ ControlClient::ControlClient(ControlClientOptions options)
     : options_(std::move(options)),
       deadline_(options_.deadline),
       impl_(std::make_unique<Impl>()) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  impl_->channel = grpc::CreateCustomChannel(
-      options_.server, GrpcChannelCredentials(options_.credentials.get()), arguments);
-  impl_->stub = Control::NewStub(impl_->channel);
+  impl_->credentials = GrpcChannelCredentials(options_.credentials.get());
+  for (const absl::string_view server : absl::StrSplit(options_.server, ',')) {
+    impl_->Add(std::string(server));
+  }
 }
 
 ControlClient::~ControlClient() = default;
+
+void ControlClient::SetServers(const std::vector<std::string>& servers) {
+  if (servers.empty()) return;
+  std::lock_guard lock(impl_->mutex);
+  const std::string now = impl_->servers[impl_->current].address;
+  // Those that are no longer of the run are asked no more, but for the one that said so.
+  std::erase_if(impl_->servers, [&](const Impl::Server& server) {
+    return server.address != now &&
+           std::find(servers.begin(), servers.end(), server.address) == servers.end();
+  });
+  for (const std::string& server : servers) impl_->Add(server);
+  for (size_t i = 0; i < impl_->servers.size(); ++i) {
+    if (impl_->servers[i].address == now) impl_->current = i;
+  }
+}
+
+void ControlClient::TryAnother() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->current = (impl_->current + 1) % impl_->servers.size();
+}
 
 void ControlClient::Cancel() {
   std::lock_guard lock(impl_->mutex);
@@ -95,7 +156,7 @@ void ControlClient::SetToken(const std::string& token) {
 
 absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) const {
   return absl::UnavailableError(absl::StrCat(
-      "no psgd server answers at ", options_.server, " (tried for ", std::lround(Seconds(tried)),
+      "no psgd server answers at ", impl_->Addresses(), " (tried for ", std::lround(Seconds(tried)),
       " s: ", why,
       "); is ps-server running there, is the port right, and does a firewall let it through? ",
       options_.credentials ? "Does it know these certificates (is its ca.crt the same)?"
@@ -108,17 +169,20 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
   auto pause = std::chrono::duration_cast<Duration>(kFirstPause);
   while (true) {
     grpc::ClientContext context;
+    const bool several = impl_->several();
     const Duration left = deadline_.load() - (SteadyNow() - start);
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::clamp<Duration>(left, kLeastAttempt, kAttempt));
+    context.set_deadline(
+        std::chrono::system_clock::now() +
+        std::clamp<Duration>(left, kLeastAttempt, several ? kAttemptOfSeveral : kAttempt));
     {
       std::lock_guard lock(impl_->mutex);
       if (impl_->cancelled) return absl::CancelledError("the call was given up");
       AddGrpcToken(impl_->token, &context);
       impl_->under_way.insert(&context);
     }
+    const Impl::Server server = impl_->Current();
     Reply reply;
-    const grpc::Status status = (impl_->stub.get()->*method)(&context, request, &reply);
+    const grpc::Status status = (server.stub.get()->*method)(&context, request, &reply);
     {
       std::lock_guard lock(impl_->mutex);
       impl_->under_way.erase(&context);
@@ -129,15 +193,16 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
     if (!again) return ToAbsl(status);
     if (options_.credentials && HandshakeFailed(status)) {
       return absl::UnauthenticatedError(absl::StrCat(
-          "no secure connection to ", options_.server, ": ", status.error_message(),
+          "no secure connection to ", server.address, ": ", status.error_message(),
           "; is it a secured ps-server, are both sides' certificates of one authority (ca.crt), and "
           "is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
     }
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;
     if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
-    impl_->Pause(std::min<Duration>(pause, deadline_.load() - tried));
-    pause = std::min<Duration>(pause * 2, kLongestPause);
+    TryAnother();
+    Impl::Pause(impl_->Current(), std::min<Duration>(pause, deadline_.load() - tried));
+    pause = std::min<Duration>(pause * 2, several ? kPauseOfSeveral : kLongestPause);
   }
 }
 
@@ -168,6 +233,9 @@ absl::StatusOr<CheckpointReply> ControlClient::Checkpoint(const CheckpointReques
 absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
   return Call<DrainRequest, DrainReply>(&Control::Stub::Drain, request);
 }
+absl::StatusOr<DropFollowerReply> ControlClient::DropFollower(const DropFollowerRequest& request) {
+  return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::DropFollower, request);
+}
 absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& request) {
   return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::SetHyper, request);
 }
@@ -176,7 +244,8 @@ absl::Status ControlClient::Weights(
     const std::function<absl::Status(const WeightsChunk&)>& chunk) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + deadline_.load());
-  auto reader = impl_->stub->Weights(&context, WeightsRequest());
+  const Impl::Server server = impl_->Current();
+  auto reader = server.stub->Weights(&context, WeightsRequest());
   WeightsChunk message;
   absl::Status failed;
   while (failed.ok() && reader->Read(&message)) failed = chunk(message);
@@ -186,7 +255,7 @@ absl::Status ControlClient::Weights(
     return failed;
   }
   return Annotate(ToAbsl(reader->Finish()),
-                  absl::StrCat("reading the weights from ", options_.server));
+                  absl::StrCat("reading the weights from ", server.address));
 }
 
 }  // namespace psgd

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
@@ -14,7 +15,7 @@
 namespace psgd {
 
 struct ControlClientOptions {
-  std::string server;                        // HOST:PORT
+  std::string server;                        // HOST:PORT, or several with commas
   Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
   // Asked between retries: a failure ends the call.
   std::function<absl::Status()> interrupted;
@@ -22,13 +23,13 @@ struct ControlClientOptions {
   std::shared_ptr<const Credentials> credentials;
 };
 
-// HOST:PORT, with a port from 1 to 65535.
+// HOST:PORT, with a port from 1 to 65535; several with commas, of which one leads the run.
 absl::Status CheckServerAddress(const std::string& server);
 // HOST of HOST:PORT, for which the certificate of a secured server is. REQUIRES: it was checked.
 std::string ServerHost(const std::string& server);
 
-// Thread-safe. A server that cannot be reached is tried again until the deadline; the error then
-// says which address, since when, and what to check.
+// Thread-safe. A server that cannot be reached is tried again, in turn with those that may have taken
+// over from it, until the deadline; the error then says which addresses, since when, and what to check.
 class ControlClient {
  public:
   explicit ControlClient(ControlClientOptions options);
@@ -37,6 +38,10 @@ class ControlClient {
   void SetDeadline(Duration deadline) { deadline_ = deadline; }
   // What a member of a secured run says with its calls, from the next one on.
   void SetToken(const std::string& token);
+  // Who may answer from now on; the first is asked first, unless it was asked last.
+  void SetServers(const std::vector<std::string>& servers);
+  // The next call asks another server, if there is one.
+  void TryAnother();
   // Ends calls that are under way, and refuses new ones.
   void Cancel();
 
@@ -49,6 +54,7 @@ class ControlClient {
   absl::StatusOr<StatusReply> Status(const StatusRequest& request);
   absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request);
   absl::StatusOr<DrainReply> Drain(const DrainRequest& request);
+  absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
   absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
   // Calls `chunk` for each; its failure ends the stream.
   absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& chunk);

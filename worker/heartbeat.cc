@@ -1,6 +1,7 @@
 #include "worker/heartbeat.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace psgd {
 namespace {
@@ -66,6 +67,27 @@ absl::Status Heartbeat::Send() {
   }
   const auto reply = client_->Heartbeat(request);
   if (reply.ok()) SetHyper(reply->hyper());
+  if (reply.ok() && reply->has_chain()) {
+    const bool old = [&] {
+      std::lock_guard lock(mutex_);
+      return reply->chain().epoch() < chain_epoch_;
+    }();
+    // Of a server that does not know yet that another leads.
+    if (old) {
+      client_->TryAnother();
+      return absl::OkStatus();
+    }
+    const std::string& leads = reply->chain().members(0).address();
+    {
+      std::lock_guard lock(mutex_);
+      if (!leader_.empty() && leader_ != leads) {
+        moved_.emplace(reply->endpoints().begin(), reply->endpoints().end());
+        log_->warn("{} leads the run now", leads);
+      }
+      leader_ = leads;
+    }
+    SetChain(reply->chain());
+  }
   std::lock_guard lock(mutex_);
   if (!reply.ok()) {
     if (status_.ok()) log_->warn("heartbeat: {}", std::string(reply.status().message()));
@@ -74,6 +96,23 @@ absl::Status Heartbeat::Send() {
   }
   drain_ = reply->drain();
   return absl::OkStatus();
+}
+
+void Heartbeat::SetChain(const Chain& chain) {
+  std::vector<std::string> servers;
+  for (const Chain::Member& member : chain.members()) servers.push_back(member.address());
+  {
+    std::lock_guard lock(mutex_);
+    if (servers.empty() || chain.epoch() < chain_epoch_) return;
+    chain_epoch_ = chain.epoch();
+    if (leader_.empty()) leader_ = servers[0];
+  }
+  client_->SetServers(servers);
+}
+
+std::optional<std::vector<std::string>> Heartbeat::TakeMove() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(moved_, std::nullopt);
 }
 
 void Heartbeat::Run() {

@@ -4,7 +4,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -35,6 +38,10 @@ class Heartbeat {
   void SetHyper(const HyperParameters& hyper);
   HyperParameters hyper() const;
   bool drain() const;
+  // Another server leads the run since: where its shards are. Once each time.
+  std::optional<std::vector<std::string>> TakeMove();
+  // What a call's reply says of who leads the run.
+  void SetChain(const Chain& chain);
   // Why the run goes on without this worker, if it does.
   absl::Status status() const;
 
@@ -53,6 +60,9 @@ class Heartbeat {
   WorkerReport report_;
   HyperParameters hyper_;
   bool drain_ = false;
+  uint64_t chain_epoch_ = 0;
+  std::string leader_;
+  std::optional<std::vector<std::string>> moved_;
   absl::Status status_;
   std::thread thread_;
 };

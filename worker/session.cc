@@ -10,9 +10,11 @@ constexpr Duration kInterruptPoll = std::chrono::milliseconds(100);
 }  // namespace
 
 Session::Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
-                 const Placement& placement, std::function<absl::Status()> interrupted)
+                 const Placement& placement, std::function<absl::Status()> interrupted,
+                 std::function<absl::StatusOr<std::optional<MovedShards>>()> moved)
     : endpoint_(std::move(endpoint)),
       interrupted_(std::move(interrupted)),
+      moved_(std::move(moved)),
       core_(options, placement, SteadyNow()) {}
 
 void Session::Pull(uint64_t clock) {
@@ -57,9 +59,23 @@ absl::Status Session::WaitUntil(const std::function<bool()>& done) {
     PSGD_RETURN_IF_ERROR(core_.Tick(SteadyNow()));
     if (SteadyNow() >= next_poll) {
       PSGD_RETURN_IF_ERROR(interrupted_());
+      PSGD_RETURN_IF_ERROR(FollowMove());
       next_poll = SteadyNow() + kInterruptPoll;
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Session::FollowMove() {
+  PSGD_ASSIGN_OR_RETURN(auto moved, moved_());
+  if (!moved) return absl::OkStatus();
+  const EndpointStats stats = endpoint_->stats();
+  left_.bytes_sent += stats.bytes_sent;
+  left_.bytes_received += stats.bytes_received;
+  // Its end waits a while for what nobody takes any more.
+  retired_ = std::async(std::launch::async, [old = std::move(endpoint_)]() mutable { old.reset(); });
+  endpoint_ = std::move(moved->endpoint);
+  core_.ShardsMoved(moved->addresses, SteadyNow());
   return absl::OkStatus();
 }
 
@@ -106,8 +122,8 @@ std::optional<Time> Session::AcknowledgedAt() const {
 
 EndpointStats Session::traffic() const {
   EndpointStats stats = endpoint_->stats();
-  stats.bytes_sent -= measured_sent_;
-  stats.bytes_received -= measured_received_;
+  stats.bytes_sent += left_.bytes_sent - measured_sent_;
+  stats.bytes_received += left_.bytes_received - measured_received_;
   return stats;
 }
 

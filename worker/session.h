@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "net/transport.h"
@@ -13,12 +16,20 @@
 
 namespace psgd {
 
+// Where the shards are by now.
+struct MovedShards {
+  std::unique_ptr<Endpoint> endpoint;
+  std::vector<std::string> addresses;
+};
+
 // Not thread-safe: belongs to the training thread.
 class Session {
  public:
-  // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait.
+  // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait. So is
+  // `moved`: whether another server leads the run since it was last asked.
   Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
-          const Placement& placement, std::function<absl::Status()> interrupted);
+          const Placement& placement, std::function<absl::Status()> interrupted,
+          std::function<absl::StatusOr<std::optional<MovedShards>>()> moved);
 
   void Pull(uint64_t clock);
   // Until the last Pull is complete.
@@ -51,9 +62,13 @@ class Session {
   // Sends what may be sent; never waits.
   void SendReady();
   absl::Status WaitUntil(const std::function<bool()>& done);
+  absl::Status FollowMove();
 
-  const std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Endpoint> endpoint_;
+  EndpointStats left_;         // of those before it
+  std::future<void> retired_;  // the last of those goes
   const std::function<absl::Status()> interrupted_;
+  const std::function<absl::StatusOr<std::optional<MovedShards>>()> moved_;
   SessionCore core_;
   uint64_t measured_sent_ = 0;  // bytes of probes and of their answers
   uint64_t measured_received_ = 0;

@@ -100,6 +100,10 @@ class SessionCore {
   // Steps whose every push is acknowledged; 0 before the first.
   uint64_t AcknowledgedClock() const;
 
+  // Other processes hold the shards from now on, with all that was acknowledged: what was not, and what
+  // was asked for, is said to them again.
+  void ShardsMoved(const std::vector<std::string>& endpoints, Time now);
+
   void OnMessage(PeerId from, const Message& message, Time now);
   // Resends what is overdue. DEADLINE_EXCEEDED when a shard that owes something has been silent for
   // too long, FAILED_PRECONDITION when a shard says that this worker is out.
@@ -165,7 +169,7 @@ class SessionCore {
   Message MakeMessage(uint32_t shard) const;
 
   const SessionOptions options_;
-  const Placement placement_;
+  Placement placement_;
   std::vector<Shard> shards_;
   std::vector<PulledSlice> pulled_;
   std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from

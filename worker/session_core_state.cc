@@ -108,4 +108,18 @@ void SessionCore::Probe(const Bytes& payload, Time now) {
   }
 }
 
+void SessionCore::ShardsMoved(const std::vector<std::string>& endpoints, Time now) {
+  now_ = now;
+  placement_.mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
+  for (Shard& shard : shards_) {
+    ResendAll(shard);
+    shard.requests.clear();
+    for (const auto& asked : {shard.pull, shard.load, shard.probe}) {
+      if (asked) shard.requests.push_back(*asked);
+    }
+    shard.paused_until = now;
+    shard.last_heard = shard.last_sent = now;
+  }
+}
+
 }  // namespace psgd

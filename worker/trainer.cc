@@ -128,7 +128,8 @@ absl::Status Trainer::Prepare() {
     session.on_acknowledged = [this](const Message& push) { push_log_->Acknowledged(push); };
   }
   session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
-                                       [this] { return Interrupted(); });
+                                       [this] { return Interrupted(); },
+                                       [this] { return ShardsMoved(); });
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
                       .worker = key_.worker(),
@@ -178,6 +179,7 @@ absl::Status Trainer::TrainSegments() {
   while (true) {
     PSGD_RETURN_IF_ERROR(Interrupted());
     PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(request));
+    if (next.has_chain()) heartbeat_->SetChain(next.chain());
     if (next.load_state() && !loaded && next.kind() == NextSegmentReply::RUN) {
       PSGD_RETURN_IF_ERROR(LoadState());
       loaded = true;

@@ -53,6 +53,8 @@ class Trainer {
   absl::StatusOr<Batch> NextBatch(const Segment& segment, uint64_t clock);
   // Makes the encoder, of a GPU's gradients there.
   absl::Status PrepareEncoder(const NetworkOptions& first);
+  // Where the shards are, if another server leads the run by now.
+  absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
   // Encodes the gradient of a parameter, which is final, and pushes it.
   absl::Status PushGradient(int parameter);
   // Decodes what was pulled into the network.

@@ -1,0 +1,86 @@
+#include "apps/server_arguments.h"
+
+#include "apps/command_line.h"
+#include "apps/exit_code.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  ps-server --shards 4 --config configs/fashion_mnist.yaml
+  ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
+  ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
+  ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
+  ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
+  ps-server --follow 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs   # writes down what that one does, to take over
+)";
+
+}  // namespace
+
+std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* parsed) {
+  ServerArguments& arguments = *parsed;
+  CLI::App app(std::string(kExamples) + "\nHolds the weights of one training run on its shards.",
+               "ps-server");
+  auto* config = app.add_option("--config", arguments.config, "YAML file that describes the run");
+  auto* resume = app.add_option("--resume", arguments.resume, "Run directory to go on from");
+  resume->excludes(config);
+  app.add_option("--checkpoint", arguments.checkpoint,
+                 "Of that run, by id or name; default: the newest that is sound")
+      ->needs(resume);
+  auto* recover =
+      app.add_option("--recover", arguments.recover,
+                     "Run directory whose server died; go on where its journal ends, at its addresses")
+          ->excludes(config)
+          ->excludes(resume);
+  auto* follow =
+      app.add_option("--follow", arguments.follow,
+                     "HOST:PORT of a server; write down what it does, and take over when it dies")
+          ->excludes(config)
+          ->excludes(resume)
+          ->excludes(recover);
+  app.add_option("--replica", arguments.replica,
+                 "With --follow: the number that this server had before; default: a new one")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(follow);
+  app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--workers", arguments.workers, "Workers to wait for (cluster.workers)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--run-dir", arguments.run_dir, "Where the run leaves its files")
+      ->excludes("--resume");
+  app.add_option("--bind", arguments.bind, "Address to listen on")->capture_default_str();
+  app.add_option("--advertise", arguments.advertise, "Address workers are told to connect to");
+  app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
+      ->capture_default_str();
+  AddTlsOptions(app, arguments.tls, "server");
+  app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
+  app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
+  app.add_flag("--quiet", arguments.quiet, "Log to the run directory only");
+  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warn, error")
+      ->capture_default_str();
+  app.add_flag("--die-with-parent", arguments.die_with_parent,
+               "End when the process that started this one ends");
+  app.add_option("--failpoint", arguments.failpoint,
+                 "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
+      ->type_name("NAME[=COUNT]");
+  // It is the run that it was, where it was.
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
+    recover->excludes(other);
+  }
+  for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
+  if (const auto code = ParseCommandLine(app, argc, argv)) return code;
+  if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
+      arguments.follow.empty()) {
+    return Fail("ps-server",
+                absl::InvalidArgumentError(
+                    "no run given; say --config FILE, --resume RUN_DIR, --recover RUN_DIR or --follow HOST:PORT"));
+  }
+  return std::nullopt;
+}
+
+}  // namespace psgd

@@ -1,0 +1,310 @@
+#include "server/follower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "net/wire_format.h"
+#include "server/journal_folder.h"
+#include "server/journal_format.h"
+#include "server/replicated_journal.h"
+#include "server/rocks_journal.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kConnectPatience = std::chrono::milliseconds(500);
+constexpr Duration kRetry = std::chrono::milliseconds(50);
+constexpr Duration kLook = std::chrono::milliseconds(20);
+
+FollowerSays::Ask AskFor(const FollowerOptions& options) {
+  FollowerSays::Ask ask;
+  ask.set_replica(options.replica);
+  ask.set_address(options.address);
+  ask.set_protocol(kProtocolVersion);
+  return ask;
+}
+
+bool Over(const CoordinatorRecord& record) {
+  return record.state() == StatusReply::FINISHED || record.state() == StatusReply::FAILED;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Follower>> Follower::Connect(FollowerOptions options) {
+  std::unique_ptr<Follower> follower(new Follower(std::move(options)));
+  const FollowerOptions& o = follower->options_;
+  const Time start = SteadyNow();
+  absl::Status reached = follower->Reach();
+  while (absl::IsUnavailable(reached) && SteadyNow() - start < o.connect_deadline) {
+    std::this_thread::sleep_for(kRetry);
+    PSGD_RETURN_IF_ERROR(o.interrupted());
+    reached = follower->Reach();
+  }
+  if (absl::IsUnavailable(reached)) {
+    return absl::UnavailableError(absl::StrCat(
+        "no server leads a run at ", absl::StrJoin(o.leaders, " or "), " (", std::string(reached.message()),
+        "); is ps-server running there, with durability.acknowledge: replicated, and is the address "
+        "that of its control port?"));
+  }
+  PSGD_RETURN_IF_ERROR(reached);
+  return follower;
+}
+
+Follower::~Follower() = default;
+
+absl::Status Follower::Reach() {
+  absl::Status last = absl::UnavailableError("nobody was asked");
+  for (const std::string& leader : Leaders()) {
+    FollowerSays::Ask ask = AskFor(options_);
+    ask.set_coordinator(true);
+    auto link = std::make_unique<LeaderLink>(leader, options_.credentials.get(), kConnectPatience, ask);
+    if (!link->connected()) {
+      last = absl::UnavailableError(absl::StrCat("no answer from ", leader));
+      continue;
+    }
+    LogPart part;
+    if (!link->Read(&part)) {
+      last = Annotate(link->Finish(), leader);
+      continue;
+    }
+    if (!part.has_run()) return absl::InternalError(absl::StrCat(leader, " sent no run"));
+    run_ = part.run();
+    options_.replica = run_.replica();
+    coordinator_ = std::move(link);
+    leader_ = leader;
+    Heard();
+    return absl::OkStatus();
+  }
+  return last;
+}
+
+std::vector<std::string> Follower::Leaders() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> leaders = options_.leaders;
+  // By now another of the chain may lead.
+  for (const Chain::Member& member : record_.chain().members()) {
+    const bool known = std::find(leaders.begin(), leaders.end(), member.address()) != leaders.end();
+    if (!known && member.address() != options_.address) leaders.push_back(member.address());
+  }
+  return leaders;
+}
+
+absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Log log) {
+  server_dir_ = server_dir;
+  log_ = std::move(log);
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_));
+  const auto& cluster = config().cluster();
+  followers_ = std::make_shared<FollowerSet>(cluster.shards(),
+                                             Milliseconds(config().durability().takeover()));
+  while (true) {
+    const absl::Status ended = FollowConnection();
+    PSGD_RETURN_IF_ERROR(options_.interrupted());
+    // A leader that ends says goodbye; one that dies does not.
+    if (Over(record_) && !absl::IsUnavailable(ended) && !absl::IsDeadlineExceeded(ended)) {
+      return End::kOver;
+    }
+    if (absl::IsDataLoss(ended) || absl::IsResourceExhausted(ended)) return ended;
+    log_->warn("the leader at {} is gone: {}", leader_, ended.ToString());
+    absl::Status reached;
+    do {
+      if (MayLead() && Silence() > Patience()) return End::kLead;
+      std::this_thread::sleep_for(kLook);
+      PSGD_RETURN_IF_ERROR(options_.interrupted());
+      reached = Reach();
+      if (!reached.ok() && Silence() > options_.connect_deadline) {
+        return absl::UnavailableError(absl::StrCat(
+            "the leader is gone (", std::string(ended.message()),
+            "), and this server may not take over: it does not hold the whole run, since it had only "
+            "begun to follow. Start the leader again: ps-server --recover RUN_DIR"));
+      }
+    } while (!reached.ok());
+  }
+}
+
+bool Follower::MayLead() const {
+  std::lock_guard lock(mutex_);
+  return has_record_ && IsIn(record_.chain(), options_.replica) && record_.has_model() &&
+         complete_ == shards_.size();
+}
+
+Duration Follower::Patience() const {
+  std::lock_guard lock(mutex_);
+  const auto& members = record_.chain().members();
+  const auto self = std::find_if(members.begin(), members.end(), [&](const Chain::Member& member) {
+    return member.replica() == options_.replica;
+  });
+  const auto before = std::max<std::ptrdiff_t>(self - members.begin(), 1);
+  return Milliseconds(config().durability().takeover()) * before;
+}
+
+absl::Status Follower::FollowConnection() {
+  {
+    std::lock_guard lock(mutex_);
+    has_record_ = broken_ = false;
+    complete_ = 0;
+  }
+  shards_.clear();
+  shards_.resize(config().cluster().shards());
+  PSGD_ASSIGN_OR_RETURN(store_, CoordinatorStore::Create(JournalFolder(server_dir_, "coordinator")));
+  std::vector<std::unique_ptr<LeaderLink>> links;
+  std::vector<std::thread> threads;
+  threads.emplace_back([this] { ReadCoordinator(); });
+  for (uint32_t s = 0; s < shards_.size(); ++s) {
+    FollowerSays::Ask ask = AskFor(options_);
+    ask.set_shard(s);
+    links.push_back(std::make_unique<LeaderLink>(leader_, options_.credentials.get(),
+                                                 kConnectPatience, ask));
+    threads.emplace_back([this, s, link = links.back().get()] { ReadShard(s, link); });
+  }
+  log_->info("following {} as server {}", leader_, options_.replica);
+  absl::Status ended;
+  {
+    std::unique_lock lock(mutex_);
+    while (!broken_ && ended.ok()) {
+      changed_.wait_for(lock, kLook, [&] { return broken_; });
+      lock.unlock();
+      ended = options_.interrupted();
+      const bool silent = Silence() > Patience();
+      lock.lock();
+      if (silent && ended.ok()) ended = absl::DeadlineExceededError("it is silent");
+    }
+    if (broken_) ended = why_;
+  }
+  coordinator_->Cancel();
+  for (auto& link : links) link->Cancel();
+  for (std::thread& thread : threads) thread.join();
+  return ended;
+}
+
+Duration Follower::Silence() const {
+  std::lock_guard lock(mutex_);
+  return SteadyNow() - last_heard_;
+}
+
+void Follower::Heard() {
+  std::lock_guard lock(mutex_);
+  last_heard_ = SteadyNow();
+}
+
+void Follower::Broke(absl::Status why) {
+  std::lock_guard lock(mutex_);
+  if (!broken_) why_ = why.ok() ? absl::CancelledError("it ended") : std::move(why);
+  broken_ = true;
+  changed_.notify_all();
+}
+
+void Follower::ReadCoordinator() {
+  LogPart part;
+  coordinator_->Written(0);
+  while (coordinator_->Read(&part)) {
+    Heard();
+    if (!part.has_record()) continue;
+    const absl::Status taken = TakeRecord(part.record().record());
+    if (!taken.ok()) return Broke(taken);
+    coordinator_->Written(part.record().number());
+  }
+  Broke(coordinator_->Finish());
+}
+
+absl::Status Follower::TakeRecord(CoordinatorRecord record) {
+  record.set_replica(options_.replica);
+  PSGD_RETURN_IF_ERROR(store_->Save(record, /*sync=*/false));
+  checkpoint_done_ =
+      (record.has_under_way() ? record.under_way().id() : record.next_checkpoint()) - 1;
+  std::lock_guard lock(mutex_);
+  record_ = std::move(record);
+  has_record_ = true;
+  return absl::OkStatus();
+}
+
+void Follower::ReadShard(uint32_t shard, LeaderLink* link) {
+  LogPart part;
+  ImageReader image;
+  while (link->Read(&part)) {
+    Heard();
+    const absl::Status taken = TakeShardPart(shard, part, &image);
+    if (!taken.ok()) return Broke(Annotate(taken, absl::StrCat("shard ", shard)));
+    if (part.has_image_end() || part.has_entries()) link->Written(shards_[shard].shard->entries());
+  }
+  Broke(link->Finish());
+}
+
+absl::Status Follower::TakeShardPart(uint32_t shard, const LogPart& part, ImageReader* image) {
+  FollowedShard& followed = shards_[shard];
+  switch (part.part_case()) {
+    case LogPart::kImage:
+      image->Begin(part.image());
+      return absl::OkStatus();
+    case LogPart::kPair:
+      return image->Add(part.pair().key(), part.pair().value());
+    case LogPart::kImageEnd: {
+      PSGD_ASSIGN_OR_RETURN(const ShardImage whole, image->Finish(part.image_end()));
+      PSGD_ASSIGN_OR_RETURN(followed.shard, MakeShard(shard, whole));
+      std::lock_guard lock(mutex_);
+      ++complete_;
+      return absl::OkStatus();
+    }
+    case LogPart::kEntries: {
+      if (followed.shard == nullptr) return absl::DataLossError("entries came before an image");
+      std::vector<JournalEntry> entries;
+      uint64_t number = part.entries().first();
+      for (const std::string& value : part.entries().values()) {
+        PSGD_ASSIGN_OR_RETURN(JournalEntry entry,
+                              DecodeEntry(EncodeJournalKey(JournalKind::kEntry, number++), value));
+        entries.push_back(std::move(entry));
+      }
+      PSGD_RETURN_IF_ERROR(followed.shard->Follow(part.entries().first(), std::move(entries)));
+      followed.shard->CheckpointDone(checkpoint_done_);
+      return SaveDueImage(&followed);
+    }
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> Follower::MakeShard(uint32_t shard,
+                                                                  const ShardImage& image) {
+  RocksJournalOptions rocks;
+  rocks.folder = JournalFolder(server_dir_, absl::StrCat("shard-", shard));
+  rocks.shard = shard;
+  PSGD_ASSIGN_OR_RETURN(auto journal, RocksJournal::Create(std::move(rocks)));
+  DurableShardOptions options = DurableShardOptionsOf(config(), shard, run_.starts() + 1);
+  options.journal = std::make_unique<ReplicatedJournal>(std::move(journal), shard, followers_);
+  return DurableShard::FromImage(std::move(options), image);
+}
+
+absl::Status Follower::SaveDueImage(FollowedShard* followed) {
+  if (followed->saving.valid()) {
+    if (followed->saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      return absl::OkStatus();
+    }
+    const absl::Status saved = followed->saving.get();
+    if (!saved.ok()) log_->error("its journal grows: {}", saved.ToString());
+    followed->shard->ImageSaved(saved);
+  }
+  if (auto image = followed->shard->TakeDueImage()) {
+    // Acknowledgements of training wait for this thread.
+    followed->saving = std::async(
+        std::launch::async, [journal = followed->shard->journal(), image = *std::move(image)] {
+          return journal->SaveImage(image);
+        });
+  }
+  return absl::OkStatus();
+}
+
+FollowedRun Follower::TakeOver() {
+  FollowedRun run;
+  run.replica = options_.replica;
+  run.record = record_;
+  run.store = std::move(store_);
+  run.followers = followers_;
+  for (FollowedShard& followed : shards_) {
+    if (followed.saving.valid()) followed.shard->ImageSaved(followed.saving.get());
+    run.shards.push_back(std::move(followed.shard));
+  }
+  return run;
+}
+
+}  // namespace psgd

@@ -1,0 +1,131 @@
+#include "server/follower_set.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+Chain::Member MemberOf(uint32_t replica, const std::string& address) {
+  Chain::Member member;
+  member.set_replica(replica);
+  member.set_address(address);
+  return member;
+}
+
+}  // namespace
+
+void FollowerSet::Connect(uint32_t replica, const std::string& address, uint32_t log,
+                          std::shared_ptr<FollowerLog> to) {
+  std::lock_guard lock(mutex_);
+  Follower& follower = followers_[replica];
+  follower.address = address;
+  std::shared_ptr<FollowerLog>& place = follower.logs[log];
+  if (place != nullptr) place->Close();
+  place = std::move(to);
+}
+
+void FollowerSet::Disconnect(uint32_t replica, uint32_t log, const FollowerLog* from) {
+  std::lock_guard lock(mutex_);
+  const auto follower = followers_.find(replica);
+  if (follower == followers_.end()) return;
+  auto& logs = follower->second.logs;
+  if (const auto at = logs.find(log); at != logs.end() && at->second.get() == from) logs.erase(at);
+  if (logs.empty() && !follower->second.required) followers_.erase(follower);
+}
+
+void FollowerSet::Require(uint32_t replica, const std::string& address) {
+  std::lock_guard lock(mutex_);
+  Follower& follower = followers_[replica];
+  follower.address = address;
+  follower.required = true;
+}
+
+void FollowerSet::Forget(uint32_t replica) {
+  std::lock_guard lock(mutex_);
+  const auto follower = followers_.find(replica);
+  if (follower == followers_.end()) return;
+  for (const auto& [number, log] : follower->second.logs) log->Close();
+  followers_.erase(follower);
+}
+
+void FollowerSet::Publish(uint32_t log, std::shared_ptr<const LogPart> part, uint64_t last) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [replica, follower] : followers_) {
+    const auto to = follower.logs.find(log);
+    if (to != follower.logs.end()) to->second->Add(part, last);
+  }
+}
+
+absl::Status FollowerSet::WaitWritten(uint32_t log, uint64_t last) const {
+  const Time start = SteadyNow();
+  std::vector<std::pair<Chain::Member, std::shared_ptr<FollowerLog>>> waited;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [replica, follower] : followers_) {
+      if (!follower.required) continue;
+      const auto at = follower.logs.find(log);
+      waited.emplace_back(MemberOf(replica, follower.address),
+                          at == follower.logs.end() ? nullptr : at->second);
+    }
+  }
+  for (const auto& [member, to] : waited) {
+    const Duration left = std::max<Duration>(patience_ - (SteadyNow() - start), Duration(0));
+    if (to != nullptr && to->WaitWritten(last, left)) continue;
+    return absl::UnavailableError(
+        absl::StrCat("follower ", member.replica(), " at ", member.address(),
+                     to == nullptr || to->closed() ? " is not connected" : " has not written it yet",
+                     "; start it again, or drop it with ps-ctl drop-follower if it is lost for good"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Chain::Member> FollowerSet::Ready() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Chain::Member> ready;
+  for (const auto& [replica, follower] : followers_) {
+    const bool caught_up = std::all_of(follower.logs.begin(), follower.logs.end(),
+                                       [](const auto& log) { return log.second->caught_up(); });
+    if (!follower.required && Connected(follower) && caught_up) {
+      ready.push_back(MemberOf(replica, follower.address));
+    }
+  }
+  return ready;
+}
+
+std::vector<Chain::Member> FollowerSet::Missing() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Chain::Member> missing;
+  for (const auto& [replica, follower] : followers_) {
+    if (follower.required && !Connected(follower)) {
+      missing.push_back(MemberOf(replica, follower.address));
+    }
+  }
+  return missing;
+}
+
+std::vector<FollowerStatus> FollowerSet::Status() const {
+  std::lock_guard lock(mutex_);
+  std::vector<FollowerStatus> all;
+  for (const auto& [replica, follower] : followers_) {
+    FollowerStatus& status = all.emplace_back();
+    status.set_replica(replica);
+    status.set_address(follower.address);
+    status.set_connected(Connected(follower));
+    status.set_in_chain(follower.required);
+    for (const auto& [number, log] : follower.logs) {
+      status.set_bytes_behind(status.bytes_behind() + log->bytes_behind());
+    }
+  }
+  return all;
+}
+
+void FollowerSet::CloseAll() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [replica, follower] : followers_) {
+    for (const auto& [number, log] : follower.logs) log->Close();
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,65 @@
+// A leader's followers: who is connected, who has written what, and for whom acknowledgements wait.
+// docs/durability.md has the rules.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "server/follower_log.h"
+
+namespace psgd {
+
+// Thread-safe.
+class FollowerSet {
+ public:
+  // Logs are numbered: the shards', and then the coordinator's. `patience`: how long a wait is.
+  FollowerSet(uint32_t shards, Duration patience) : shards_(shards), patience_(patience) {}
+
+  uint32_t coordinator_log() const { return shards_; }
+
+  // A follower asks for a log; what it held of it before is closed.
+  void Connect(uint32_t replica, const std::string& address, uint32_t log,
+               std::shared_ptr<FollowerLog> to);
+  // It is no longer there.
+  void Disconnect(uint32_t replica, uint32_t log, const FollowerLog* from);
+
+  // From now on waits include it, whether it is connected or not.
+  void Require(uint32_t replica, const std::string& address);
+  // They do no longer.
+  void Forget(uint32_t replica);
+
+  // To every follower that is connected.
+  void Publish(uint32_t log, std::shared_ptr<const LogPart> part, uint64_t last);
+  // Until every required follower has written that. UNAVAILABLE names one that has not in time.
+  absl::Status WaitWritten(uint32_t log, uint64_t last) const;
+
+  // Connected followers that have written all there is and are not required yet.
+  std::vector<Chain::Member> Ready() const;
+  // Required ones of which not every log is connected.
+  std::vector<Chain::Member> Missing() const;
+  std::vector<FollowerStatus> Status() const;
+  void CloseAll();
+
+ private:
+  struct Follower {
+    std::string address;
+    bool required = false;
+    std::map<uint32_t, std::shared_ptr<FollowerLog>> logs;
+  };
+
+  bool Connected(const Follower& follower) const { return follower.logs.size() == shards_ + 1; }
+
+  const uint32_t shards_;
+  const Duration patience_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Follower> followers_;
+};
+
+}  // namespace psgd
