@@ -54,6 +54,8 @@ EndpointStats GrpcEndpointBase::stats() const {
   EndpointStats stats = stats_;
   std::lock_guard lock(shared_->mutex);
   stats.strangers = shared_->strangers;
+  stats.over_budget = shared_->crowded_out;
+  if (stats.over_budget > 0) stats.last_turned_away = "there are as many peers as there may be";
   if (stats.strangers > 0 && stats.impostors == 0) {
     stats.last_turned_away = "it has no token of a member of the run";
   }

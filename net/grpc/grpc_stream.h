@@ -43,6 +43,7 @@ struct GrpcShared {
   // cannot destroy a channel, since that may wait for them.
   std::vector<std::shared_ptr<GrpcStream>> ended;
   uint64_t strangers = 0;  // calls of those who may not
+  uint64_t crowded_out = 0;  // and of those who would have been one too many
   bool woken = false;
   bool closing = false;  // what comes in is discarded; what is queued is still sent
 };
