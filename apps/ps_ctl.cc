@@ -51,6 +51,9 @@ constexpr char kSetExamples[] = R"(  ps-ctl set --server 127.0.0.1:7070 learning
 constexpr char kDrainExamples[] =
     R"(  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
 )";
+constexpr char kDropExamples[] =
+    R"(  ps-ctl drop-follower 2 --server 127.0.0.1:7070   # its machine is lost for good
+)";
 
 constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
 constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it time
@@ -68,6 +71,7 @@ struct Arguments {
   std::string engine = "onednn";
   int threads = 0;
   std::string reason = "ps-ctl drain";
+  uint32_t replica = 0;
   std::vector<std::string> assignments;
 };
 
@@ -271,6 +275,19 @@ absl::Status Set(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status DropFollower(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  DropFollowerRequest request;
+  request.set_replica(arguments.replica);
+  PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << "dropped; the run's servers are now " << ChainText(reply.chain()) << "\n";
+  }
+  return absl::OkStatus();
+}
+
 using Action = absl::Status (*)(const Arguments&);
 
 // CLI11 would only ask for a subcommand.
@@ -346,6 +363,12 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
   server(drain)->required();
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
+  CLI::App* drop = add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
+                       kDropExamples, DropFollower);
+  server(drop)->required();
+  drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
+      ->type_name("N")
+      ->required();
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set)->required();
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
@@ -366,7 +389,7 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples));
+                          kSetExamples, kDrainExamples, kDropExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "apps/exit_code.h"
 #include "apps/server_arguments.h"
 #include "apps/stop_signals.h"
+#include "common/units.h"
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
@@ -22,6 +24,9 @@ namespace psgd {
 namespace {
 
 using Arguments = ServerArguments;
+
+constexpr Duration kResultsDeadline = std::chrono::seconds(10);
+constexpr Duration kResultsPoll = std::chrono::milliseconds(50);
 
 // The directory of the run that is to go on; empty: it is a new one.
 const std::string& EarlierRun(const Arguments& arguments) {
@@ -82,9 +87,10 @@ absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& 
 
 // What a server writes to, from when it knows which run it is for.
 struct Opened {
-  RunDir dir;
+  RunDir dir;      // its own
+  RunDir results;  // of the run
   Log log;
-  std::unique_ptr<RunRecorder> recorder;
+  std::unique_ptr<RunRecorder> recorder;  // once it leads
 };
 
 absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& options) {
@@ -101,8 +107,24 @@ absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& opt
   log_options.to_stderr = !arguments.quiet;
   log_options.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
-  PSGD_ASSIGN_OR_RETURN(auto recorder, RunRecorder::Open(dir, log));
-  return Opened{std::move(dir), log, std::move(recorder)};
+  return Opened{dir, dir, log, nullptr};
+}
+
+// From now on it writes what the run leaves behind.
+absl::Status OpenResults(const Arguments& arguments, Opened* opened) {
+  if (!arguments.results.empty()) {
+    const Time start = SteadyNow();
+    auto results = RunDir::Take(arguments.results);
+    // Until the server before it is gone.
+    while (!results.ok() && SteadyNow() - start < kResultsDeadline) {
+      std::this_thread::sleep_for(kResultsPoll);
+      results = RunDir::Take(arguments.results);
+    }
+    PSGD_RETURN_IF_ERROR(Annotate(results.status(), "--results"));
+    opened->results = *results;
+  }
+  PSGD_ASSIGN_OR_RETURN(opened->recorder, RunRecorder::Open(opened->results, opened->log));
+  return absl::OkStatus();
 }
 
 // `opened` must outlive the server.
@@ -117,8 +139,9 @@ absl::StatusOr<ParameterServerOptions> ServerOptions(const Arguments& arguments,
   options.control_port = arguments.port;
   PSGD_ASSIGN_OR_RETURN(options.http_port, HttpPort(arguments.http));
   options.credentials = std::move(credentials);
-  options.run_dir = opened.dir.path();
-  options.checkpoint_dir = opened.dir.ServerDir();
+  options.run_dir = opened.results.path();
+  options.checkpoint_dir = opened.results.ServerDir();
+  options.journal_dir = opened.dir.ServerDir();
   options.log = opened.log;
   RunRecorder* const recorder = opened.recorder.get();
   options.on_news = [recorder](const std::string& text) { recorder->News(text); };
@@ -195,14 +218,14 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   RunRecorder& recorder = *opened.recorder;
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
   recorder.ResumedAfter(before.total().samples());
-  Announce(arguments, server, opened.dir);
+  Announce(arguments, server, opened.results);
 
   PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome, Serve(server, recorder, stops, opened.log));
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
   if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
   recorder.Progress(status);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
-  opened.log->info("run directory: {}", opened.dir.path());
+  opened.log->info("run directory: {}", opened.results.path());
   switch (outcome) {
     case Summary::Status::kFinished: return kExitOk;
     case Summary::Status::kInterrupted: return kExitInterrupted;
@@ -225,6 +248,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
   options.address = absl::StrCat(
       arguments.advertise.empty() ? arguments.bind : arguments.advertise, ":", service->port());
   options.replica = arguments.replica;
+  PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
+  options.connect_deadline = Milliseconds(deadline);
   options.credentials = credentials;
   options.interrupted = [&] {
     return stops.count() == 0 ? absl::OkStatus() : absl::CancelledError("stopped; the run goes on");
@@ -248,6 +273,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
     opened.log->info("the run is over; its leader has the results");
     return kExitOk;
   }
+  if (arguments.json) std::cout << nlohmann::json{{"event", "taking_over"}} << std::endl;
+  PSGD_RETURN_IF_ERROR(OpenResults(arguments, &opened));
   PSGD_ASSIGN_OR_RETURN(ParameterServerOptions server_options,
                         ServerOptions(arguments, config, credentials, opened));
   FollowedRun followed = follower->TakeOver();
@@ -280,6 +307,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
   PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
+  PSGD_RETURN_IF_ERROR(OpenResults(arguments, &opened));
 
   const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
   if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {

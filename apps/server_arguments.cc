@@ -42,6 +42,16 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "With --follow: the number that this server had before; default: a new one")
       ->check(CLI::Range(1, 1'000'000))
       ->needs(follow);
+  app.add_option("--results", arguments.results,
+                 "With --follow or --recover: the run directory that it goes on with once it leads, as "
+                 "one on a shared disk; default: its own")
+      ->type_name("RUN_DIR")
+      ->excludes(config)
+      ->excludes(resume);
+  app.add_option("--connect-deadline", arguments.connect_deadline,
+                 "With --follow: give up when no server answers for so long")
+      ->capture_default_str()
+      ->needs(follow);
   app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")

@@ -20,6 +20,8 @@ struct ServerArguments {
   std::string checkpoint;
   std::string follow;
   int replica = 0;
+  std::string results;
+  std::string connect_deadline = "60s";
   std::string bind = "127.0.0.1";
   std::string advertise;
   int port = 7070;

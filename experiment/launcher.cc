@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/files.h"
 #include "experiment/program_dir.h"
+#include "experiment/server_event.h"
 #include "experiment/run_dir.h"
 
 namespace psgd {
@@ -36,25 +37,35 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOp
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
   std::vector<std::string> arguments = {"--port", "0"};
   arguments.insert(arguments.end(), options.run.begin(), options.run.end());
-  PSGD_RETURN_IF_ERROR(cluster->StartServer(arguments));
+  PSGD_ASSIGN_OR_RETURN(cluster->server_, cluster->StartServer("ps-server", arguments));
   PSGD_RETURN_IF_ERROR(cluster->WaitReady());
+  cluster->journal_dir_ = cluster->addresses_.run_dir;
   return cluster;
 }
 
 absl::Status LocalCluster::RecoverServer() {
-  PSGD_RETURN_IF_ERROR(StartServer({"--recover", addresses_.run_dir}));
+  std::vector<std::string> arguments = {"--recover", journal_dir_};
+  if (journal_dir_ != addresses_.run_dir) {
+    arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
+  }
+  PSGD_ASSIGN_OR_RETURN(server_, StartServer("ps-server", arguments));
   return WaitReady();
 }
 
-absl::Status LocalCluster::StartServer(const std::vector<std::string>& arguments) {
+absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
+    const std::string& name, const std::vector<std::string>& arguments) const {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
   ChildOptions child;
-  child.name = "ps-server";
+  child.name = name;
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   AddTlsDir(&child.argv);
-  PSGD_ASSIGN_OR_RETURN(server_, ChildProcess::Start(std::move(child)));
-  return absl::OkStatus();
+  return ChildProcess::Start(std::move(child));
+}
+
+void LocalCluster::Leads(const std::string& ready) {
+  const auto said = nlohmann::json::parse(ready);
+  addresses_ = {said.value("control", ""), said.value("http", ""), said.value("run_dir", "")};
 }
 
 absl::Status LocalCluster::WaitReady() {
@@ -69,9 +80,8 @@ absl::Status LocalCluster::WaitReady() {
       }
       continue;
     }
-    const auto json = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.value("event", "") != "ready") continue;
-    addresses_ = {json.value("control", ""), json.value("http", ""), json.value("run_dir", "")};
+    if (EventOf(*line) != "ready") continue;
+    Leads(*line);
     return absl::OkStatus();
   }
   return absl::DeadlineExceededError(
@@ -113,12 +123,13 @@ void LocalCluster::AddTlsDir(std::vector<std::string>* argv) const {
 
 void LocalCluster::KillAll() {
   for (auto& worker : workers_) worker->Kill();
+  for (auto& follower : followers_) follower.process->Kill();
   server_->Kill();
 }
 
 std::string LocalCluster::LogFile(const ChildProcess& child) const {
   const RunDir dir(addresses_.run_dir);
-  if (&child == server_.get()) return dir.ServerDir() + "/server.log";
+  if (&child == server_.get()) return RunDir(journal_dir_).ServerDir() + "/server.log";
   return absl::StrCat(dir.path(), "/", child.name(), "/worker.log");
 }
 

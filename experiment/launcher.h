@@ -1,7 +1,8 @@
-// The processes of a run on this machine: one ps-server and its ps-workers.
+// The processes of a run on this machine: one ps-server, those that follow it, and its ps-workers.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,14 @@ class LocalCluster {
 
   // The next one, called worker-0 and so on.
   absl::Status StartWorker();
+  // The next server that follows, called follower-1 and so on; waits until it does.
+  absl::Status StartFollower();
+  // Whether a follower takes the server for dead. If it is not, it has to be killed for that.
+  bool SomeoneTakesOver();
+  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does.
+  absl::Status WaitTakenOver();
+  // Those that ended since this was last asked, by their numbers in the run.
+  std::vector<uint32_t> TakeDeadFollowers();
   // Starts the server again, which died, where its journal ends, and waits until it is ready.
   absl::Status RecoverServer();
   void KillAll();
@@ -55,14 +64,27 @@ class LocalCluster {
 
  private:
   explicit LocalCluster(const LaunchOptions& options) : options_(options) {}
-  absl::Status StartServer(const std::vector<std::string>& arguments);
+  absl::StatusOr<std::unique_ptr<ChildProcess>> StartServer(
+      const std::string& name, const std::vector<std::string>& arguments) const;
   absl::Status WaitReady();
+  void Leads(const std::string& ready);
   void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 
   const LaunchOptions options_;
   ServerAddresses addresses_;
   std::unique_ptr<ChildProcess> server_;
+  std::string journal_dir_;  // the run directory of the server's own
+  struct Follower {
+    std::unique_ptr<ChildProcess> process;
+    uint32_t replica = 0;
+    std::string run_dir;
+    bool takes_over = false;
+    std::string leads;  // what it said when it was ready to; empty: it did not
+  };
+  void HearFollowers();
+  std::vector<Follower> followers_;
+  int followers_started_ = 0;
   std::vector<std::unique_ptr<ChildProcess>> workers_;
 };
 

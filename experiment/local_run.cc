@@ -50,7 +50,8 @@ absl::Status LocalRun::Run() {
   display_.Note(absl::StrCat("watch it with: ps-ctl status --server ",
                              cluster_->addresses().control,
                              options_.credentials ? " --tls-dir " : "", options_.launch.tls_dir));
-  absl::Status status = StartWorkers();
+  absl::Status status = StartFollowers();
+  if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
   cluster_->KillAll();
@@ -74,7 +75,11 @@ absl::Status LocalRun::StartWorkers() {
 
 absl::Status LocalRun::Supervise() {
   while (true) {
-    while (!cluster_->server().WaitEnded(kPeriod)) PSGD_RETURN_IF_ERROR(Look());
+    while (!cluster_->server().WaitEnded(kPeriod)) {
+      PSGD_RETURN_IF_ERROR(Look());
+      // One that hangs must not write to the run directory any more.
+      if (cluster_->SomeoneTakesOver()) cluster_->server().Kill();
+    }
     if (!MayRecover()) return ServerEnded();
     PSGD_RETURN_IF_ERROR(RecoverServer());
   }
@@ -90,9 +95,12 @@ bool LocalRun::MayRecover() const {
 absl::Status LocalRun::RecoverServer() {
   fruitless_recoveries_ = status_.clock() > recovered_at_clock_ ? 0 : fruitless_recoveries_ + 1;
   recovered_at_clock_ = status_.clock();
-  display_.Note(absl::StrCat("ps-server ", cluster_->server().HowItEnded(),
-                             "; it is started again where its journal ends"),
-                /*important=*/true);
+  const std::string how = absl::StrCat("ps-server ", cluster_->server().HowItEnded());
+  if (HasFollowers()) {
+    display_.Note(how, /*important=*/true);
+    if (TakenOver().ok()) return absl::OkStatus();
+  }
+  display_.Note(absl::StrCat(how, "; it is started again where its journal ends"), /*important=*/true);
   const Time start = SteadyNow();
   const absl::Status recovered = cluster_->RecoverServer();
   if (!recovered.ok()) return Failed(std::string(recovered.message()));
@@ -110,6 +118,7 @@ absl::Status LocalRun::Look() {
                   /*important=*/true);
   }
   BuryWorkers();
+  ReplaceFollowers();
   Poll();
   if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
   return CheckDeadlines();

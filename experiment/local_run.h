@@ -54,6 +54,14 @@ class LocalRun {
   // It died, and its journal says how to go on.
   bool MayRecover() const;
   absl::Status RecoverServer();
+  // A run with followers (local_run_followers.cc).
+  bool HasFollowers() const;
+  absl::Status StartFollowers();
+  // A follower leads; another takes its place behind it.
+  absl::Status TakenOver();
+  // The run would wait for those that died: it goes on without them, and with new ones.
+  void ReplaceFollowers();
+  void ReplaceFollower();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
   // Evaluations and choices of codecs that were not seen while the run went.

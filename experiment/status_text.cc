@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/metrics.h"
 #include "common/units.h"
 #include "experiment/checkpoint_report.h"
@@ -82,6 +83,20 @@ std::string Shards(const StatusReply& status) {
   return text;
 }
 
+std::string Followers(const StatusReply& status) {
+  if (!status.has_chain()) return "";
+  TextTable table({"server", "address", "role", "state", "behind"});
+  const Chain::Member& leader = status.chain().members(0);
+  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-"});
+  for (const FollowerStatus& follower : status.followers()) {
+    table.Add({absl::StrCat(follower.replica()), follower.address(),
+               follower.in_chain() ? "would take over" : "is catching up",
+               follower.connected() ? "live" : "gone",
+               HumanBytes(static_cast<double>(follower.bytes_behind()))});
+  }
+  return absl::StrCat("\nservers\n", table.Text());
+}
+
 std::string Workers(const StatusReply& status) {
   TextTable table({"worker", "name", "device", "state", "clock", "samples/s", "input stall", "heard"});
   for (const WorkerStatus& worker : status.workers()) {
@@ -118,9 +133,15 @@ std::string LocalTime(int64_t unix_seconds) {
 }  // namespace
 
 std::string StatusText(const StatusReply& status) {
-  return absl::StrCat(Head(status), Shards(status), Workers(status),
+  return absl::StrCat(Head(status), Followers(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
                       Checkpoints(status), CodecChoicesText(status.choices()));
+}
+
+std::string ChainText(const Chain& chain) {
+  return absl::StrJoin(chain.members(), ", ", [](std::string* out, const Chain::Member& member) {
+    absl::StrAppend(out, member.replica(), " at ", member.address());
+  });
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {

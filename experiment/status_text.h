@@ -12,6 +12,9 @@ namespace psgd {
 // Of a running server: progress, then tables of shards, workers, evaluations and checkpoints.
 std::string StatusText(const StatusReply& status);
 
+// "1 at HOST:PORT, 2 at HOST:PORT", the leader first.
+std::string ChainText(const Chain& chain);
+
 // The tables that a run directory can fill as well; empty when there are none.
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations);
 std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests);

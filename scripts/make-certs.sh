@@ -72,7 +72,8 @@ certificate() {
     return
   fi
   [[ -e $dir/ca.key ]] || fail "$dir/ca.key, which makes certificates, is not here; run this where it is"
-  [[ $role == server ]] && usage=serverAuth
+  # A server that follows another is its client.
+  [[ $role == server ]] && usage=serverAuth,clientAuth
   key "$work/$role.key"
   {
     echo 'basicConstraints = critical, CA:FALSE'

@@ -46,7 +46,10 @@ absl::StatusOr<std::unique_ptr<Follower>> Follower::Connect(FollowerOptions opti
     return absl::UnavailableError(absl::StrCat(
         "no server leads a run at ", absl::StrJoin(o.leaders, " or "), " (", std::string(reached.message()),
         "); is ps-server running there, with durability.acknowledge: replicated, and is the address "
-        "that of its control port?"));
+        "that of its control port?",
+        o.credentials == nullptr ? " Does it ask for certificates (--tls-dir)?"
+                                 : " Are both sides' certificates of one authority, and is this one's for "
+                                   "clients, too (scripts/make-certs.sh --renew server DIR)?"));
   }
   PSGD_RETURN_IF_ERROR(reached);
   return follower;

@@ -41,7 +41,8 @@ struct ParameterServerOptions {
   // Null: whoever reaches the ports may do everything, and whoever listens in can read.
   std::shared_ptr<const Credentials> credentials;
   std::string run_dir;                 // for people
-  std::string checkpoint_dir;          // and of the journal, where there is one
+  std::string checkpoint_dir;
+  std::string journal_dir;             // where there is one
   // Go on where the journal ends, at the addresses that were used then; they are not looked at here.
   bool recover = false;
   uint32_t replica = 1;                // of a run with followers

@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   CoordinatorRecord& record = followed.record;
   *record.mutable_chain() = TakenOver(record.chain(), followed.replica);
   options.replica = followed.replica;
+  options.control_port = followed.service->port();
   // Its shards are elsewhere.
   record.mutable_placement()->clear_endpoints();
   PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
@@ -161,6 +162,14 @@ void ParameterServer::TakeInFollowers(Effects* effects) {
     chain_.set_epoch(chain_.epoch() + 1);
     effects->news.push_back(absl::StrCat("server ", member.replica(), " at ", member.address(),
                                          " follows: acknowledgements wait for it, and it would take over"));
+  }
+  // One that came back may be somewhere else.
+  for (const FollowerStatus& follower : followers_->Status()) {
+    for (Chain::Member& member : *chain_.mutable_members()) {
+      if (member.replica() != follower.replica() || member.address() == follower.address()) continue;
+      member.set_address(follower.address());
+      chain_.set_epoch(chain_.epoch() + 1);
+    }
   }
 }
 

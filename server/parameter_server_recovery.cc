@@ -20,9 +20,9 @@ bool ParameterServer::SyncsJournal() const {
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
   RestoreChain(Chain());
-  PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.checkpoint_dir));
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.journal_dir));
   PSGD_ASSIGN_OR_RETURN(
-      record_store_, CoordinatorStore::Create(JournalFolder(options_.checkpoint_dir, "coordinator")));
+      record_store_, CoordinatorStore::Create(JournalFolder(options_.journal_dir, "coordinator")));
   return absl::OkStatus();
 }
 
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
         "with --resume");
   }
   PSGD_ASSIGN_OR_RETURN(auto store,
-                        CoordinatorStore::Open(JournalFolder(options.checkpoint_dir, "coordinator")));
+                        CoordinatorStore::Open(JournalFolder(options.journal_dir, "coordinator")));
   PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
   options.host = record.host();
   options.advertise = record.advertise();

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
       DurableShardOptionsOf(options_.config, shard, recovered_ ? recovered_->starts() : 1);
   if (!HasJournal()) return std::make_unique<DurableShard>(std::move(options));
   RocksJournalOptions journal;
-  journal.folder = JournalFolder(options_.checkpoint_dir, absl::StrCat("shard-", shard));
+  journal.folder = JournalFolder(options_.journal_dir, absl::StrCat("shard-", shard));
   journal.shard = shard;
   journal.sync = SyncsJournal();
   journal.failpoint = options_.failpoint;

@@ -214,7 +214,9 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     if (status.ok()) return reply;
     PSGD_RETURN_IF_ERROR(given_up);
     const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                       // By a server that ends since another leads.
+                       (several && status.error_code() == grpc::StatusCode::CANCELLED);
     if (!again) return ToAbsl(status);
     if (options_.credentials && HandshakeFailed(status)) {
       return absl::UnauthenticatedError(absl::StrCat(

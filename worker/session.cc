@@ -67,6 +67,7 @@ absl::Status Session::WaitUntil(const std::function<bool()>& done) {
 }
 
 absl::Status Session::FollowMove() {
+  if (moved_ == nullptr) return absl::OkStatus();
   PSGD_ASSIGN_OR_RETURN(auto moved, moved_());
   if (!moved) return absl::OkStatus();
   const EndpointStats stats = endpoint_->stats();

@@ -26,10 +26,10 @@ struct MovedShards {
 class Session {
  public:
   // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait. So is
-  // `moved`: whether another server leads the run since it was last asked.
+  // `moved`, if given: whether another server leads the run since it was last asked.
   Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
           const Placement& placement, std::function<absl::Status()> interrupted,
-          std::function<absl::StatusOr<std::optional<MovedShards>>()> moved);
+          std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr);
 
   void Pull(uint64_t clock);
   // Until the last Pull is complete.

@@ -1,0 +1,88 @@
+// The part of LocalCluster that keeps servers that follow the first.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/launcher.h"
+#include "experiment/server_event.h"
+
+namespace psgd {
+namespace {
+constexpr Duration kLook = std::chrono::milliseconds(20);
+}  // namespace
+
+absl::Status LocalCluster::StartFollower() {
+  const std::string name = absl::StrCat("follower-", ++followers_started_);
+  Follower follower;
+  follower.run_dir = absl::StrCat(addresses_.run_dir, "/", name);
+  PSGD_ASSIGN_OR_RETURN(
+      follower.process,
+      StartServer(name, {"--follow", addresses_.control, "--port", "0", "--run-dir", follower.run_dir,
+                         "--results", addresses_.run_dir}));
+  const Time start = SteadyNow();
+  while (SteadyNow() - start < options_.ready_deadline && follower.process->Running() &&
+         server_->Running()) {
+    const auto line = follower.process->ReadLine(kLook);
+    if (!line || EventOf(*line) != "following") continue;
+    follower.replica = nlohmann::json::parse(*line).value("replica", 0);
+    followers_.push_back(std::move(follower));
+    return absl::OkStatus();
+  }
+  if (!server_->Running()) return absl::OkStatus();  // that is looked after elsewhere
+  follower.process->Kill();
+  return absl::UnavailableError(absl::StrCat(name, " does not follow: it ",
+                                             follower.process->HowItEnded(), "\n",
+                                             follower.process->StderrTail()));
+}
+
+void LocalCluster::HearFollowers() {
+  for (Follower& follower : followers_) {
+    while (const auto line = follower.process->ReadLine(Duration(0))) {
+      const std::string event = EventOf(*line);
+      if (event == "taking_over") follower.takes_over = true;
+      if (event == "ready") follower.leads = *line;
+    }
+  }
+}
+
+bool LocalCluster::SomeoneTakesOver() {
+  HearFollowers();
+  return std::any_of(followers_.begin(), followers_.end(),
+                     [](const Follower& follower) { return follower.takes_over; });
+}
+
+absl::Status LocalCluster::WaitTakenOver() {
+  server_->Kill();
+  const Time start = SteadyNow();
+  bool any = true;
+  while (any && SteadyNow() - start < options_.ready_deadline) {
+    HearFollowers();
+    const auto leader = std::find_if(followers_.begin(), followers_.end(),
+                                     [](const Follower& follower) { return !follower.leads.empty(); });
+    if (leader != followers_.end()) {
+      Leads(leader->leads);
+      server_ = std::move(leader->process);
+      journal_dir_ = leader->run_dir;
+      followers_.erase(leader);
+      return absl::OkStatus();
+    }
+    any = std::any_of(followers_.begin(), followers_.end(),
+                      [](const Follower& follower) { return follower.process->Running(); });
+    std::this_thread::sleep_for(kLook);
+  }
+  return absl::UnavailableError("no follower took over");
+}
+
+std::vector<uint32_t> LocalCluster::TakeDeadFollowers() {
+  std::vector<uint32_t> dead;
+  std::erase_if(followers_, [&](const Follower& follower) {
+    if (follower.process->Running()) return false;
+    // One that ended well says that the run is over.
+    if (follower.process->exit_code() != 0) dead.push_back(follower.replica);
+    return true;
+  });
+  return dead;
+}
+
+}  // namespace psgd
