@@ -43,10 +43,10 @@ GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
   GrpcShared::Parcel parcel = std::move(shared_->inbox.front());
   shared_->inbox.pop_front();
   shared_->inbox_bytes -= parcel.bytes.Length();
-  std::vector<std::shared_ptr<GrpcStream>> resumed;
+  std::map<uint64_t, std::shared_ptr<GrpcStream>> resumed;
   if (shared_->inbox_bytes < shared_->options.queue_bytes) resumed.swap(shared_->paused);
   lock.unlock();
-  for (const auto& stream : resumed) stream->Continue();
+  for (const auto& [turn, stream] : resumed) stream->Continue();
   return parcel;
 }
 
