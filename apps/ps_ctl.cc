@@ -22,6 +22,7 @@
 #include "experiment/run_dir_status.h"
 #include "experiment/status_text.h"
 #include "experiment/trained_weights.h"
+#include "experiment/verify_report.h"
 
 namespace psgd {
 namespace {
@@ -35,7 +36,7 @@ constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1
 )";
 constexpr char kCheckpointsExamples[] = R"(  ps-ctl checkpoints runs/wide
 )";
-constexpr char kVerifyExamples[] = R"(  ps-ctl verify runs/wide            # reads every checkpoint from end to end
+constexpr char kVerifyExamples[] = R"(  ps-ctl verify runs/wide            # reads checkpoints and journal from end to end
 )";
 constexpr char kPruneExamples[] = R"(  ps-ctl prune runs/wide --keep 1
 )";
@@ -190,10 +191,9 @@ absl::Status Checkpoints(const Arguments& arguments) {
 }
 
 absl::Status Verify(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(arguments.run_dir));
-  PSGD_ASSIGN_OR_RETURN(const auto checked, store.Verify());
-  std::cout << VerifiedList(checked, arguments.json);
-  return VerifiedStatus(arguments.run_dir, checked);
+  PSGD_ASSIGN_OR_RETURN(const VerifiedRun verified, VerifyRun(arguments.run_dir));
+  std::cout << VerifiedText(verified, arguments.json);
+  return VerifiedStatus(arguments.run_dir, verified);
 }
 
 absl::Status Prune(const Arguments& arguments) {
@@ -339,7 +339,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
         ->type_name("RUN_DIR");
   };
   only_run_dir(checkpoints)->excludes(server(checkpoints));
-  only_run_dir(add("verify", "Whether each checkpoint is sound; exit code 1 if one is not",
+  only_run_dir(add("verify", "Whether checkpoints and journal are sound; exit code 1 if one is not",
                    kVerifyExamples, Verify))
       ->required();
   CLI::App* prune = add("prune", "Remove older checkpoints of a run that is over; not named ones",

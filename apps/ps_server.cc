@@ -79,6 +79,12 @@ absl::StatusOr<int> HttpPort(const std::string& text) {
       absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
 }
 
+absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
+  if (text.empty()) return nullptr;
+  PSGD_ASSIGN_OR_RETURN(const auto plan, ParseFailpoint(text));
+  return std::make_shared<FailpointPlan>(plan.first, plan.second);
+}
+
 // What a server writes to, from when it knows which run it is for.
 struct Opened {
   RunDir dir;      // its own
@@ -289,6 +295,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(HttpPort(arguments.http).status());
+  PSGD_ASSIGN_OR_RETURN(const auto failpoint, PlanFailpoint(arguments.failpoint));
 
   RunDirOptions dir_options;
   const std::string& earlier = EarlierRun(arguments);
@@ -311,6 +318,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   PSGD_ASSIGN_OR_RETURN(ParameterServerOptions options,
                         ServerOptions(arguments, config, credentials, opened));
   options.recover = !arguments.recover.empty();
+  options.failpoint = failpoint;
   if (config.model().has_onnx() && earlier.empty()) {
     auto given = ReadOnnxWeights(config.model().onnx());
     if (!given.ok()) {

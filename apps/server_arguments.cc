@@ -75,6 +75,9 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->capture_default_str();
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
+  app.add_option("--failpoint", arguments.failpoint,
+                 "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
+      ->type_name("NAME[=COUNT]");
   // It is the run that it was, where it was.
   for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
     recover->excludes(other);

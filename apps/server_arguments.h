@@ -32,6 +32,7 @@ struct ServerArguments {
   bool quiet = false;
   bool die_with_parent = false;
   std::string log_level = "info";
+  std::string failpoint;
 };
 
 // Nothing: go on. Otherwise what the program ends with, after saying why.

@@ -1,6 +1,5 @@
 #include "experiment/checkpoint_report.h"
 
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -14,15 +13,7 @@
 namespace psgd {
 namespace {
 
-bool Damaged(const CheckedCheckpoint& checkpoint) {
-  return checkpoint.sealed && !checkpoint.status.ok();
-}
-
 std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }
-
-std::string StateOf(const CheckedCheckpoint& checkpoint) {
-  return !checkpoint.sealed ? "incomplete" : checkpoint.status.ok() ? "sound" : "damaged";
-}
 
 }  // namespace
 
@@ -87,48 +78,6 @@ std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool 
                HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
   }
   return table.empty() ? "no checkpoints\n" : table.Text();
-}
-
-std::string VerifiedList(const std::vector<CheckedCheckpoint>& checked, bool json) {
-  Record list = Record::array();
-  TextTable table({"checkpoint", "name", "epoch", "size", "state"});
-  std::string wrong;
-  for (const CheckedCheckpoint& checkpoint : checked) {
-    CheckpointInfo info;
-    if (checkpoint.manifest) info = InfoOf(*checkpoint.manifest);
-    const bool known = checkpoint.manifest.has_value();
-    info.set_id(checkpoint.id);
-    Record record = known ? CheckpointRecord(info) : Record{{"id", checkpoint.id}};
-    record["state"] = StateOf(checkpoint);
-    record["problem"] = std::string(checkpoint.status.message());
-    list.push_back(std::move(record));
-    table.Add({absl::StrCat(checkpoint.id), NameOrDash(info.name()),
-               known ? absl::StrFormat("%.2f", info.epoch()) : "-",
-               known ? HumanBytes(static_cast<double>(info.bytes())) : "-", StateOf(checkpoint)});
-    if (checkpoint.status.ok()) continue;
-    absl::StrAppend(&wrong, "checkpoint ", checkpoint.id, ": ",
-                    std::string(checkpoint.status.message()), "\n");
-  }
-  if (json) return Record{{"checkpoints", std::move(list)}}.dump(2) + "\n";
-  return table.empty() ? "" : absl::StrCat(table.Text(), wrong);
-}
-
-absl::Status VerifiedStatus(const std::string& run_dir,
-                            const std::vector<CheckedCheckpoint>& checked) {
-  const auto damaged = std::count_if(checked.begin(), checked.end(), Damaged);
-  const auto sound = std::count_if(checked.begin(), checked.end(),
-                                   [](const auto& checkpoint) { return checkpoint.status.ok(); });
-  if (damaged > 0) {
-    return absl::DataLossError(absl::StrCat(
-        damaged, " of the checkpoints of ", run_dir, damaged > 1 ? " are" : " is",
-        " damaged, ", sound, " sound; ",
-        sound > 0 ? "--resume takes the newest sound one: restore the others from a copy, or leave "
-                    "them to be pruned"
-                  : "restore them from a copy, or start the run anew"));
-  }
-  if (sound > 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken"));
 }
 
 }  // namespace psgd

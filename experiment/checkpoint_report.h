@@ -28,9 +28,5 @@ absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int kee
 
 // A table, or JSON.
 std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json);
-std::string VerifiedList(const std::vector<CheckedCheckpoint>& checked, bool json);
-// DATA_LOSS when one that counts is damaged, NOT_FOUND when there is none; says what can be done.
-absl::Status VerifiedStatus(const std::string& run_dir,
-                            const std::vector<CheckedCheckpoint>& checked);
 
 }  // namespace psgd

@@ -74,6 +74,8 @@ void RunRecorder::Progress(const StatusReply& status) {
                      {"staleness_max", staleness.max()},
                      {"residual_norm", total.residual_norm()},
                      {"residual_norm_lost", total.residual_norm_lost()},
+                     {"batches_repeated", status.batches_repeated()},
+                     {"batches_lost", status.batches_lost()},
                      {"seconds_data", total.seconds_data()},
                      {"seconds_compute", total.seconds_compute()},
                      {"seconds_encode", total.seconds_encode()},
@@ -117,6 +119,8 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   }
   summary.input_stall = InputStall(total);
   summary.residual_norm_lost = total.residual_norm_lost();
+  summary.batches_repeated = status.batches_repeated();
+  summary.batches_lost = status.batches_lost();
   summary.bytes_pushed = total.bytes_pushed();
   summary.bytes_pulled = total.bytes_pulled();
   summary.bytes_pushed_dense = total.bytes_pushed_dense();

@@ -45,6 +45,8 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("samples_per_second", summary.samples_per_second);
   visit("input_stall", summary.input_stall);
   visit("residual_norm_lost", summary.residual_norm_lost);
+  visit("batches_repeated", summary.batches_repeated);
+  visit("batches_lost", summary.batches_lost);
   visit("bytes_pushed", summary.bytes_pushed);
   visit("bytes_pulled", summary.bytes_pulled);
   visit("bytes_pushed_dense", summary.bytes_pushed_dense);

@@ -37,6 +37,8 @@ struct Summary {
   double samples_per_second = 0;  // while training
   double input_stall = 0;         // share of the workers' time spent waiting for data
   double residual_norm_lost = 0;  // with workers that ended before they could push it
+  uint64_t batches_repeated = 0;  // of workers that were lost, dealt again in their epoch
+  uint64_t batches_lost = 0;      // likewise, when the next epoch had begun: left out
   uint64_t bytes_pushed = 0;      // as left the processes, headers included
   uint64_t bytes_pulled = 0;
   uint64_t bytes_pushed_dense = 0;  // what the same in fp32 would have cost

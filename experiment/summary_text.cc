@@ -78,6 +78,10 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
     rows.emplace_back("residual lost", absl::StrFormat("of norm %.4g, with workers that ended",
                                                        summary.residual_norm_lost));
   }
+  if (summary.batches_repeated > 0 || summary.batches_lost > 0) {
+    rows.emplace_back("lost workers'", absl::StrFormat("batches: %d dealt again, %d left out",
+                                                       summary.batches_repeated, summary.batches_lost));
+  }
   for (const auto& [reason, count] : summary.rejected) {
     rows.emplace_back("refused", absl::StrCat(count, " messages: ", reason));
   }

@@ -6,6 +6,7 @@
 #   scripts/netns.sh up 3 100mbit [10ms]   hosts 1 to 3, 10.77.0.1 to 10.77.0.3; delay: each way
 #   scripts/netns.sh up 3                  links as fast as the machine
 #   scripts/netns.sh run 2 ps-worker --cpu --server 10.77.0.1:7070
+#   scripts/netns.sh lossy 2 5 15           5 % of the packets to and from host 2 are lost, 15 % come late
 #   scripts/netns.sh down
 #
 # PSGD_NETNS names another network than "psgd", so that two can be up at once.
@@ -14,7 +15,7 @@ set -euo pipefail
 network=${PSGD_NETNS:-psgd}
 switch=$network-switch
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 down() {
   local name
@@ -34,6 +35,24 @@ limit() {
   [[ -n $rate ]] || return 0
   # shellcheck disable=SC2086  # parent is two words
   ip netns exec "$space" tc qdisc add dev "$device" $parent tbf rate "$rate" burst 256kb latency 200ms
+}
+
+# Of what leaves `device` in `space`, loses `loss` percent and delays `late` percent, so that others overtake.
+disturb() {
+  local space=$1 device=$2 loss=$3 late=$4 all=4294967296
+  local tc=(ip netns exec "$space" tc)
+  if "${tc[@]}" qdisc replace dev "$device" root netem loss "$loss%" delay 5ms reorder "$((100 - late))%" 2> /dev/null; then
+    return
+  fi
+  # A kernel without netem: a filter throws dice, and sends a packet to nowhere, to a slow class, or on.
+  "${tc[@]}" qdisc replace dev "$device" root handle 1: htb default 10 r2q 100000
+  "${tc[@]}" class add dev "$device" parent 1: classid 1:10 htb rate 10gbit
+  "${tc[@]}" class add dev "$device" parent 1: classid 1:20 htb rate 10gbit
+  "${tc[@]}" class add dev "$device" parent 1: classid 1:30 htb rate 20mbit
+  "${tc[@]}" qdisc add dev "$device" parent 1:20 handle 20: blackhole
+  # load a random number; below loss: 1:20; below loss + late: 1:30; else the default.
+  "${tc[@]}" filter add dev "$device" parent 1: protocol all prio 1 bpf bytecode \
+    "6,32 0 0 4294963256,53 1 0 $((all * loss / 100)),6 0 0 65568,53 1 0 $((all * (loss + late) / 100)),6 0 0 65584,6 0 0 0"
 }
 
 up() {
@@ -59,6 +78,11 @@ up() {
 
 case ${1:-} in
   up) (($# >= 2 && $# <= 4)) || usage; up "${@:2}" ;;
+  lossy)
+    (($# == 4)) || usage
+    disturb "$network-$2" eth0 "$3" "$4"
+    disturb "$switch" port"$2" "$3" "$4"
+    ;;
   run) (($# >= 3)) || usage; exec ip netns exec "$network-$2" "${@:3}" ;;
   down) (($# == 1)) || usage; down ;;
   *) usage ;;

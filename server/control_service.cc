@@ -142,6 +142,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std:
   // Two servers on one port would each get half of the workers.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGrpcHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kGrpcIdleMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsAConnection);
   builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
   builder.RegisterService(&impl->adapter);

@@ -226,15 +226,7 @@ void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
 void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
   const MemberState* member = members_.Find(worker);
   const WorkerKey key = member->key;
-  if (ledger_) {
-    for (const ReturnedBatch& batch : ledger_->Return(worker, member->clock)) {
-      // A checkpoint under way promises what is not done up to its boundary.
-      if (under_way_ && batch.segment <= under_way_after_ &&
-          batch.epoch == under_way_->position.epoch) {
-        under_way_->position.remaining.push_back(batch.batch);
-      }
-    }
-  }
+  if (ledger_) GiveBack(worker, member->clock);
   members_.Leave(worker, note);
   for (PendingEvaluation& pending : pending_evaluations_) {
     if (pending.evaluator && pending.evaluator->worker() == worker) pending.evaluator.reset();
@@ -388,6 +380,10 @@ StatusReply CoordinatorCore::Status(Time now) const {
   status.set_clock(total_.clock());
   status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
   status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
+  if (ledger_) {
+    status.set_batches_repeated(ledger_->repeated_batches());
+    status.set_batches_lost(ledger_->lost_batches());
+  }
   *status.mutable_total() = total_;
   for (uint64_t count : staleness_.counts()) status.mutable_total()->add_pull_staleness(count);
   status.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());

@@ -110,6 +110,8 @@ class CoordinatorCore {
 
  private:
   void Remove(uint32_t worker, const std::string& note, Effects* effects);
+  // What it has not done goes back to the ledger.
+  void GiveBack(uint32_t worker, uint64_t clock);
   // Of what the worker's codecs left behind.
   void SetResidual(MemberState& member, double norm);
   // Nobody else has what a worker did not push before it left.

@@ -147,6 +147,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   for (const CoordinatorMemberRecord& member : record.members()) {
     members_.Restore(FromRecord(member, now));
   }
+  members_.RenewAll(now);
   state_ = record.state();
   draining_ = record.draining();
   drain_failed_ = record.drain_failed();

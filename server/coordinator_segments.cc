@@ -48,6 +48,16 @@ bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
 }
 
+void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
+  for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) {
+    // A checkpoint under way promises what is not done up to its boundary.
+    if (under_way_ && batch.segment <= under_way_after_ &&
+        batch.epoch == under_way_->position.epoch) {
+      under_way_->position.remaining.push_back(batch.batch);
+    }
+  }
+}
+
 bool CoordinatorCore::AllFinished(uint64_t segment) const {
   for (uint32_t worker : members_.Ready()) {
     if (RunsIn(worker, segment) && members_.Find(worker)->finished_segment < segment) return false;

@@ -6,6 +6,7 @@
 #include "server/checkpoint_files.h"
 #include "server/checkpoint_format.h"
 #include "server/rocks.h"
+#include "server/rocks_log_check.h"
 
 namespace psgd {
 namespace {
@@ -29,9 +30,22 @@ absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Create(
 
 absl::StatusOr<std::unique_ptr<CoordinatorStore>> CoordinatorStore::Open(
     const std::string& folder) {
+  PSGD_RETURN_IF_ERROR(CheckLogEnds(folder));
   std::unique_ptr<CoordinatorStore> store(new CoordinatorStore(folder));
   PSGD_RETURN_IF_ERROR(store->OpenDatabase(false));
   return store;
+}
+
+absl::StatusOr<CoordinatorRecord> CoordinatorStore::Check(const std::string& folder,
+                                                          std::vector<std::string>* damage) {
+  *damage = FindLogDamage(folder, LogExtent::kWhole);
+  CoordinatorStore store(folder);
+  rocksdb::DB* db = nullptr;
+  PSGD_RETURN_IF_ERROR(FromRocks(rocksdb::DB::OpenForReadOnly(PlainDatabase(), folder, &db), folder));
+  store.db_.reset(db);
+  const absl::Status tables = FromRocks(db->VerifyChecksum(), folder);
+  if (!tables.ok()) damage->emplace_back(tables.message());
+  return store.Load();
 }
 
 absl::Status CoordinatorStore::OpenDatabase(bool create) {

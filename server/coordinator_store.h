@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "proto/journal.pb.h"
@@ -19,6 +20,10 @@ class CoordinatorStore {
   // An empty one; what is in the folder goes.
   static absl::StatusOr<std::unique_ptr<CoordinatorStore>> Create(const std::string& folder);
   static absl::StatusOr<std::unique_ptr<CoordinatorStore>> Open(const std::string& folder);
+  // The record, read without changing anything; what is damaged in the files, even if it can be read.
+  // REQUIRES: no server writes there.
+  static absl::StatusOr<CoordinatorRecord> Check(const std::string& folder,
+                                                 std::vector<std::string>* damage);
   ~CoordinatorStore();
 
   // `sync`: waits for the disk. After an error it may be saved again. RESOURCE_EXHAUSTED: the disk is

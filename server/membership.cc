@@ -5,8 +5,22 @@
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
+namespace {
+// Somebody asks for the time at least so often, if this process runs.
+constexpr Duration kLongestTick = std::chrono::milliseconds(300);
+}  // namespace
+
+void Membership::PassTime(Time now) {
+  const Duration passed = now_ ? now - *now_ : Duration(0);
+  now_ = now;
+  const Duration counted =
+      std::clamp<Duration>(passed, Duration(0), std::max<Duration>(lease_ / 4, kLongestTick));
+  if (counted == passed) return;
+  for (auto& [worker, member] : members_) member.last_heard += passed - counted;
+}
 
 MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
+  PassTime(now);
   uint32_t worker = 0;
   while (IsLive(worker)) ++worker;
   MemberState& member = members_[worker];
@@ -23,6 +37,7 @@ MemberState& Membership::Join(const std::string& name, const std::string& device
 }
 
 absl::StatusOr<MemberState*> Membership::Touch(const WorkerKey& key, Time now) {
+  PassTime(now);
   MemberState* member = Find(key.worker());
   if (member == nullptr || key.incarnation() > member->key.incarnation()) {
     return absl::NotFoundError(absl::StrCat(
@@ -51,7 +66,8 @@ void Membership::Leave(uint32_t worker, std::string note) {
   }
 }
 
-std::vector<uint32_t> Membership::Expired(Time now) const {
+std::vector<uint32_t> Membership::Expired(Time now) {
+  PassTime(now);
   std::vector<uint32_t> expired;
   for (const auto& [worker, member] : members_) {
     if (member.live && now - member.last_heard > lease_) expired.push_back(worker);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,8 @@ struct MemberState {
   Time last_report{};
 };
 
-// Not thread-safe.
+// Leases count the time in which workers could have been heard: not the time in which this process stood
+// still, and not the steps of its clock. Not thread-safe.
 class Membership {
  public:
   explicit Membership(Duration lease, uint32_t first_incarnation = 1)
@@ -49,11 +51,12 @@ class Membership {
   void Restore(MemberState member) { members_[member.key.worker()] = std::move(member); }
   // Nobody could be heard until now.
   void RenewAll(Time now) {
+    now_ = now;
     for (auto& [worker, member] : members_) member.last_heard = now;
   }
   void Leave(uint32_t worker, std::string note);
   // Live members that have been silent for longer than the lease.
-  std::vector<uint32_t> Expired(Time now) const;
+  std::vector<uint32_t> Expired(Time now);
 
   // Live, registered members by ascending identity.
   std::vector<uint32_t> Ready() const;
@@ -64,9 +67,12 @@ class Membership {
   Duration lease() const { return lease_; }
 
  private:
+  void PassTime(Time now);
+
   const Duration lease_;
   const uint32_t first_incarnation_;
   std::map<uint32_t, MemberState> members_;
+  std::optional<Time> now_;  // as it was told last
 };
 
 }  // namespace psgd

@@ -118,6 +118,11 @@ std::string RenderPrometheus(const StatusReply& status) {
              total.residual_norm());
   text.Gauge("psgd_residual_norm_lost", "Of what ended with workers before they could push it.", "",
              total.residual_norm_lost());
+  text.Counter("psgd_batches_repeated_total", "Batches of workers that were lost, dealt again.", "",
+               status.batches_repeated());
+  text.Counter("psgd_batches_lost_total",
+               "Batches of workers that were lost when their epoch was over: not dealt again.", "",
+               status.batches_lost());
   text.Histogram("psgd_pull_staleness", "Clocks that a pulling worker led the slowest by.", "",
                  CountHistogram::FromCounts(total.pull_staleness()), bounds);
   for (const ShardStatus& shard : status.shards()) {

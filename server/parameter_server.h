@@ -21,6 +21,7 @@
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
 #include "server/coordinator_store.h"
+#include "server/failpoint.h"
 #include "server/followed_run.h"
 #include "server/follower_stream.h"
 #include "server/order_book.h"
@@ -50,6 +51,7 @@ struct ParameterServerOptions {
   std::shared_ptr<const LoadedCheckpoint> resume;
   uint64_t last_checkpoint = 0;  // ids up to this one are taken
   std::shared_ptr<const GivenWeights> given;  // of a model that comes from a file
+  std::shared_ptr<FailpointPlan> failpoint;   // for tests; null: there is none
   Log log = NullLog();
   // Called for everything that happened, from any thread; they must not call back.
   std::function<void(const std::string&)> on_news;

@@ -53,6 +53,7 @@ absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
     written_.failed = receipt.status();
     return receipt.status();
   }
+  Reach(options_.failpoint.get(), Failpoint::kCheckpointPart);
   written_.receipts.push_back(*std::move(receipt));
   return written_.seen == shards_.size() ? Seal(id) : absl::OkStatus();
 }
@@ -92,7 +93,9 @@ absl::Status ParameterServer::Seal(uint64_t id) {
   info.set_epoch(manifest.epoch_progress());
   info.set_clock(manifest.clock());
   info.set_name(manifest.name());
+  Reach(options_.failpoint.get(), Failpoint::kCheckpointSealing);
   PSGD_RETURN_IF_ERROR(store_.Seal(std::move(manifest)));
+  Reach(options_.failpoint.get(), Failpoint::kCheckpointSealed);
   const absl::Status pruned = store_.Prune(options_.config.durability().keep()).status();
   if (!pruned.ok()) options_.log->warn("old checkpoints: {}", pruned.ToString());
   {

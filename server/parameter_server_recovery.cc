@@ -84,6 +84,7 @@ absl::Status ParameterServer::RecoverShards() {
                       absl::StrCat("shard ", s, " cannot go on from its journal"));
     }
     PSGD_RETURN_IF_ERROR(ServeAgain(s, *std::move(recovered.shard)));
+    Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   }
   return WentOn("went on from the journal");
 }
@@ -142,7 +143,9 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   std::string contents = record.SerializeAsString();
   if (contents == saved_record_) return ShipRecord(nullptr, wait_for_disk);
   record.set_seconds_trained(seconds);
+  Reach(options_.failpoint.get(), Failpoint::kRecordWriting);
   const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
+  Reach(options_.failpoint.get(), Failpoint::kRecordWritten);
   if (!saved.ok()) {
     return absl::UnavailableError(absl::StrCat("the server cannot write down what it decided, and "
                                                "waits: ", std::string(saved.message())));

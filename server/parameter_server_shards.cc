@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> ParameterServer::MakeShard(
   journal.folder = JournalFolder(options_.journal_dir, absl::StrCat("shard-", shard));
   journal.shard = shard;
   journal.sync = SyncsJournal();
+  journal.failpoint = options_.failpoint;
   auto rocks = recovered_ ? RocksJournal::Open(std::move(journal))
                           : RocksJournal::Create(std::move(journal));
   PSGD_RETURN_IF_ERROR(rocks.status());
@@ -74,6 +75,9 @@ absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard
   callbacks.on_image = [this](uint32_t index, ShardImage image) {
     to_write_.TryPush({index, std::move(image)});
   };
+  if (options_.failpoint) {
+    callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
+  }
   shards_.push_back(std::make_unique<ShardServer>(shard, std::move(durable), std::move(endpoint),
                                                   std::move(callbacks), options_.log));
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "server/checkpoint_files.h"
 #include "server/journal_format.h"
 #include "server/rocks.h"
+#include "server/rocks_log_check.h"
 
 namespace psgd {
 namespace {
@@ -53,21 +54,22 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalO
   PSGD_RETURN_IF_ERROR(RemoveFolder(options.folder));
   PSGD_RETURN_IF_ERROR(MakeFolders(options.folder));
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
-  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(true));
+  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kCreate));
   return journal;
 }
 
 absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOptions options) {
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
-  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(false));
+  PSGD_RETURN_IF_ERROR(CheckLogEnds(journal->LogFolder()));
+  PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
   return journal;
 }
 
-absl::Status RocksJournal::OpenDatabase(bool create) {
+absl::Status RocksJournal::OpenDatabase(Opening opening) {
   rocksdb::Options options = JournalOptions();
-  options.create_if_missing = create;
+  options.create_if_missing = opening == Opening::kCreate;
   std::vector<std::string> names = {rocksdb::kDefaultColumnFamilyName};
-  if (!create) {
+  if (opening != Opening::kCreate) {
     names.clear();
     PSGD_RETURN_IF_ERROR(
         FromRocks(rocksdb::DB::ListColumnFamilies(options, LogFolder(), &names), LogFolder()));
@@ -76,8 +78,11 @@ absl::Status RocksJournal::OpenDatabase(bool create) {
   for (const std::string& name : names) families.emplace_back(name, options);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  PSGD_RETURN_IF_ERROR(
-      FromRocks(rocksdb::DB::Open(options, LogFolder(), families, &handles, &db), LogFolder()));
+  PSGD_RETURN_IF_ERROR(FromRocks(
+      opening == Opening::kReadOnly
+          ? rocksdb::DB::OpenForReadOnly(options, LogFolder(), families, &handles, &db)
+          : rocksdb::DB::Open(options, LogFolder(), families, &handles, &db),
+      LogFolder()));
   db_.reset(db);
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
     std::unique_ptr<rocksdb::ColumnFamilyHandle> owned(handle);
@@ -120,7 +125,9 @@ absl::Status RocksJournal::Append(uint64_t first, std::span<const JournalEntry> 
   }
   rocksdb::WriteOptions options;
   options.sync = options_.sync;
+  Reach(options_.failpoint.get(), Failpoint::kJournalWriting);
   const absl::Status written = FromRocks(db_->Write(options, &batch), LogFolder());
+  Reach(options_.failpoint.get(), Failpoint::kJournalWritten);
   failed_ = !written.ok();
   return written;
 }
@@ -129,18 +136,20 @@ absl::Status RocksJournal::Reopen() {
   std::lock_guard lock(mutex_);
   logs_.clear();
   db_.reset();
-  PSGD_RETURN_IF_ERROR(OpenDatabase(false));
+  PSGD_RETURN_IF_ERROR(OpenDatabase(Opening::kGoOn));
   failed_ = false;
   return absl::OkStatus();
 }
 
 absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   const uint64_t entry = image.record.entry();
+  Reach(options_.failpoint.get(), Failpoint::kImageBegun);
   PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(entry)));
   ShardRecord record = image.record;
   PSGD_ASSIGN_OR_RETURN(*record.mutable_receipt(),
                         WriteShardDatabase(ImageFolder(entry), options_.shard, image.arrays));
   PSGD_RETURN_IF_ERROR(SyncFolder(options_.folder));
+  Reach(options_.failpoint.get(), Failpoint::kImageArrays);
   std::lock_guard lock(mutex_);
   if (db_ == nullptr) return absl::UnavailableError("the journal cannot be opened");
   const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
@@ -149,6 +158,7 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   rocksdb::WriteOptions options;
   options.sync = true;
   PSGD_RETURN_IF_ERROR(FromRocks(db_->Put(options, SliceOf(key), value), LogFolder()));
+  Reach(options_.failpoint.get(), Failpoint::kImageRecorded);
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   return images.size() > 1 ? Trim(images[1]) : absl::OkStatus();
 }
@@ -209,6 +219,11 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   absl::Status last = absl::NotFoundError(
       absl::StrCat(options_.folder, " has no image: the shard never had a model"));
+  // Each image has its log, so that without one what came after the image is lost.
+  if (!images.empty() && logs_.count(images[0] + 1) == 0) {
+    return absl::DataLossError(
+        absl::StrCat(LogFolder(), " lacks the entries that follow image ", images[0]));
+  }
   for (const uint64_t entry : images) {
     auto image = ReadImage(entry);
     if (image.ok()) return image;
@@ -234,6 +249,7 @@ absl::Status RocksJournal::Replay(uint64_t entry,
       const JournalKey key = EncodeJournalKey(JournalKind::kEntry, number);
       auto decoded = DecodeEntry(key, ViewOf(at->value()));
       if (!decoded.ok()) return Annotate(decoded.status(), where);
+      Reach(options_.failpoint.get(), Failpoint::kReplaying);
       const absl::Status taken = take(*decoded);
       if (!taken.ok()) return Annotate(taken, where);
       ++next;

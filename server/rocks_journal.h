@@ -13,7 +13,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "server/failpoint.h"
 #include "server/journal.h"
 
 namespace rocksdb {
@@ -27,6 +29,15 @@ struct RocksJournalOptions {
   std::string folder;
   uint32_t shard = 0;
   bool sync = false;  // Append waits for the disk, and not only for the operating system
+  std::shared_ptr<FailpointPlan> failpoint = nullptr;  // null: there is none
+};
+
+// What can be said of a journal without changing it.
+struct JournalReport {
+  std::vector<uint64_t> images;      // entries, newest first; the sound ones
+  uint64_t first = 0, last = 0;      // entries that are there; 0: none
+  std::vector<std::string> damage;   // each with file, image or entry
+  bool recovers = false;             // a server can go on from it
 };
 
 // Thread-safe as Journal says.
@@ -36,6 +47,8 @@ class RocksJournal final : public Journal {
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Create(RocksJournalOptions options);
   // The one that is there.
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Open(RocksJournalOptions options);
+  // Reads all that is there and writes nothing. REQUIRES: no server writes it.
+  static JournalReport Check(RocksJournalOptions options);
   ~RocksJournal() override;
 
   absl::Status Append(uint64_t first, std::span<const JournalEntry> entries) override;
@@ -49,7 +62,8 @@ class RocksJournal final : public Journal {
   using Logs = std::map<uint64_t, std::unique_ptr<rocksdb::ColumnFamilyHandle>>;  // by first entry
 
   explicit RocksJournal(RocksJournalOptions options);
-  absl::Status OpenDatabase(bool create);
+  enum class Opening { kCreate, kGoOn, kReadOnly };
+  absl::Status OpenDatabase(Opening opening);
   std::string LogFolder() const;
   std::string ImageFolder(uint64_t entry) const;
   // The entries of the images, newest first.
@@ -60,6 +74,9 @@ class RocksJournal final : public Journal {
   absl::Status Reopen();
   // Forgets what only images before `entry`'s need. REQUIRES: mutex_ held.
   absl::Status Trim(uint64_t entry);
+  // Of Check: each image, and each entry.
+  void CheckImages(JournalReport* report) const;
+  void CheckEntries(JournalReport* report) const;
 
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;

@@ -171,7 +171,9 @@ void ShardServer::ReceiveSome() {
 void ShardServer::CommitAll(Outbox* out) {
   durable_->Commit(out);
   if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
+  const bool answered = !out->empty();
   SendAll(out);
+  if (answered && callbacks_.on_sent) callbacks_.on_sent();
   while (auto cut = durable_->TakeFinishedCut()) {
     callbacks_.on_cut(shard_, std::move(*cut));
   }

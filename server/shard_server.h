@@ -17,7 +17,7 @@
 
 namespace psgd {
 
-// Both are called on the shard's thread and must not wait.
+// All are called on the shard's thread and must not wait.
 struct ShardCallbacks {
   // Each finished checkpoint's cut.
   std::function<void(uint32_t shard, ShardCut cut)> on_cut;
@@ -25,6 +25,8 @@ struct ShardCallbacks {
   std::function<void(QuarantinedWorker worker)> on_quarantine;
   // An image for the journal; SaveImage must follow.
   std::function<void(uint32_t shard, ShardImage image)> on_image;
+  // What was to be said is with the transport; may be null.
+  std::function<void()> on_sent;
 };
 
 // Thread-safe.

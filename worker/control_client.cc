@@ -1,5 +1,6 @@
 #include "worker/control_client.h"
 
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ constexpr auto kLongestPause = std::chrono::milliseconds(1000);
 // Where another server may have taken over, the one that hangs is soon left for it.
 constexpr auto kAttemptOfSeveral = std::chrono::seconds(2);
 constexpr auto kPauseOfSeveral = std::chrono::milliseconds(100);
+// How often one that waits asks whether to go on waiting.
+constexpr auto kInterruptPoll = std::chrono::milliseconds(100);
 
 absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -38,6 +41,21 @@ bool HandshakeFailed(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "andshake failed") ||
          absl::StrContains(status.error_message(), "ertificate") ||
          absl::StrContains(status.error_message(), "ostname Verification");
+}
+
+// Waits for the one call on `queue`; `go_on`, asked now and then, may give it up.
+absl::Status Await(grpc::CompletionQueue& queue, grpc::ClientContext& context,
+                   const std::function<absl::Status()>& go_on) {
+  absl::Status given_up;
+  void* tag = nullptr;
+  bool done = false;
+  while (queue.AsyncNext(&tag, &done, std::chrono::system_clock::now() + kInterruptPoll) ==
+         grpc::CompletionQueue::TIMEOUT) {
+    if (!go_on || !given_up.ok()) continue;
+    given_up = go_on();
+    if (!given_up.ok()) context.TryCancel();
+  }
+  return given_up;
 }
 
 }  // namespace
@@ -164,16 +182,17 @@ absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) con
 }
 
 template <typename Request, typename Reply, typename Method>
-absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request) {
+absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
+                                          Duration longest_attempt, bool may_be_given_up) {
   const Time start = SteadyNow();
   auto pause = std::chrono::duration_cast<Duration>(kFirstPause);
   while (true) {
     grpc::ClientContext context;
     const bool several = impl_->several();
     const Duration left = deadline_.load() - (SteadyNow() - start);
-    context.set_deadline(
-        std::chrono::system_clock::now() +
-        std::clamp<Duration>(left, kLeastAttempt, several ? kAttemptOfSeveral : kAttempt));
+    const Duration most = std::min<Duration>(longest_attempt, several ? kAttemptOfSeveral : kAttempt);
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::max<Duration>(kLeastAttempt, std::min(left, most)));
     {
       std::lock_guard lock(impl_->mutex);
       if (impl_->cancelled) return absl::CancelledError("the call was given up");
@@ -182,12 +201,18 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
     }
     const Impl::Server server = impl_->Current();
     Reply reply;
-    const grpc::Status status = (server.stub.get()->*method)(&context, request, &reply);
+    grpc::Status status;
+    grpc::CompletionQueue queue;
+    const auto call = (server.stub.get()->*method)(&context, request, &queue);
+    call->Finish(&reply, &status, nullptr);
+    const absl::Status given_up =
+        Await(queue, context, may_be_given_up ? options_.interrupted : nullptr);
     {
       std::lock_guard lock(impl_->mutex);
       impl_->under_way.erase(&context);
     }
     if (status.ok()) return reply;
+    PSGD_RETURN_IF_ERROR(given_up);
     const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                        // By a server that ends since another leads.
@@ -209,37 +234,38 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request)
 }
 
 absl::StatusOr<JoinReply> ControlClient::Join(const JoinRequest& request) {
-  return Call<JoinRequest, JoinReply>(&Control::Stub::Join, request);
+  return Call<JoinRequest, JoinReply>(&Control::Stub::AsyncJoin, request);
 }
 absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& request) {
-  return Call<RegisterRequest, RegisterReply>(&Control::Stub::Register, request);
+  return Call<RegisterRequest, RegisterReply>(&Control::Stub::AsyncRegister, request);
 }
 absl::StatusOr<NextSegmentReply> ControlClient::NextSegment(const NextSegmentRequest& request) {
-  return Call<NextSegmentRequest, NextSegmentReply>(&Control::Stub::NextSegment, request);
+  return Call<NextSegmentRequest, NextSegmentReply>(&Control::Stub::AsyncNextSegment, request);
 }
 absl::StatusOr<EvaluatedReply> ControlClient::Evaluated(const EvaluatedRequest& request) {
-  return Call<EvaluatedRequest, EvaluatedReply>(&Control::Stub::Evaluated, request);
+  return Call<EvaluatedRequest, EvaluatedReply>(&Control::Stub::AsyncEvaluated, request);
 }
-absl::StatusOr<HeartbeatReply> ControlClient::Heartbeat(const HeartbeatRequest& request) {
-  return Call<HeartbeatRequest, HeartbeatReply>(&Control::Stub::Heartbeat, request);
+absl::StatusOr<HeartbeatReply> ControlClient::Heartbeat(const HeartbeatRequest& request,
+                                                        Duration attempt) {
+  return Call<HeartbeatRequest, HeartbeatReply>(&Control::Stub::AsyncHeartbeat, request, attempt);
 }
 absl::StatusOr<LeaveReply> ControlClient::Leave(const LeaveRequest& request) {
-  return Call<LeaveRequest, LeaveReply>(&Control::Stub::Leave, request);
+  return Call<LeaveRequest, LeaveReply>(&Control::Stub::AsyncLeave, request, Duration::max(), false);
 }
 absl::StatusOr<StatusReply> ControlClient::Status(const StatusRequest& request) {
-  return Call<StatusRequest, StatusReply>(&Control::Stub::Status, request);
+  return Call<StatusRequest, StatusReply>(&Control::Stub::AsyncStatus, request);
 }
 absl::StatusOr<CheckpointReply> ControlClient::Checkpoint(const CheckpointRequest& request) {
-  return Call<CheckpointRequest, CheckpointReply>(&Control::Stub::Checkpoint, request);
+  return Call<CheckpointRequest, CheckpointReply>(&Control::Stub::AsyncCheckpoint, request);
 }
 absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
-  return Call<DrainRequest, DrainReply>(&Control::Stub::Drain, request);
+  return Call<DrainRequest, DrainReply>(&Control::Stub::AsyncDrain, request);
 }
 absl::StatusOr<DropFollowerReply> ControlClient::DropFollower(const DropFollowerRequest& request) {
-  return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::DropFollower, request);
+  return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::AsyncDropFollower, request);
 }
 absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& request) {
-  return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::SetHyper, request);
+  return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::AsyncSetHyper, request);
 }
 
 absl::Status ControlClient::Weights(

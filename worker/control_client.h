@@ -17,7 +17,8 @@ namespace psgd {
 struct ControlClientOptions {
   std::string server;                        // HOST:PORT, or several with commas
   Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
-  // Asked between retries: a failure ends the call.
+  // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only ended
+  // between attempts.
   std::function<absl::Status()> interrupted;
   // Null: the server is to be one that asks for none.
   std::shared_ptr<const Credentials> credentials;
@@ -49,7 +50,9 @@ class ControlClient {
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request);
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request);
   absl::StatusOr<EvaluatedReply> Evaluated(const EvaluatedRequest& request);
-  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
+  // A server that says nothing for as long as `attempt` is asked again.
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request,
+                                           Duration attempt = Duration::max());
   absl::StatusOr<LeaveReply> Leave(const LeaveRequest& request);
   absl::StatusOr<StatusReply> Status(const StatusRequest& request);
   absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request);
@@ -62,7 +65,8 @@ class ControlClient {
  private:
   struct Impl;
   template <typename Request, typename Reply, typename Method>
-  absl::StatusOr<Reply> Call(Method method, const Request& request);
+  absl::StatusOr<Reply> Call(Method method, const Request& request,
+                             Duration longest_attempt = Duration::max(), bool may_be_given_up = true);
 
   absl::Status NoAnswer(const std::string& why, Duration tried) const;
 

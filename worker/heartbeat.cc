@@ -12,6 +12,7 @@ Heartbeat::Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease
     : client_(client),
       key_(key),
       period_(std::min<Duration>(lease / 4, kLongestPeriod)),
+      attempt_(lease / 3),
       log_(std::move(log)) {}
 
 void Heartbeat::Start() { thread_ = std::thread([this] { Run(); }); }
@@ -65,7 +66,7 @@ absl::Status Heartbeat::Send() {
     report_.set_epoch(request.report().epoch());
     report_.set_residual_norm(request.report().residual_norm());
   }
-  const auto reply = client_->Heartbeat(request);
+  const auto reply = client_->Heartbeat(request, attempt_);
   if (reply.ok()) SetHyper(reply->hyper());
   if (reply.ok() && reply->has_chain()) {
     const bool old = [&] {

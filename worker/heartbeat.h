@@ -52,6 +52,7 @@ class Heartbeat {
   ControlClient* const client_;
   const WorkerKey key_;
   const Duration period_;
+  const Duration attempt_;     // a lease has room for a second one
   const Log log_;
   std::mutex sending_;         // one report at a time
   mutable std::mutex mutex_;   // guards everything below

@@ -30,7 +30,7 @@ Message SessionCore::MakeMessage(uint32_t shard) const {
 }
 
 void SessionCore::Pull(uint64_t clock, Time now) {
-  now_ = now;
+  SetTime(now);
   pull_clock_ = clock;
   std::fill(parts_left_.begin(), parts_left_.end(), 0);
   std::fill(slice_seen_.begin(), slice_seen_.end(), false);
@@ -71,7 +71,7 @@ std::vector<PulledSlice> SessionCore::TakePulled() {
 
 void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now,
                        std::vector<uint32_t> also) {
-  now_ = now;
+  SetTime(now);
   const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
   Shard& shard = shards_[s];
   shard.part_bytes += payload.size();
@@ -84,7 +84,7 @@ void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payl
 }
 
 void SessionCore::EndClock(uint64_t clock, Time now) {
-  now_ = now;
+  SetTime(now);
   ended_clock_ = clock;
   for (uint32_t s = 0; s < shards_.size(); ++s) Flush(s, clock, true);
 }
@@ -156,7 +156,7 @@ bool SessionCore::Owes(const Shard& shard) const {
 }
 
 void SessionCore::OnMessage(PeerId from, const Message& message, Time now) {
-  now_ = now;
+  SetTime(now);
   if (from >= shards_.size() || message.header.worker() != options_.key.worker() ||
       message.header.incarnation() != options_.key.incarnation()) {
     return;
@@ -280,7 +280,7 @@ void SessionCore::ResendAll(Shard& shard) {
 }
 
 absl::Status SessionCore::Tick(Time now) {
-  now_ = now;
+  SetTime(now);
   if (!fatal_.ok()) return fatal_;
   // While this side did not listen (a long step, a stopped process), silence says nothing.
   if (now - last_tick_ > options_.resend) listening_since_ = now;
@@ -347,7 +347,7 @@ std::optional<SessionCore::Outgoing> SessionCore::Next() {
 }
 
 void SessionCore::Sent(Time now) {
-  now_ = now;
+  SetTime(now);
   Shard& shard = shards_[*offered_];
   shard.last_sent = now;
   if (offered_request_) {
@@ -363,7 +363,7 @@ void SessionCore::Sent(Time now) {
 }
 
 void SessionCore::Retry(Time now, Duration pause) {
-  now_ = now;
+  SetTime(now);
   shards_[*offered_].paused_until = now + pause;
   offered_.reset();
 }

@@ -154,6 +154,7 @@ class SessionCore {
     Time paused_until{};
   };
 
+  void SetTime(Time now);
   void AddMarks(uint32_t shard, psgd::Pull* pull) const;
   void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
   void Enqueue(uint32_t shard, Message message, uint64_t seq);

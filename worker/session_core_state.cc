@@ -6,9 +6,24 @@
 
 namespace psgd {
 
+void SessionCore::SetTime(Time now) {
+  if (now < now_) {
+    // The clock was set back: what happened so long ago is still so long ago.
+    const Duration step = now - now_;
+    for (Shard& shard : shards_) {
+      for (Time* time : {&shard.last_gap, &shard.doubted_at, &shard.last_sent, &shard.last_heard,
+                         &shard.owed_since, &shard.paused_until}) {
+        *time += step;
+      }
+    }
+    for (Time* time : {&acknowledged_at_, &last_tick_, &listening_since_}) *time += step;
+  }
+  now_ = now;
+}
+
 void SessionCore::SaveState(uint64_t checkpoint,
                             const std::vector<std::pair<uint32_t, Bytes>>& residuals, Time now) {
-  now_ = now;
+  SetTime(now);
   std::vector<Message> open(shards_.size());
   std::vector<size_t> open_bytes(shards_.size());
   const auto close = [&](uint32_t s, bool last) {
@@ -34,7 +49,7 @@ void SessionCore::SaveState(uint64_t checkpoint,
 }
 
 void SessionCore::LoadState(Time now) {
-  now_ = now;
+  SetTime(now);
   const uint64_t request = next_request_++;
   loaded_.clear();
   loads_left_ = shards_.size();
@@ -77,7 +92,7 @@ void SessionCore::Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now) 
 }
 
 void SessionCore::Probe(const Bytes& payload, Time now) {
-  now_ = now;
+  SetTime(now);
   const uint64_t request = next_request_++;
   probes_left_ = shards_.size();
   for (size_t s = 0; s < shards_.size(); ++s) {

@@ -43,10 +43,10 @@ GrpcShared::Parcel GrpcEndpointBase::Take(std::unique_lock<std::mutex> lock) {
   GrpcShared::Parcel parcel = std::move(shared_->inbox.front());
   shared_->inbox.pop_front();
   shared_->inbox_bytes -= parcel.bytes.Length();
-  std::vector<std::shared_ptr<GrpcStream>> resumed;
+  std::map<uint64_t, std::shared_ptr<GrpcStream>> resumed;
   if (shared_->inbox_bytes < shared_->options.queue_bytes) resumed.swap(shared_->paused);
   lock.unlock();
-  for (const auto& stream : resumed) stream->Continue();
+  for (const auto& [turn, stream] : resumed) stream->Continue();
   return parcel;
 }
 
@@ -54,6 +54,8 @@ EndpointStats GrpcEndpointBase::stats() const {
   EndpointStats stats = stats_;
   std::lock_guard lock(shared_->mutex);
   stats.strangers = shared_->strangers;
+  stats.over_budget = shared_->crowded_out;
+  if (stats.over_budget > 0) stats.last_turned_away = "there are as many peers as there may be";
   if (stats.strangers > 0 && stats.impostors == 0) {
     stats.last_turned_away = "it has no token of a member of the run";
   }

@@ -61,6 +61,13 @@ class StreamService : public grpc::CallbackGenericService {
       return new RefusedCall({grpc::StatusCode::PERMISSION_DENIED,
                               "only members of the run may use its data ports: join it first"});
     }
+    if (shared_->live.size() >= shared_->options.peers) {
+      ++shared_->crowded_out;
+      shared_->changed.notify_one();
+      return new RefusedCall({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                              absl::StrCat("this data port has ", shared_->options.peers,
+                                           " peers, and takes no more")});
+    }
     if (shared_->closing) {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "shutting down"});
     }

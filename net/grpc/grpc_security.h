@@ -27,5 +27,7 @@ std::string GrpcToken(const grpc::ServerContextBase& context);
 
 // A peer that does not finish its handshake is let go.
 inline constexpr int kGrpcHandshakeMs = 10'000;
+// So is a connection that carries no call: ours do all the time.
+inline constexpr int kGrpcIdleMs = 60'000;
 
 }  // namespace psgd

@@ -9,11 +9,12 @@ GrpcStream::Due GrpcStream::Next() {
   if (!ended_) {
     const bool room = shared_->closing || shared_->inbox_bytes < shared_->options.queue_bytes;
     if (!reading_ && room) {
-      paused_ = false;
+      turn_ = 0;
       due.read = reading_ = true;
-    } else if (!reading_ && !paused_) {
-      paused_ = true;
-      shared_->paused.push_back(shared_from_this());
+    } else if (!reading_) {
+      // Also one that was told of room which others took first.
+      if (turn_ == 0) turn_ = ++shared_->last_turn;
+      shared_->paused.emplace(turn_, shared_from_this());
     }
     if (!writing_ && !outbox_->empty()) {
       write_.Swap(&outbox_->front());

@@ -37,12 +37,16 @@ struct GrpcShared {
   std::condition_variable changed;
   std::deque<Parcel> inbox;
   size_t inbox_bytes = 0;
-  std::vector<std::shared_ptr<GrpcStream>> paused;  // not reading until the inbox has room
+  // Not reading until the inbox has room, by the turn that each has kept since it last read: the fast
+  // ones must not always be first.
+  std::map<uint64_t, std::shared_ptr<GrpcStream>> paused;
+  uint64_t last_turn = 0;
   std::map<PeerId, std::shared_ptr<GrpcStream>> live;
   // For the owner to destroy: a stream holds its channel, and gRPC's threads, on which streams end,
   // cannot destroy a channel, since that may wait for them.
   std::vector<std::shared_ptr<GrpcStream>> ended;
   uint64_t strangers = 0;  // calls of those who may not
+  uint64_t crowded_out = 0;  // and of those who would have been one too many
   bool woken = false;
   bool closing = false;  // what comes in is discarded; what is queued is still sent
 };
@@ -101,7 +105,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   // Guarded by shared_->mutex, but for the buffers while an operation on them is under way.
   bool reading_ = false;
   bool writing_ = false;
-  bool paused_ = false;
+  uint64_t turn_ = 0;  // of one that waits for room; 0: it does not
   bool flushed_ = false;
   bool ended_ = false;
   bool released_ = false;

@@ -14,7 +14,7 @@
 namespace psgd {
 
 struct ConnectionLimits {
-  size_t connections = 8192;
+  size_t connections = 0;
   // Received on a connection since it last gave a message: while all whole messages are taken this is
   // an unfinished one; otherwise whole ones may wait in ZeroMQ's queue.
   size_t unfinished_bytes = 0;

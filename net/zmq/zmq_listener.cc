@@ -24,6 +24,7 @@ constexpr size_t kBufferedBytes = 16u << 20;
 
 ConnectionLimits LimitsFor(const TransportOptions& options) {
   ConnectionLimits limits;
+  limits.connections = options.peers;
   limits.unfinished_bytes = 2 * options.max_message_bytes + kBufferedBytes;
   limits.waiting_bytes =
       limits.unfinished_bytes + ReceiveQueue(options) * options.max_message_bytes;

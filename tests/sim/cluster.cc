@@ -105,6 +105,20 @@ void Cluster::PlanMisfortunes() {
     server_->FillDisks(
         chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)));
   });
+  plan(scenario_.clock_steps, [this] {
+    const Duration step = chance_.Between(-std::chrono::seconds(5), std::chrono::seconds(8));
+    Worker* worker = AnyWorker();
+    const bool of_server = worker == nullptr || chance_.Happens(0.5);
+    if (tracing_) {
+      Note(absl::StrCat("the clock of ", of_server ? "the server" : absl::StrCat("process ", worker->process()),
+                        " steps by ", Seconds(step), " s"));
+    }
+    if (of_server) {
+      server_->StepClock(step);
+    } else {
+      worker->StepClock(step);
+    }
+  });
   if (scenario_.slow_step.count() > 0) {
     plan(1, [this] {
       if (Worker* worker = AnyWorker()) worker->SlowDown(scenario_.slow_step);
@@ -155,7 +169,7 @@ bool Cluster::Over() const {
 }
 
 void Cluster::CheckEnd() {
-  const StatusReply status = coordinator().Status(queue_.now());
+  const StatusReply status = coordinator().Status(server_->Now());
   outcome_.evaluations = status.evaluations_size();
   if (outcome_.evaluations == 0 && !coordinator().drained()) {
     oracle_.Breach("the run ended without an evaluation");

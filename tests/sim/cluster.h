@@ -45,6 +45,7 @@ class Cluster {
   const CodecTable& codecs() const { return codecs_; }
   // REQUIRES: the server is up, as it is where Call asks.
   CoordinatorCore& coordinator() { return server_->coordinator(); }
+  Server& server() { return *server_; }
   void SendToShard(Worker* worker, uint32_t shard, const Message& message);
   void Note(const std::string& what);
   bool tracing() const { return tracing_; }
@@ -104,6 +105,7 @@ void Cluster::Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effect
     if (!server_->up()) return;
     Effects effects;
     absl::StatusOr<Reply> reply = ask(&effects);
+    if (reply.ok()) server_->Heard(worker->key());
     if (!server_->Apply(std::move(effects))) return;
     network_.Send(link, false, [=] {
       if (*answered) return;

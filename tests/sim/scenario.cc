@@ -90,6 +90,7 @@ Scenario RandomScenario(uint64_t seed) {
   if (chance.Happens(0.1)) {
     s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
   }
+  s.clock_steps = static_cast<int>(chance.Choice({0, 0, 1, 2}));
   return s;
 }
 
@@ -120,8 +121,8 @@ std::string Describe(const Scenario& s) {
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
       s.poison, ", server crashes ", s.server_crashes,
       s.config.durability().acknowledge() == DurabilityConfig::REPLICATED ? " (followed)" : "",
-      ", standby deaths ", s.standby_deaths, ", full disks ", s.full_disks,
-      ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
+      ", standby deaths ", s.standby_deaths, ", full disks ", s.full_disks, ", clock steps ",
+      s.clock_steps, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
       ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
       Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,

@@ -127,7 +127,7 @@ void Server::RestoreCoordinator(const CoordinatorRecord& record) {
   options.config = scenario_.config;
   options.first_incarnation = static_cast<uint32_t>(crashes_ + 1);
   coordinator_ = std::make_unique<CoordinatorCore>(options);
-  coordinator_->Restore(record, cluster_->queue().now());
+  coordinator_->Restore(record, Now());
   commit_due_.assign(disks_.size(), false);
 }
 
@@ -200,7 +200,7 @@ bool Server::SaveRecord() {
   if (!journals() || coordinator_->model() == nullptr) return true;
   if (disks_[0]->full) return false;
   if (scenario_.sabotage == Sabotage::kOldRecord && crashes_ == 0 && told_ > 4) return true;
-  CoordinatorRecord record = coordinator_->Save(cluster_->queue().now());
+  CoordinatorRecord record = coordinator_->Save(Now());
   orders_.Save(&record);
   if (scenario_.sabotage == Sabotage::kForgetOrders) record.clear_orders();
   record_ = record.SerializeAsString();
@@ -326,13 +326,45 @@ void Server::CheckDisks() {
   }
 }
 
+Time Server::Now() const { return cluster_->queue().now() + clock_offset_; }
+
+void Server::StepClock(Duration step) {
+  clock_offset_ += step;
+  if (scenario_.sabotage == Sabotage::kHideStep) hidden_step_ = step;
+}
+
+void Server::Heard(const WorkerKey& key) {
+  heard_[{key.worker(), key.incarnation()}] = cluster_->queue().now();
+}
+
+bool Server::EndLeases(Time now) {
+  Effects effects;
+  coordinator_->Tick(now, &effects);
+  const Duration lease = Milliseconds(scenario_.config.cluster().lease());
+  for (const ShardCommand& command : effects.commands) {
+    const auto* out = std::get_if<RemoveWorker>(&command);
+    if (out == nullptr) continue;
+    const auto heard = heard_.find({out->key.worker(), out->key.incarnation()});
+    if (heard == heard_.end()) continue;
+    // A step of the clock may count for a little.
+    const Duration silent = cluster_->queue().now() - heard->second;
+    if (silent >= lease / 3) continue;
+    cluster_->oracle().Breach(absl::StrCat("worker ", out->key.worker(), " was put out, though it was heard ",
+                                           Seconds(silent), " s before"));
+  }
+  return Apply(std::move(effects));
+}
+
 void Server::Tick() {
   if (!up_) return;
   // A disk that was full is tried again.
   for (uint32_t s = 0; s < shards_.size(); ++s) Commit(s);
-  Effects effects;
-  coordinator_->Tick(cluster_->queue().now(), &effects);
-  Apply(std::move(effects));
+  constexpr Duration kStep = std::chrono::milliseconds(100);
+  for (; hidden_step_ > kStep; hidden_step_ -= kStep) {
+    if (!EndLeases(Now() - hidden_step_)) return;
+  }
+  hidden_step_ = {};
+  EndLeases(Now());
 }
 
 }  // namespace psgd::sim

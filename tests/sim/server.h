@@ -43,6 +43,12 @@ class Server {
   void Deliver(uint32_t process, uint32_t shard, Message message);
   void Tick();
 
+  // By its clock, which may be set ahead or back.
+  Time Now() const;
+  void StepClock(Duration step);
+  // The coordinator answered that member.
+  void Heard(const WorkerKey& key);
+
   // At once, or in the midst of what it does next.
   void Die();
   void DieSoon();
@@ -98,6 +104,12 @@ class Server {
   std::map<uint64_t, size_t> cuts_;  // checkpoint -> shards that gave theirs
   std::map<uint64_t, bool> cut_fails_;
 
+  // Ends leases, and finds those that ended although their worker had been heard.
+  bool EndLeases(Time now);
+
+  Duration clock_offset_{};
+  Duration hidden_step_{};  // of the clock, that the coordinator is not to notice
+  std::map<std::pair<uint32_t, uint32_t>, Time> heard_;  // worker, incarnation -> real time
   uint64_t told_ = 0;  // orders that the oracle knows
   int steps_to_live_ = 0;
   uint64_t crashes_ = 0;

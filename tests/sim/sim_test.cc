@@ -218,6 +218,7 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
     if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
     if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
+    if (sabotage == Sabotage::kHideStep) scenario.clock_steps = 2;
     if (disk != DiskFault::kNone || sabotage == Sabotage::kForgetOrders ||
         sabotage == Sabotage::kOldRecord || sabotage == Sabotage::kDontWait) {
       scenario.config.mutable_durability()->set_acknowledge(
@@ -252,6 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kForgetOrders, "the run did not end"},
                     Breakage{Sabotage::kOldRecord, "was not dealt to it"},
                     Breakage{Sabotage::kDontWait, "has lost pushes that it acknowledged"},
+                    Breakage{Sabotage::kHideStep, "was put out, though it was heard"},
                     Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
                              DiskFault::kForgetsLast},
                     Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},

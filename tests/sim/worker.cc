@@ -38,6 +38,8 @@ void Worker::GiveUp(const absl::Status& status) {
   Crash(std::string(status.message()));
 }
 
+Time Worker::Now() const { return cluster_->queue().now() + clock_offset_; }
+
 void Worker::Pause(Duration duration) {
   paused_until_ = std::max(paused_until_, cluster_->queue().now() + duration);
   cluster_->queue().At(paused_until_, [this] { Pump(); });
@@ -51,7 +53,7 @@ void Worker::Post(std::function<void()> action) {
 
 void Worker::Receive(uint32_t shard, const Message& message) {
   Post([this, shard, message] {
-    if (core_) core_->OnMessage(shard, message, cluster_->queue().now());
+    if (core_) core_->OnMessage(shard, message, Now());
   });
 }
 
@@ -95,7 +97,7 @@ void Worker::Compute(Duration duration, Then then) {
 }
 
 void Worker::Send() {
-  const Time now = cluster_->queue().now();
+  const Time now = Now();
   while (auto next = core_->Next()) {
     if (chance_.Happens(kFullQueue)) {
       core_->Retry(now, std::chrono::milliseconds(2));
@@ -115,7 +117,7 @@ void Worker::Tick() {
   if (dead_ || done_) return;
   cluster_->queue().After(kTick, [this] { Tick(); });
   if (!core_ || busy_ || !condition_ || cluster_->queue().now() < paused_until_) return;
-  const absl::Status status = core_->Tick(cluster_->queue().now());
+  const absl::Status status = core_->Tick(Now());
   if (!status.ok()) return GiveUp(status);
   Pump();
 }
@@ -126,7 +128,7 @@ void Worker::Join() {
   cluster_->Call<JoinReply>(
       this,
       [this, request](Effects* effects) {
-        return cluster_->coordinator().Join(request, cluster_->queue().now(), effects);
+        return cluster_->coordinator().Join(request, cluster_->server().Now(), effects);
       },
       [this](absl::StatusOr<JoinReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
@@ -148,7 +150,7 @@ void Worker::Register() {
         for (int s = 0; s < cluster_->scenario().config.cluster().shards(); ++s) {
           endpoints.push_back(absl::StrCat("sim://", s));
         }
-        auto reply = cluster_->coordinator().Register(request, endpoints, cluster_->queue().now(),
+        auto reply = cluster_->coordinator().Register(request, endpoints, cluster_->server().Now(),
                                                       effects);
         if (reply.ok()) cluster_->oracle().Registered(request.key(), reply->placement());
         return reply;
@@ -163,7 +165,7 @@ void Worker::Register() {
         options.deadline = Milliseconds(scenario.config.cluster().deadline());
         options.window_bytes = scenario.window_bytes;
         options.fuse_bytes = scenario.fuse_bytes;
-        core_ = std::make_unique<SessionCore>(options, placement_, cluster_->queue().now());
+        core_ = std::make_unique<SessionCore>(options, placement_, Now());
         Ask();
       });
 }
@@ -186,7 +188,7 @@ void Worker::SendReport() {
   cluster_->Call<HeartbeatReply>(
       this,
       [this, request](Effects*) {
-        return cluster_->coordinator().Heartbeat(request, cluster_->queue().now());
+        return cluster_->coordinator().Heartbeat(request, cluster_->server().Now());
       },
       [this](absl::StatusOr<HeartbeatReply> reply) {
         if (!reply.ok() && !done_) GiveUp(reply.status());
@@ -206,7 +208,7 @@ void Worker::Finish() {
       this,
       [this, request](Effects* effects) -> absl::StatusOr<LeaveReply> {
         PSGD_RETURN_IF_ERROR(
-            cluster_->coordinator().Leave(request, cluster_->queue().now(), effects));
+            cluster_->coordinator().Leave(request, cluster_->server().Now(), effects));
         return LeaveReply();
       },
       [this](absl::StatusOr<LeaveReply>) { dead_ = true; });

@@ -26,10 +26,13 @@ class Worker {
   void Start();
   void Crash(const std::string& why);
   void Pause(Duration duration);
+  // Sets this process's clock ahead, or back.
+  void StepClock(Duration step) { clock_offset_ += step; }
   // The next step computes for so long.
   void SlowDown(Duration duration) { slow_step_ = duration; }
 
   uint32_t process() const { return process_; }
+  const WorkerKey& key() const { return key_; }
   bool dead() const { return dead_; }
   // Left as the coordinator told it to.
   bool done() const { return done_; }
@@ -40,6 +43,8 @@ class Worker {
  private:
   using Then = std::function<void()>;
 
+  // By this process's clock.
+  Time Now() const;
   void Join();
   void Register();
   void Beat();
@@ -70,6 +75,7 @@ class Worker {
   bool busy_ = false;      // computing: takes no messages
   bool pumping_ = false;
   Time paused_until_{};
+  Duration clock_offset_{};
   Duration slow_step_{};
   std::deque<Then> inbox_;
   std::function<bool()> condition_;

@@ -21,7 +21,7 @@ void Worker::Ask() {
   cluster_->Call<NextSegmentReply>(
       this,
       [this, request](Effects* effects) {
-        return cluster_->coordinator().NextSegment(request, cluster_->queue().now(), effects);
+        return cluster_->coordinator().NextSegment(request, cluster_->server().Now(), effects);
       },
       [this](absl::StatusOr<NextSegmentReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
@@ -65,12 +65,12 @@ void Worker::Save(uint64_t checkpoint, Then then) {
     residuals.emplace_back(id, Bytes::CopyOf(AsBytes(values)));
   }
   saved_checkpoint_ = checkpoint;
-  core_->SaveState(checkpoint, residuals, cluster_->queue().now());
+  core_->SaveState(checkpoint, residuals, Now());
   WaitUntil([this] { return core_->AllAcknowledged(); }, std::move(then));
 }
 
 void Worker::Evaluate(double epoch, Then then) {
-  core_->Pull(clock_, cluster_->queue().now());
+  core_->Pull(clock_, Now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
     Compute(kSlowest, [=, this] {
       EvaluatedRequest request;
@@ -81,7 +81,7 @@ void Worker::Evaluate(double epoch, Then then) {
           this,
           [this, request](Effects* effects) -> absl::StatusOr<EvaluatedReply> {
             PSGD_RETURN_IF_ERROR(
-                cluster_->coordinator().Evaluated(request, cluster_->queue().now(), effects));
+                cluster_->coordinator().Evaluated(request, cluster_->server().Now(), effects));
             return EvaluatedReply();
           },
           [this, then](absl::StatusOr<EvaluatedReply> reply) {
@@ -114,20 +114,20 @@ void Worker::Run(const Segment& segment, uint32_t step) {
   }
   const uint64_t clock = segment.first_clock() + step + 1;
   if (HasBatch(segment, step)) return Step(segment, step, clock);
-  core_->EndClock(clock, cluster_->queue().now());
+  core_->EndClock(clock, Now());
   Run(segment, step + 1);
 }
 
 void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
-  if (!pulled_ahead_) core_->Pull(clock - 1, cluster_->queue().now());
+  if (!pulled_ahead_) core_->Pull(clock - 1, Now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
     Install();
     pulled_ahead_ = cluster_->scenario().config.consistency().pull_ahead() &&
                     HasBatch(segment, step + 1);
-    if (pulled_ahead_) core_->Pull(clock, cluster_->queue().now());
+    if (pulled_ahead_) core_->Pull(clock, Now());
     Compute(chance_.Between(kFastest, kSlowest), [=, this] {
       PushAll(clock);
-      core_->EndClock(clock, cluster_->queue().now());
+      core_->EndClock(clock, Now());
       report_.set_clock(core_->AcknowledgedClock());
       report_.set_steps(report_.steps() + 1);
       Run(segment, step + 1);
@@ -180,7 +180,7 @@ void Worker::PushAll(uint64_t clock) {
       payload.assign(bytes.begin(), bytes.end());
     }
     const CodecId codec = push.has_none() ? CODEC_NONE : CODEC_TOPK;
-    core_->Push(clock, id, codec, Bytes::Adopt(std::move(payload)), cluster_->queue().now());
+    core_->Push(clock, id, codec, Bytes::Adopt(std::move(payload)), Now());
     Send();
   }
 }

@@ -28,12 +28,19 @@ TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
   const std::vector<pid_t> workers = run.Children("ps-worker");
   ASSERT_EQ(workers.size(), 3u);
   kill(workers[1], SIGKILL);
+  // It is waited for until its lease is out; then the others get what it had not reported as done.
+  const std::string server = ServerOf(run);
+  EXPECT_TRUE(Eventually([&] {
+    const Json status = StatusOf(server);
+    return status.is_object() && status["batches_repeated"] != "0";
+  }));
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("worker-1 was killed by signal 9"));
   EXPECT_THAT(ended.err, HasSubstr("the other workers go on"));
   EXPECT_EQ(Summary("run")["status"], "finished");
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  EXPECT_GT(Summary("run")["batches_repeated"].get<uint64_t>(), 0u);
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), 0.85);
 }
 

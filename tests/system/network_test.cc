@@ -1,4 +1,5 @@
 // Server and worker on two hosts of a network of the test's own, with links that are slow and break.
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -73,6 +74,68 @@ TEST_F(Network, ASlowLinkThatBreaksChangesNoBit) {
   EXPECT_EQ(server.Wait().code, 0) << server.Err();
   EXPECT_EQ(Summary("far")["status"], "finished");
   EXPECT_TRUE(Weights("far") == Near());
+}
+
+TEST_F(Network, LostAndReorderedPacketsChangeNoBit) {
+  const Ended lossy = RunProgram(Script({"lossy", "2", "5", "15"}));
+  if (lossy.code != 0) GTEST_SKIP() << "this kernel loses no packets on request: " << lossy.err;
+  const std::string near = Near();
+  for (const char* transport : {"zmq", "grpc"}) {
+    const std::string run = std::string("far-") + transport;
+    Process server(On(1, "ps-server",
+                      std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",
+                                               "--insecure", "--run-dir", Path(run)} +
+                          Alone() + Sets({std::string("cluster.transport=") + transport})));
+    const std::string address = ServerOf(server);
+    ASSERT_EQ(address, "10.77.0.1:7070") << server.Err();
+    Process worker(On(2, "ps-worker", {"--cpu", "--server", address}));
+    EXPECT_EQ(worker.Wait().code, 0) << worker.Err();
+    EXPECT_EQ(server.Wait().code, 0) << server.Err();
+    EXPECT_TRUE(Weights(run) == near) << transport;
+  }
+}
+
+// A worker that nobody could hear for longer than its lease finds itself out when the network heals.
+TEST_F(Network, APartitionLongerThanALeaseThatHeals) {
+  for (const char* transport : {"zmq", "grpc"}) {
+    const std::string run = std::string("far-") + transport;
+    Process server(On(1, "ps-server",
+                      std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",
+                                               "--insecure", "--run-dir", Path(run)} +
+                          Sets({"cluster.workers=2", "consistency.staleness=2", "cluster.lease=1s",
+                                "cluster.deadline=30s", "cluster.resend=300ms", "train.epochs=100000",
+                                std::string("cluster.transport=") + transport})));
+    const std::string address = ServerOf(server);
+    ASSERT_EQ(address, "10.77.0.1:7070") << server.Err();
+    Process near(On(1, "ps-worker", {"--cpu", "--server", address}));
+    Process far(On(2, "ps-worker", {"--cpu", "--server", address}));
+    ASSERT_TRUE(server.WaitFor("epoch 1: test accuracy")) << server.Err();
+    const auto link = [](const char* state) {
+      EXPECT_EQ(RunProgram(Script({"run", "2", "ip", "link", "set", "eth0", state})).code, 0);
+    };
+    const auto goes_on = [&] {
+      const std::string said = server.Err();
+      const size_t then = said.rfind("test accuracy");
+      return Eventually([&] { return server.Err().rfind("test accuracy") > then + 500; });
+    };
+    link("down");
+    ASSERT_TRUE(server.WaitFor("not heard of")) << server.Err();
+    EXPECT_TRUE(goes_on()) << "training stands still without the one that is cut off";
+    link("up");
+    const Ended out = far.Wait();
+    EXPECT_EQ(out.code, 1) << out.err;
+    EXPECT_THAT(out.err, testing::AnyOf(testing::HasSubstr("is out of the run"),
+                                        testing::HasSubstr("refuses this worker")));
+    Process again(On(2, "ps-worker", {"--cpu", "--server", address}));
+    ASSERT_TRUE(again.WaitFor("joined")) << again.Err();
+    EXPECT_TRUE(goes_on()) << "training stands still after the network healed";
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait().code, 3) << server.Err();
+    EXPECT_EQ(near.Wait().code, 0) << near.Err();
+    EXPECT_EQ(again.Wait().code, 0) << again.Err();
+    EXPECT_GE(Summary(run)["test_accuracy"].get<double>(), 0.85);
+    EXPECT_GT(Summary(run)["batches_repeated"].get<uint64_t>(), 0u);
+  }
 }
 
 // Half a million bytes a push in fp16.

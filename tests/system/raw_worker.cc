@@ -45,7 +45,7 @@ void RawWorker::Register(const ModelSpec& model, uint64_t batches_per_epoch) {
   shards_.resize(static_cast<size_t>(placement_.endpoints_size()));
   TransportOptions options;
   options.send_queue_messages = 4;  // what waits is to wait at the server
-  auto transport = MakeTransport(ClusterConfig::ZMQ, options);
+  auto transport = MakeTransport(config_.cluster().transport(), options);
   ASSERT_TRUE(transport.ok()) << transport.status();
   transport_ = *std::move(transport);
   auto endpoint = transport_->Connect({placement_.endpoints().begin(), placement_.endpoints().end()});

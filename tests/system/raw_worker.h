@@ -12,7 +12,6 @@ namespace psgd {
 // Whatever goes wrong by the book is a test failure. Not thread-safe.
 class RawWorker {
  public:
-  // REQUIRES: transport zmq.
   explicit RawWorker(const std::string& server);
 
   // Of a run that has a model already.

@@ -45,6 +45,35 @@ TEST_F(HostileGrpc, OtherMethodsAreRefusedWithAReason) {
   EXPECT_NE(status.error_message().find("data port"), std::string::npos);
 }
 
+TEST_F(HostileGrpc, OneTooManyIsTurnedAwayAndTheOthersStay) {
+  TransportOptions options;
+  options.peers = 3;
+  const auto crowded = *MakeTransport(ClusterConfig::GRPC, options);
+  const auto listener = *crowded->Listen("tcp://127.0.0.1:0");
+  std::vector<std::unique_ptr<Endpoint>> peers;
+  Message hello;
+  hello.header.mutable_hello();
+  const auto heard = [&] {
+    peers.push_back(*transport_->Connect({listener->address()}));
+    EXPECT_TRUE(peers.back()->Send(0, hello).ok());
+    return listener->Receive(peers.size() > 3 ? Milliseconds(300) : kSoon).has_value();
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(heard());
+  EXPECT_FALSE(heard());
+  EXPECT_GE(listener->stats().over_budget, 1u);
+  // Where one goes there is room again.
+  peers.erase(peers.begin());
+  const Time end = SteadyNow() + kSoon;
+  bool came_in = false;
+  while (!came_in && SteadyNow() < end) {
+    // Which tries again; what it had sent was lost with the call that was refused.
+    (void)peers.back()->Receive(Milliseconds(10));
+    (void)peers.back()->Send(0, hello);
+    came_in = listener->Receive(Milliseconds(10)).has_value();
+  }
+  EXPECT_TRUE(came_in);
+}
+
 TEST_F(HostileGrpc, MalformedMessagesAreCountedAndDropped) {
   grpc::ClientContext context;
   auto call = stub_->PrepareCall(&context, "/psgd.DataPlane/Stream", &queue_);

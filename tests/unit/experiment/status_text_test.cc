@@ -21,5 +21,16 @@ TEST(StatusText, AShardThatWaitsForItsDiskIsShown) {
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("psgd_journal_stalled{shard=\"1\"} 1\n"));
 }
 
+TEST(StatusText, BatchesOfLostWorkersAreCounted) {
+  StatusReply status;
+  EXPECT_THAT(StatusText(status), Not(HasSubstr("dealt again")));
+  EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_repeated_total 0\n"));
+  status.set_batches_repeated(5);
+  status.set_batches_lost(2);
+  EXPECT_THAT(StatusText(status), HasSubstr("of lost workers' batches 5 dealt again, 2 left out\n"));
+  EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_repeated_total 5\n"));
+  EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_lost_total 2\n"));
+}
+
 }  // namespace
 }  // namespace psgd

@@ -47,6 +47,8 @@ Summary Example() {
   summary.samples_per_second = 5000.25;
   summary.input_stall = 0.125;
   summary.residual_norm_lost = 0.25;
+  summary.batches_repeated = 12;
+  summary.batches_lost = 3;
   summary.bytes_pushed = std::numeric_limits<uint64_t>::max();
   summary.bytes_pushed_dense = 5;
   summary.staleness = {1.5, 1, 4, 4};
@@ -80,7 +82,8 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"test_measures\": {\n    \"hit_ratio_10\": 0.625,\n    \"ndcg_10\": 1.0\n",
         "\"epochs\": 4.5", "\"steps\": 1234", "\"wall_seconds\": 12.5",
         "\"samples_per_second\": 5000.25", "\"input_stall\": 0.125",
-        "\"residual_norm_lost\": 0.25", "\"bytes_pushed\": 18446744073709551615",
+        "\"residual_norm_lost\": 0.25", "\"batches_repeated\": 12",
+        "\"batches_lost\": 3", "\"bytes_pushed\": 18446744073709551615",
         "\"bytes_pulled\": 0", "\"bytes_pushed_dense\": 5", "\"bytes_pulled_dense\": 0",
         "\"staleness\": {\n    \"mean\": 1.5,\n    \"p50\": 1,\n    \"p99\": 4,\n    \"max\": 4\n",
         "\"rejected\": {\n    \"malformed\": 2,\n    \"non-finite\": 1\n", "\"workers\": 2",

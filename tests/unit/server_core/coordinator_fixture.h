@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,14 @@ class CoordinatorFixture {
 
   CoordinatorCore& core() { return core_; }
   Time now() const { return now_; }
-  void Pass(Duration time) { now_ += time; }
+  // As it passes for a coordinator that runs, which looks at leases all the time.
+  void Pass(Duration time) {
+    constexpr Duration kTick = std::chrono::milliseconds(100);
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ = std::min<Time>(now_ + kTick, end);
+      Tick();
+    }
+  }
 
   WorkerKey Join() {
     JoinRequest request;

@@ -114,7 +114,7 @@ TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
   const auto removed = run.Commands<RemoveWorker>();
   ASSERT_EQ(removed.size(), 1u);
   EXPECT_EQ(removed[0].key.worker(), 1u);
-  EXPECT_THAT(run.News(), HasSubstr("worker 1 (host) is out: not heard of for 11 s"));
+  EXPECT_THAT(run.News(), HasSubstr("worker 1 (host) is out: not heard of for 10 s"));
   // The paused process comes back: it is told, and may join anew.
   HeartbeatRequest beat;
   *beat.mutable_key() = b;

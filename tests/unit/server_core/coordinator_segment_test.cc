@@ -129,10 +129,13 @@ TEST(CoordinatorSegment, BatchesThatComeBackAtTheEndAreStillDealt) {
   run.Next(b);
   run.Beat(b, 1);
   EXPECT_EQ(run.Next(a, 1).reason(), "waiting for the other workers to finish");
+  EXPECT_EQ(run.core().Status(run.now()).batches_repeated(), 0u);
   run.Leave(b);
   const NextSegmentReply more = run.Next(a, 1);
   ASSERT_EQ(more.kind(), NextSegmentReply::RUN);
   EXPECT_EQ(more.segment().batches_size(), 3);
+  EXPECT_EQ(run.core().Status(run.now()).batches_repeated(), 3u);
+  EXPECT_EQ(run.core().Status(run.now()).batches_lost(), 0u);
   EXPECT_THAT(more.segment().workers(), ElementsAre(0));
   EXPECT_TRUE(run.Next(a, 2).evaluate());
 }

@@ -14,6 +14,15 @@ constexpr Time kStart = std::chrono::hours(1);
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
+// Who is silent for too long by `end`, for one who looks all the time.
+std::vector<uint32_t> ExpiredBy(Membership& members, Time now, Time end) {
+  while (now < end) {
+    now = std::min<Time>(now + Milliseconds(100), end);
+    (void)members.Expired(now);
+  }
+  return members.Expired(end);
+}
+
 TEST(Membership, GivesTheLowestFreeIdentityUnderANewIncarnation) {
   Membership members(kLease);
   EXPECT_EQ(members.Join("a", "cpu", kStart).key.worker(), 0u);
@@ -60,11 +69,30 @@ TEST(Membership, ALeaseRunsFromTheLastWord) {
   Membership members(kLease);
   const WorkerKey a = members.Join("a", "cpu", kStart).key;
   members.Join("b", "cpu", kStart);
+  EXPECT_THAT(ExpiredBy(members, kStart, kStart + kLease / 2), ElementsAre());
   EXPECT_TRUE(members.Touch(a, kStart + kLease / 2).ok());
-  EXPECT_THAT(members.Expired(kStart + kLease), ElementsAre());
+  EXPECT_THAT(ExpiredBy(members, kStart + kLease / 2, kStart + kLease), ElementsAre());
   EXPECT_THAT(members.Expired(kStart + kLease + Duration(1)), ElementsAre(1));
   members.Leave(1, "expired");
-  EXPECT_THAT(members.Expired(kStart + 10 * kLease), ElementsAre(0));
+  EXPECT_THAT(ExpiredBy(members, kStart + kLease, kStart + 2 * kLease), ElementsAre(0));
+}
+
+// A process that was stopped, or whose clock was set, could hear nobody: that is not their silence.
+TEST(Membership, TimeInWhichNobodyCouldBeHeardIsNoSilence) {
+  for (const Duration step : {std::chrono::seconds(100), std::chrono::seconds(-100)}) {
+    Membership members(kLease);
+    const WorkerKey a = members.Join("a", "cpu", kStart).key;
+    members.Join("b", "cpu", kStart);
+    EXPECT_THAT(ExpiredBy(members, kStart, kStart + kLease / 2), ElementsAre());
+    // One is heard at once, before anybody looks at the leases.
+    const Time woken = kStart + kLease / 2 + step;
+    EXPECT_TRUE(members.Touch(a, woken).ok());
+    EXPECT_THAT(members.Expired(woken), ElementsAre());
+    EXPECT_THAT(ExpiredBy(members, woken, woken + kLease / 5), ElementsAre());
+    // The silence before it counts.
+    EXPECT_THAT(ExpiredBy(members, woken + kLease / 5, woken + kLease / 2 + Milliseconds(1)), ElementsAre(1));
+    EXPECT_THAT(ExpiredBy(members, woken + kLease / 2, woken + 2 * kLease), ElementsAre(0, 1));
+  }
 }
 
 TEST(Membership, ReadyAreLiveAndRegistered) {

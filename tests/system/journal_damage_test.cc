@@ -1,0 +1,139 @@
+// A bit flipped in any file of a journal that a real run left: ps-ctl verify says so, or it is harmless.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/config_yaml.h"
+#include "experiment/run_dir.h"
+#include "server/coordinator_store.h"
+#include "server/durable_shard.h"
+#include "server/rocks_journal.h"
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class JournalDamage : public RunTest {
+ protected:
+  // A run with two images a shard whose processes were killed.
+  void KilledRun() {
+    Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
+                    "--set", "durability.acknowledge=journal", "--set", "durability.journal=64KiB",
+                    "--set", "train.epochs=100000"});
+    const std::string address = ServerOf(server);
+    Process one({"ps-worker", "--cpu", "--server", address});
+    Process other({"ps-worker", "--cpu", "--server", address});
+    ASSERT_TRUE(server.WaitFor("epoch 20: test accuracy")) << server.Err();
+    // While a server writes it, it is left alone.
+    const Ended busy = RunProgram({"ps-ctl", "verify", Path("run")});
+    EXPECT_THAT(busy.out, HasSubstr("the journal was not looked at"));
+    server.Signal(SIGKILL);
+    server.Wait();
+  }
+  std::string Journal() const { return Path("run/server/journal"); }
+
+  static void FlipBit(const fs::path& file, uint64_t at) {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(bytes.get());
+    bytes.seekp(static_cast<std::streamoff>(at));
+    bytes.put(static_cast<char>(byte ^ 0x10));
+  }
+
+  // What a server that goes on from it would be: the coordinator's record, and each shard's weights and
+  // place. Empty: it would not start.
+  std::map<std::string, std::string> Recovered() {
+    fs::remove_all(Path("copy"));
+    fs::copy(Journal(), Path("copy"), fs::copy_options::recursive);
+    std::map<std::string, std::string> state;
+    {
+      const auto store = CoordinatorStore::Open(Path("copy/coordinator"));
+      const auto record = store.ok() ? (*store)->Load() : store.status();
+      if (!record.ok()) return {};
+      state["coordinator"] = record->SerializeAsString();
+    }
+    const auto config = LoadConfig(RunDir(Path("run")).ConfigFile());
+    EXPECT_TRUE(config.ok()) << config.status();
+    for (int s = 0; s < config->cluster().shards(); ++s) {
+      RocksJournalOptions options;
+      options.folder = absl::StrCat(Path("copy/shard-"), s);
+      options.shard = static_cast<uint32_t>(s);
+      auto journal = RocksJournal::Open(options);
+      if (!journal.ok()) return {};
+      DurableShardOptions durable;
+      durable.shard.shard = static_cast<uint32_t>(s);
+      durable.shard.config = *config;
+      durable.journal = *std::move(journal);
+      std::vector<std::string> notes;
+      const auto shard = DurableShard::Recover(std::move(durable), &notes);
+      if (!shard.ok()) return {};
+      std::string& text = state[absl::StrCat("shard ", s)];
+      absl::StrAppend(&text, (*shard)->entries(), " ");
+      for (const SliceSnapshot& slice : (*shard)->core().MakeImage().arrays.slices) {
+        text.append(reinterpret_cast<const char*>(slice.weights.data()), slice.weights.size());
+        for (const auto& [name, array] : slice.states) {
+          text.append(reinterpret_cast<const char*>(array.data()), array.size());
+        }
+      }
+    }
+    return state;
+  }
+};
+
+TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
+  KilledRun();
+  ASSERT_FALSE(HasFailure());
+  const Ended sound = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+  ASSERT_EQ(sound.code, 0) << sound.out << sound.err;
+  const Json parts = Json::parse(sound.out)["journal"];
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0]["part"], "coordinator");
+  EXPECT_EQ(parts[2]["images"].size(), 2u);
+  EXPECT_GT(parts[2]["last_entry"].get<uint64_t>(), 100u);
+  const auto whole = Recovered();
+  ASSERT_EQ(whole.size(), 3u);
+
+  std::vector<fs::path> files;
+  for (const auto& found : fs::recursive_directory_iterator(Journal())) {
+    if (found.is_regular_file() && found.file_size() > 0) files.push_back(found.path());
+  }
+  int found = 0, harmless = 0;
+  for (const fs::path& file : files) {
+    const uint64_t size = fs::file_size(file);
+    for (const uint64_t at : {size / 3, size - std::min<uint64_t>(size, 30)}) {
+      FlipBit(file, at);
+      const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+      const auto recovered = Recovered();
+      // Never other weights, whatever verify thinks.
+      if (!recovered.empty()) EXPECT_EQ(recovered, whole) << file << " byte " << at;
+      if (verified.code == 0) {
+        ++harmless;
+        EXPECT_FALSE(recovered.empty()) << file << " byte " << at << ": a server refuses what is sound";
+      } else {
+        ++found;
+        EXPECT_EQ(verified.code, 1);
+        EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") + " is damaged"));
+        // It names the part that the file belongs to.
+        const std::string part = fs::relative(file, Journal()).begin()->string();
+        for (const Json& one : Json::parse(verified.out)["journal"]) {
+          const std::string name = one["part"];
+          const bool mine = part == (name[0] == 's' ? "shard-" + name.substr(6) : name);
+          EXPECT_EQ(one["state"], mine ? "damaged" : "sound") << name << " " << file;
+        }
+      }
+      FlipBit(file, at);
+    }
+  }
+  EXPECT_GT(found, 20);
+  std::cout << files.size() << " files: " << found << " flipped bits found, " << harmless << " harmless\n";
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0) << "verify changed something";
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,107 @@
+// Calls to a server that hangs.
+#include "worker/control_client.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "proto/control.grpc.pb.h"
+#include "worker/heartbeat.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+
+// Hears calls and answers none until it is told to.
+class HangingServer : public Control::Service {
+ public:
+  HangingServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~HangingServer() override {
+    Answer();
+    server_->Shutdown();
+  }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  void Answer() {
+    std::lock_guard lock(mutex_);
+    answers_ = true;
+    changed_.notify_all();
+  }
+  // The attempts so far, and how long each might have taken.
+  std::vector<Duration> attempts() const {
+    std::lock_guard lock(mutex_);
+    return attempts_;
+  }
+
+  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest*, HeartbeatReply* reply) override {
+    reply->set_drain(true);
+    return Hang(context);
+  }
+  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest*, NextSegmentReply*) override {
+    return Hang(context);
+  }
+  // Attempts whose caller gave up before its deadline.
+  int given_up() const { return given_up_; }
+
+ private:
+  grpc::Status Hang(grpc::ServerContext* context) {
+    const auto deadline = context->deadline();
+    std::unique_lock lock(mutex_);
+    attempts_.push_back(deadline - std::chrono::system_clock::now());
+    while (!answers_ && !context->IsCancelled()) changed_.wait_for(lock, std::chrono::milliseconds(5));
+    if (!answers_ && std::chrono::system_clock::now() < deadline) ++given_up_;
+    if (attempts_.size() >= 2) answers_ = true;
+    return grpc::Status::OK;
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Duration> attempts_;
+  bool answers_ = false;
+  std::atomic<int> given_up_{0};
+};
+
+// A lease must not run out while one attempt waits.
+TEST(ControlClient, AHeartbeatThatHangsIsTriedAgainWithinTheLease) {
+  constexpr Duration kLease = std::chrono::seconds(3);
+  HangingServer server;
+  ControlClient client({.server = server.address(), .interrupted = {}, .credentials = {}});
+  Heartbeat heartbeat(&client, WorkerKey(), kLease, NullLog());
+  EXPECT_TRUE(heartbeat.Flush().ok());
+  EXPECT_TRUE(heartbeat.drain());
+  const std::vector<Duration> attempts = server.attempts();
+  ASSERT_GE(attempts.size(), 2u);
+  for (const Duration attempt : attempts) EXPECT_LE(attempt, kLease / 2);
+}
+
+TEST(ControlClient, ACallThatHangsIsGivenUpWhenItsCallerIsInterrupted) {
+  HangingServer server;
+  ControlClient client({.server = server.address(),
+                        .interrupted = [&]() -> absl::Status {
+                          if (server.attempts().empty()) return absl::OkStatus();
+                          return absl::CancelledError("no time left");
+                        },
+                        .credentials = {}});
+  const auto reply = client.NextSegment(NextSegmentRequest());
+  EXPECT_TRUE(absl::IsCancelled(reply.status())) << reply.status();
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("no time left"));
+  EXPECT_EQ(server.attempts().size(), 1u);
+  while (server.given_up() == 0) std::this_thread::yield();  // the server is told, long before its deadline
+}
+
+}  // namespace
+}  // namespace psgd
