@@ -17,6 +17,18 @@ constexpr double kBelowTwin = 0.005;  // of accuracy, that a target lies below t
 
 std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
 
+// "50 MB" where the table has "50.0 MB".
+std::string RoundBytes(double bytes) {
+  const std::string text = HumanBytes(bytes);
+  const size_t space = text.find(' ');
+  std::string digits = text.substr(0, space);
+  if (digits.find('.') != std::string::npos) {
+    digits.resize(digits.find_last_not_of('0') + 1);
+    if (digits.back() == '.') digits.pop_back();
+  }
+  return digits + text.substr(space);
+}
+
 // One point a group: bytes of `cost`, accuracy, and the front of those that nobody beats.
 std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const SeriesStyle& style,
                                    const std::string& id, const std::string& title,
@@ -30,7 +42,7 @@ std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const
   }
   if (shown.empty()) return std::nullopt;
   const std::vector<size_t> front = ParetoFront(points);
-  XyPlot plot{id, title, "", {what, true, false, HumanBytes, {}}, {"test accuracy", false, false, Percent, {}},
+  XyPlot plot{id, title, "", {what, true, false, RoundBytes, {}}, {"test accuracy", false, false, Percent, {}},
               style.Legend(false), {}};
   std::vector<std::vector<std::string>> data{{"configuration", "bytes", "accuracy", "spread", "seeds", "pareto"}};
   for (size_t i = 0; i < shown.size(); ++i) {

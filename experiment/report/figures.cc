@@ -45,7 +45,6 @@ SeriesStyle::SeriesStyle(const std::vector<ReportGroup>& groups) {
   std::vector<Named> axes;
   for (const ReportGroup& group : groups) {
     twins_ = twins_ || group.twin;
-    if (group.twin) continue;
     for (const auto& [axis, value] : group.axes) {
       auto named = std::find_if(axes.begin(), axes.end(), [&](const Named& n) { return n.axis == axis; });
       if (named == axes.end()) named = axes.insert(axes.end(), Named{axis, {}});

@@ -19,7 +19,9 @@ std::string DownloadLink(const std::string& name, const std::string& csv) {
 }
 
 std::string Cell(const TableCell& cell) {
-  if (cell.number.empty()) return absl::StrCat("<td class=\"word\">", Escaped(cell.text), "</td>");
+  if (cell.number.empty()) {
+    return absl::StrCat(cell.text == "-" ? "<td>" : "<td class=\"word\">", Escaped(cell.text), "</td>");
+  }
   return absl::StrCat("<td data-n=\"", cell.number, "\">", Escaped(cell.text), "</td>");
 }
 
@@ -114,7 +116,7 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table, const
   }
   absl::StrAppend(&html, "<p>", CountsText(report), ". The dense synchronous twin sends whole updates, and its workers "
                   "step together; others are compared with the twin of the same seed, in points of accuracy. ",
-                  "Means of seeds come with their standard deviation.</p>\n");
+                  "Means of seeds come with their standard deviation. Behind bytes: how many times less that is than fp32.</p>\n");
   for (const std::string& note : report.notes) absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
   absl::StrAppend(&html, "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. All runs, one a row: ",
                   DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table));

@@ -213,12 +213,11 @@ Svg Draw(const HistogramPlot& plot) {
   constexpr int kColumns = 3;
   constexpr double kPanelHeight = 150;
   constexpr double kPanel = (kWidth - 16) / kColumns;
+  constexpr size_t kFewestNumbers = 6;
   const int rows = (static_cast<int>(plot.panels.size()) + kColumns - 1) / kColumns;
   Svg svg(kWidth, kTop + rows * kPanelHeight + 24, plot.id, plot.title, plot.description);
-  size_t longest = 2;
   double highest = 0.01;
   for (const auto& panel : plot.panels) {
-    longest = std::max(longest, panel.shares.size());
     for (const double share : panel.shares) highest = std::max(highest, share);
   }
   for (size_t i = 0; i < plot.panels.size(); ++i) {
@@ -233,6 +232,7 @@ Svg Draw(const HistogramPlot& plot) {
       svg.Text(left - 4, base - room * share / highest + 4, Anchor::kEnd,
                absl::StrFormat("%.0f%%", share * 100), "soft");
     }
+    const size_t longest = std::max(kFewestNumbers, panel.shares.size());
     const double bar = width / static_cast<double>(longest);
     for (size_t n = 0; n < panel.shares.size(); ++n) {
       const double tall = room * panel.shares[n] / highest;

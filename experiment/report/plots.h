@@ -14,8 +14,8 @@ struct PlotPoint {
   double x = 0;
   double y = 0;
   double spread = 0;   // of y, shown up and down
-  std::string tip;     // shown when somebody points at it
-  std::string label;   // beside it; empty: none
+  std::string tip{};   // shown when somebody points at it
+  std::string label{}; // beside it; empty: none
   bool ring = false;   // marked
 };
 
@@ -69,7 +69,7 @@ struct BarPlot {
 };
 Svg Draw(const BarPlot& plot);
 
-// Small histograms side by side, all on the same scales.
+// Small histograms side by side, with one scale of shares.
 struct HistogramPlot {
   struct Panel {
     std::string label;

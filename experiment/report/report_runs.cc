@@ -23,12 +23,7 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
   const std::vector<CurvePoint>* curve = &data.curve;
   std::vector<CurvePoint> counted;
   run->seconds = data.seconds;
-  if (data.summary && data.summary->status == Summary::Status::kFinished) {
-    run->status = ReportStatus::kFinished;
-  } else if (outcome && outcome->failed) {
-    run->status = ReportStatus::kFailed;
-    run->detail = outcome->detail;
-  } else if (outcome) {
+  if (outcome && outcome->kind == Outcome::Kind::kStopped) {
     run->status = ReportStatus::kStopped;
     run->detail = outcome->detail;
     // What it did between the decision and its end depends on the moment.
@@ -36,6 +31,11 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
       if (point.epoch <= outcome->epoch + 1e-6) counted.push_back(point);
     }
     curve = &counted;
+  } else if (data.summary && data.summary->status == Summary::Status::kFinished) {
+    run->status = ReportStatus::kFinished;
+  } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
+    run->status = ReportStatus::kFailed;
+    run->detail = outcome->detail;
   } else if (data.summary && data.summary->status == Summary::Status::kFailed) {
     run->status = ReportStatus::kFailed;
     run->detail = data.summary->error;
@@ -78,7 +78,7 @@ absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
     if (fs::exists(dir.RunPath(entry.id), error)) {
       run.data = ReadRunData(dir.RunPath(entry.id));
       Conclude(outcome, &run);
-    } else if (outcome && outcome->failed) {
+    } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       run.data.dir = dir.RunPath(entry.id);
       run.status = ReportStatus::kFailed;
       run.detail = outcome->detail;

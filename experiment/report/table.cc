@@ -13,6 +13,8 @@
 namespace psgd {
 namespace {
 
+const TableCell kNothing{"-", ""};
+
 std::string Number(double value) { return absl::StrFormat("%.8g", value); }
 
 TableCell Word(const std::string& text) { return {text, ""}; }
@@ -20,7 +22,7 @@ TableCell Word(const std::string& text) { return {text, ""}; }
 // The mean, with the spread where there is one.
 template <typename Format>
 TableCell MeanCell(const Statistic& statistic, Format format, double spread_scale, int spread_digits) {
-  if (statistic.count == 0) return {"-", ""};
+  if (statistic.count == 0) return kNothing;
   std::string text = format(statistic.mean);
   if (statistic.count > 1) {
     absl::StrAppendFormat(&text, " ±%.*f", spread_digits, statistic.spread * spread_scale);
@@ -28,39 +30,41 @@ TableCell MeanCell(const Statistic& statistic, Format format, double spread_scal
   return {text, Number(statistic.mean)};
 }
 
+// Bytes, and how many times less that is than fp32.
+TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
+  if (bytes.count == 0) return kNothing;
+  return {absl::StrFormat(ratio.mean < 9.95 ? "%s (%.1fx)" : "%s (%.0fx)", HumanBytes(bytes.mean), ratio.mean),
+          Number(bytes.mean)};
+}
+
 TableCell Plain(const Statistic& statistic, std::string (*format)(double)) {
-  if (statistic.count == 0) return {"-", ""};
+  if (statistic.count == 0) return kNothing;
   return {format(statistic.mean), Number(statistic.mean)};
 }
 
 std::string Points(double difference) { return absl::StrFormat("%+.2f", difference * 100); }
 std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
-std::string Times(double ratio) { return absl::StrFormat(ratio < 9.95 ? "%.1fx" : "%.0fx", ratio); }
-std::string Stale(double mean) { return absl::StrFormat("%.2f", mean); }
 std::string Percent(double share) { return absl::StrFormat("%.2f %%", share * 100); }
 
 }  // namespace
 
 ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& groups) {
   ReportTable table;
-  table.columns = {"configuration", "status",  "accuracy",  "against twin", "loss",
-                   "pushed",        "fp32 / pushed", "pulled", "fp32 / pulled", "staleness",
-                   "largest",       "samples/s", "time"};
+  table.columns = {"configuration", "status", "accuracy",  "against twin", "loss",
+                   "pushed",        "pulled", "staleness", "samples/s",    "time"};
   for (const ReportGroup& group : groups) {
     std::vector<TableCell> row;
     row.push_back(Word(absl::StrCat(group.label, group.twin ? " (twin)" : "")));
     row.push_back(Word(StatusText(report, group)));
     row.push_back(MeanCell(group.accuracy, Percent, 100, 2));
-    row.push_back(group.twin ? TableCell{"-", ""} : MeanCell(group.against_twin, Points, 100, 2));
+    row.push_back(group.twin ? kNothing : MeanCell(group.against_twin, Points, 100, 2));
     row.push_back(Plain(group.loss, Loss));
-    row.push_back(Plain(group.bytes_pushed, HumanBytes));
-    row.push_back(Plain(group.push_ratio, Times));
-    row.push_back(Plain(group.bytes_pulled, HumanBytes));
-    row.push_back(Plain(group.pull_ratio, Times));
-    row.push_back(Plain(group.staleness, Stale));
-    row.push_back(group.staleness.count == 0
-                      ? TableCell{"-", ""}
-                      : TableCell{absl::StrFormat("%.0f", group.staleness_max), Number(group.staleness_max)});
+    row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
+    row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
+    row.push_back(group.staleness.count == 0 ? kNothing
+                                             : TableCell{absl::StrFormat("%.2f, max %.0f", group.staleness.mean,
+                                                                         group.staleness_max),
+                                                         Number(group.staleness.mean)});
     row.push_back(Plain(group.samples_per_second, ReadableCount));
     row.push_back(Plain(group.seconds, ReadableTime));
     table.rows.push_back(std::move(row));

@@ -263,7 +263,7 @@ absl::StatusOr<RunPlan> ExpandSweep(const Sweep& sweep, const Config& base) {
         twin.config.set_seed(run.config.seed());
         run.twin_id = collector.Add(std::move(twin), /*asked=*/false);
       }
-      run.twin = IsDenseSynchronous(run.config);
+      run.twin = sweep.twin() != Sweep::NONE && IsDenseSynchronous(run.config);
       runs.push_back(std::move(run));
     }
     for (PlannedRun& run : runs) collector.Add(std::move(run), /*asked=*/true);

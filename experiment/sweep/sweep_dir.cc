@@ -27,6 +27,10 @@ Json ToJson(const PlanEntry& entry) {
           {"seed", entry.seed}, {"twin", entry.twin},   {"twin_id", entry.twin_id}};
 }
 
+constexpr std::pair<Outcome::Kind, const char*> kKinds[] = {{Outcome::Kind::kFailed, "failed"},
+                                                            {Outcome::Kind::kStopped, "stopped"},
+                                                            {Outcome::Kind::kFinished, "finished"}};
+
 // Throws what the library throws where the file says something else.
 PlanEntry EntryOf(const Json& json) {
   PlanEntry entry;
@@ -91,18 +95,19 @@ std::optional<Outcome> SweepDir::ReadOutcome(const std::string& id) const {
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   try {
-    return Outcome{json.at("failed").get<bool>(), json.at("detail").get<std::string>(),
-                   json.at("epoch").get<double>(), json.at("attempts").get<int>()};
+    for (const auto& [kind, name] : kKinds) {
+      if (json.at("outcome") != name) continue;
+      return Outcome{kind, json.at("detail").get<std::string>(), json.at("epoch").get<double>()};
+    }
   } catch (const Json::exception&) {
-    return std::nullopt;
   }
+  return std::nullopt;
 }
 
 absl::Status SweepDir::WriteOutcome(const std::string& id, const Outcome& outcome) const {
-  const Json json{{"failed", outcome.failed},
+  const Json json{{"outcome", kKinds[static_cast<size_t>(outcome.kind)].second},
                   {"detail", outcome.detail},
-                  {"epoch", outcome.epoch},
-                  {"attempts", outcome.attempts}};
+                  {"epoch", outcome.epoch}};
   return WriteFileAtomically(OutcomeFile(id),
                              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

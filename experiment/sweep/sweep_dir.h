@@ -6,8 +6,7 @@
 //   DIR/configs/ID.yaml        of each run, resolved
 //   DIR/runs/ID/               its run directory
 //   DIR/logs/ID.log            what ps-run said
-//   DIR/outcomes/ID.json       how it ended, where its run directory cannot tell: it failed, or was stopped
-//                              early by asha
+//   DIR/outcomes/ID.json       what its run directory cannot tell: that it failed, or what asha decided
 //   DIR/failed/ID-N/           run directories of attempts that failed and were repeated
 //   DIR/locks/ID               held as long as any process of the run lives
 #pragma once
@@ -38,12 +37,12 @@ struct SweepPlan {
   std::vector<PlanEntry> runs;
 };
 
-// How a run ended that has no finished summary.
+// What was decided of a run.
 struct Outcome {
-  bool failed = false;   // else it was stopped early
+  enum class Kind { kFailed, kStopped, kFinished };
+  Kind kind = Kind::kFailed;
   std::string detail;    // for people
   double epoch = 0;      // after which it was stopped
-  int attempts = 1;
 };
 
 // A file that is locked until this object and all processes that inherited its descriptor are gone.

@@ -52,6 +52,9 @@ SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> run
     : options_(std::move(options)), runs_(std::move(runs)), dir_(options_.dir), display_(options_.display) {
   counts_.runs = runs_.size();
   if (options_.asha) asha_.emplace(*options_.asha);
+  for (const PlannedRun& run : runs_) {
+    if (run.twin_id != run.id) compared_with_.insert(run.twin_id);
+  }
 }
 
 absl::Status SweepRunner::Run() {
@@ -77,28 +80,34 @@ absl::Status SweepRunner::Run() {
 absl::Status SweepRunner::TakeStock() {
   for (const PlannedRun& run : runs_) {
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
-    const bool finished = HasFinished(dir_, run.id);
-    const bool failed = !finished && outcome && outcome->failed;
-    const bool stopped = !finished && outcome && !outcome->failed;
-    counts_.finished += finished;
-    counts_.stopped += stopped;
-    if ((finished || stopped) && asha_) {
+    const bool stopped = outcome && outcome->kind == Outcome::Kind::kStopped;
+    const bool finished = !stopped && HasFinished(dir_, run.id);
+    const bool failed = !stopped && !finished && outcome && outcome->kind == Outcome::Kind::kFailed;
+    if (finished || stopped) {
       MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
-      metrics.Look();
+      if (asha_) metrics.Look();
+      if (!outcome) {
+        CountDone(run, metrics);
+        continue;
+      }
+      (stopped ? counts_.stopped : counts_.finished) += 1;
       for (const CurvePoint& point : metrics.curve()) {
         // What it did after it was told to stop depends on the moment.
         if (stopped && point.epoch > outcome->epoch + 1e-6) break;
         asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss);
       }
+      continue;
     }
-    if (finished || stopped) continue;
     if (failed && !options_.retry_failed) {
       ++counts_.failed;
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
                                  " (--retry-failed repeats it)"), /*important=*/true);
       continue;
     }
-    if (failed) PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+    if (failed) {
+      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+      dir_.ForgetOutcome(run.id);
+    }
     waiting_.push_back(&run);
   }
   counts_.waiting = waiting_.size();
@@ -136,12 +145,13 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     told_of_locks_ = true;
     return false;
   }
+  active->metrics = std::make_unique<MetricsFollower>(RunDir(dir_.RunPath(run.id)).MetricsFile());
   // What an earlier sitting left may have ended well since stock was taken.
   if (HasFinished(dir_, run.id)) {
-    ++counts_.finished;
+    active->metrics->Look();
+    CountDone(run, *active->metrics);
     return true;
   }
-  active->metrics = std::make_unique<MetricsFollower>(RunDir(dir_.RunPath(run.id)).MetricsFile());
   active->resumed = HasCheckpoint(dir_, run.id);
   if (active->resumed) {
     active->metrics->Look();
@@ -174,9 +184,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
 }
 
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
-  const std::optional<Outcome> before = dir_.ReadOutcome(run.id);
-  Outcome outcome{true, detail, 0, before ? before->attempts + 1 : 1};
-  const absl::Status written = dir_.WriteOutcome(run.id, outcome);
+  const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
   ++counts_.failed;
   display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
                              written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
@@ -200,22 +208,19 @@ absl::Status SweepRunner::Ended(Active& active) {
   const PlannedRun& run = *active.run;
   const int code = active.child->exit_code();
   active.metrics->Look();
-  if (HasFinished(dir_, run.id)) {
-    ++counts_.finished;
+  if (active.stopped_early || HasFinished(dir_, run.id)) {
     ++ended_;
     seconds_ended_ += Seconds(SteadyNow() - active.start);
-    dir_.ForgetOutcome(run.id);
+    const size_t stopped = counts_.stopped;
+    if (active.stopped_early) {
+      ++counts_.stopped;
+    } else {
+      CountDone(run, *active.metrics);
+    }
     const auto& curve = active.metrics->curve();
-    display_.Note(absl::StrCat("finished: ", run.LabelWithSeed(),
+    display_.Note(absl::StrCat(counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
                                curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
                                " in ", ReadableTime(Seconds(SteadyNow() - active.start))));
-    return absl::OkStatus();
-  }
-  if (active.stopped_early) {
-    ++counts_.stopped;
-    ++ended_;
-    seconds_ended_ += Seconds(SteadyNow() - active.start);
-    display_.Note(absl::StrCat("stopped early: ", run.LabelWithSeed()));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
@@ -250,13 +255,22 @@ void SweepRunner::FollowMetrics() {
   }
 }
 
+void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metrics) {
+  // It may have been faster than anybody looked.
+  const bool finished = GoesOn(run, metrics);
+  (finished ? counts_.finished : counts_.stopped) += 1;
+  // Once decided it stays so, in whatever order runs come another time.
+  if (finished && asha_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
+  if (finished && !asha_) dir_.ForgetOutcome(run.id);
+}
+
 bool SweepRunner::GoesOn(const PlannedRun& run, const MetricsFollower& metrics) {
   // What others are compared with is always seen to its end.
-  if (!asha_ || run.twin) return true;
+  if (!asha_ || compared_with_.count(run.id) > 0) return true;
   for (const CurvePoint& point : metrics.curve()) {
     if (asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss)) continue;
-    const Outcome outcome{false, absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
-                          point.epoch, 1};
+    const Outcome outcome{Outcome::Kind::kStopped, absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
+                          point.epoch};
     // Written before it is stopped: whatever happens next, it was decided.
     return !dir_.WriteOutcome(run.id, outcome).ok();
   }

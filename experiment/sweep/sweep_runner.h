@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class SweepRunner {
   absl::Status Ended(Active& active);
   void Fail(const PlannedRun& run, const std::string& detail);
   void FollowMetrics();
+  // A run that ended well: finished, or as asha decides of what it did at its rungs.
+  void CountDone(const PlannedRun& run, const MetricsFollower& metrics);
   // False: asha says that the run is to stop, which is written down.
   bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
   void PassOnStops();
@@ -72,6 +75,7 @@ class SweepRunner {
   const SweepDir dir_;
   SweepDisplay display_;
   std::optional<Asha> asha_;
+  std::set<std::string> compared_with_;  // ids of runs that are others' twins
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   SweepCounts counts_;
