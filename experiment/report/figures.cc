@@ -11,6 +11,12 @@
 
 namespace psgd {
 
+namespace {
+
+constexpr double kSameCost = 0.005;  // relative: headers that were sent twice are no difference
+
+}  // namespace
+
 std::string CsvNumber(double value) { return absl::StrFormat("%.8g", value); }
 
 std::string FigureCsv(const Figure& figure) {
@@ -34,9 +40,10 @@ std::vector<size_t> ParetoFront(const std::vector<std::pair<double, double>>& co
   });
   std::vector<size_t> front;
   for (const size_t index : order) {
-    if (front.empty() || cost_and_gain[index].second > cost_and_gain[front.back()].second) {
-      front.push_back(index);
-    }
+    const auto& [cost, gain] = cost_and_gain[index];
+    if (!front.empty() && gain <= cost_and_gain[front.back()].second) continue;
+    if (!front.empty() && cost <= cost_and_gain[front.back()].first * (1 + kSameCost)) front.pop_back();
+    front.push_back(index);
   }
   return front;
 }

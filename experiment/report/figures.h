@@ -67,7 +67,8 @@ MadeFigures AxisFigures(const ReportRuns& report, const std::vector<ReportGroup>
 MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                              const SeriesStyle& style, const FigureOptions& options);
 
-// Which of these points nobody beats in both: fewer of `cost`, more of `gain`. Indices by rising cost.
+// Which of these points nobody beats in both: less cost, and more gain. Costs within half a
+// per cent are the same. Indices by rising cost.
 std::vector<size_t> ParetoFront(const std::vector<std::pair<double, double>>& cost_and_gain);
 
 }  // namespace psgd

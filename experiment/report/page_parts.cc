@@ -8,7 +8,7 @@ const char kPageStyle[] = R"css(
 @media (prefers-color-scheme:dark){:root{--ink:#eee;--soft:#b0b0b0;--rule:#3a3a3a;--paper:#161616;--shade:#222;
 --link:#8ec5ff;--bad:#ff9b8f}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:66rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
+body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:76rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
 background:var(--paper)}
 h1{font-size:1.7rem;line-height:1.2;margin:.5rem 0}h2{font-size:1.25rem;margin:2.5rem 0 .5rem}
 p{max-width:44rem}a{color:var(--link)}
@@ -18,10 +18,10 @@ figure{margin:2rem 0;break-inside:avoid}figure h2{margin-bottom:.3rem}
 figure .scroll{background:var(--paper)}figure svg{display:block;max-width:none}
 @media (min-width:52rem){figure svg{max-width:100%;height:auto}}
 figcaption{color:var(--soft);font-size:.9rem;margin:.4rem 0}
-table{border-collapse:collapse;font-size:.875rem;width:100%;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
 th:first-child,td:first-child,th.word,td.word{text-align:left}
-td:first-child{white-space:normal;min-width:14rem}
+td:first-child{white-space:normal;min-width:12rem}
 thead th{position:sticky;top:0;background:var(--shade);vertical-align:bottom}
 th button{all:unset;cursor:pointer;font-weight:600}
 th button:hover{text-decoration:underline}

@@ -225,7 +225,7 @@ Svg Draw(const HistogramPlot& plot) {
     const double left = 40 + kPanel * static_cast<double>(i % kColumns);
     const double top = kTop + kPanelHeight * static_cast<double>(i / kColumns);
     const double width = kPanel - 52, base = top + kPanelHeight - 30, room = kPanelHeight - 70;
-    svg.Text(left, top + 6, Anchor::kStart, Shortened(panel.label, 34), "strong");
+    svg.Text(left, top + 6, Anchor::kStart, Shortened(panel.label, 30), "strong");
     svg.Text(left, top + 22, Anchor::kStart, panel.text, "soft");
     for (const double share : {0.5 * highest, highest}) {
       svg.Line(left, base - room * share / highest, left + width, base - room * share / highest, "rule");

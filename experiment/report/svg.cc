@@ -42,7 +42,7 @@ const char kDrawingStyle[] = R"css(
 @media print{.plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;
 --c7:#666;--ink:#000;--soft:#444;--rule:#ccc;--paper:#fff}}
 .plot .background{fill:var(--paper)}
-.plot text{fill:var(--ink)}.plot text.soft{fill:var(--soft)}.plot text.strong{font-weight:600}
+.plot text{fill:var(--ink);stroke:var(--paper);stroke-width:3px;paint-order:stroke}.plot text.soft{fill:var(--soft)}.plot text.strong{font-weight:600}
 .plot .rule{stroke:var(--rule);stroke-width:1}.plot .axis{stroke:var(--soft);stroke-width:1}
 .plot .ideal{stroke:var(--soft);stroke-width:1.5;stroke-dasharray:5 4;fill:none}
 .plot .front{stroke:var(--ink);stroke-width:1.5;stroke-dasharray:2 3;fill:none}
