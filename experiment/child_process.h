@@ -17,7 +17,7 @@ struct ChildOptions {
   std::string name;               // for people: "worker-1"
   std::vector<std::string> argv;  // the first is the program's path
   std::string stderr_file;        // appended to; empty: kept in memory, for StderrTail
-  std::vector<int> cores;         // that it may run on; empty: all that its parent may
+  std::vector<int> cores{};       // that it may run on; empty: all that its parent may
   int keep_open = -1;             // a descriptor that it and its children have, too
 };
 

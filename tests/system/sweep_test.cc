@@ -162,6 +162,30 @@ asha: {rungs: [1, 2], reduction: 2}
   EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
 }
 
+// The server and its workers are hosts of their own, on links that can be told from none at all.
+TEST_F(SweepTest, RunsOverSlowLinks) {
+  const Ended probe = RunProgram({"/bin/sh", "-c", "ip netns add psprobe && ip netns del psprobe"});
+  if (probe.code != 0) GTEST_SKIP() << "no network namespaces: " << probe.err;
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml", R"(name: link
+base: small.yaml
+twin: none
+grid: {launch.link: [10mbit, unlimited], train.epochs: [3]}
+)");
+  const Ended ended = RunProgram(Command(sweep, "out", {"--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json runs = JsonOf(ended)["runs"];
+  EXPECT_EQ(runs[0]["label"], "link 10mbit");
+  for (const Json& run : runs) EXPECT_EQ(run["status"], "finished") << run;
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  // All weights leave by the server's one link, but for what its bucket lets through at once.
+  const double bytes = runs[0]["bytes_pulled"].get<double>() - 256e3;
+  EXPECT_GT(bytes, 0);
+  EXPECT_GT(runs[0]["seconds"], bytes * 8 / 10e6);
+  const Ended left = RunProgram({"/bin/sh", "-c", "ip netns list"});
+  EXPECT_THAT(left.out, Not(testing::ContainsRegex("ps[0-9a-f][0-9a-f][0-9a-f][0-9a-f]0-")));
+}
+
 TEST_F(SweepTest, ErrorsSayWhere) {
   const std::string sweep = Write("sweep.yaml", "base: small.yaml\ngrid: {data.btach: [1]}\n");
   const Ended ended = RunProgram({"ps-sweep", sweep});

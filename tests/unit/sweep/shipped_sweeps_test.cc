@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <random>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -35,6 +37,32 @@ TEST(ShippedSweeps, Expand) {
     ++found;
   }
   EXPECT_GE(found, 10);
+}
+
+// Whatever is in a file, it is read or refused.
+TEST(ShippedSweeps, MutationsAreReadOrRefused) {
+  const std::string pieces[] = {":", "- ", "[", "]", "{", "}", "\n", "  ", "*a", "\"", "# ", "null", "-1", "1e", ", "};
+  std::mt19937_64 random(5);
+  int accepted = 0, refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs/sweeps")) {
+    std::stringstream stream;
+    stream << std::ifstream(entry.path()).rdbuf();
+    for (int i = 0; i < 200; ++i) {
+      std::string text = stream.str();
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 8);
+      } else {
+        text.insert(at, pieces[random() % std::size(pieces)]);
+      }
+      const auto sweep = ParseSweep(text, "s.yaml");
+      (sweep.ok() ? accepted : refused) += 1;
+      if (sweep.ok()) continue;
+      EXPECT_THAT(std::string(sweep.status().message()), testing::StartsWith("s.yaml:"));
+    }
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
 }
 
 }  // namespace
