@@ -101,8 +101,10 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (arguments.gpu.empty()) PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
-  if (!arguments.gpu.empty()) {
+  if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
+  } else if (!arguments.gpu.empty()) {
+    options.launch.gpus = {arguments.gpu};  // as each worker sees them where it is
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {

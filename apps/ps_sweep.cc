@@ -18,6 +18,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-sweep configs/sweeps/quick.yaml                      # again: goes on where it was stopped or killed
   ps-sweep configs/sweeps/quick.yaml --retry-failed
   ps-sweep configs/sweeps/batch_size.yaml --gpu 0-7 --parallel 8 --dir /scratch/batch
+  ps-sweep configs/sweeps/shards.yaml --launcher slurm --parallel 20 --slurm-server=--partition=cpu
   ps-sweep report runs/quick                              # writes runs/quick/report.html
   ps-sweep report runs --markdown                         # of any folder of run directories
 )";
@@ -37,8 +38,18 @@ void AddSweepOptions(CLI::App& app, SweepOptions* options) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--gpu", options->gpu,
-                 "GPUs for runs that ask for some (resources.gpus, else 1), as 0-7: they are handed out in turn")
+                 "GPUs for runs (resources.gpus of them, else 1), as 0-7: they are handed out in turn; with "
+                 "--launcher slurm those of each worker, as it sees them")
       ->type_name("LIST");
+  app.add_option("--launcher", options->launcher, "Where runs are computed: here, or each as a job of a Slurm cluster")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"local", "slurm"}));
+  app.add_option("--slurm-server", options->slurm_server,
+                 "Words for sbatch, for the server's part of a job: '--partition=cpu'")
+      ->type_name("WORDS");
+  app.add_option("--slurm-workers", options->slurm_workers,
+                 "Words for sbatch, for the workers' part: '--partition=gpu --gpus-per-task=1', then with --gpu 0")
+      ->type_name("WORDS");
   app.add_option("--set", options->set, "Change one key of every run: --set train.epochs=2 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

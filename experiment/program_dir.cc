@@ -29,6 +29,15 @@ absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
                    "install them all"));
 }
 
+absl::StatusOr<std::string> ShippedFile(const std::string& path) {
+  PSGD_ASSIGN_OR_RETURN(const std::string dir, ProgramDir());
+  const std::string name = path.substr(path.rfind('/') + 1);
+  for (const std::string& place : {absl::StrCat("/../../../", path), absl::StrCat("/../share/psgd/", name)}) {
+    if (access((dir + place).c_str(), R_OK) == 0) return std::filesystem::path(dir + place).lexically_normal().string();
+  }
+  return absl::NotFoundError(absl::StrCat("no ", path, ": neither beside this build nor installed"));
+}
+
 absl::StatusOr<std::string> FoundProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* folders = std::getenv("PATH");

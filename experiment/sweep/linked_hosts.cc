@@ -1,7 +1,5 @@
 #include "experiment/sweep/linked_hosts.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -13,15 +11,6 @@ namespace psgd {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(30);
-
-// In the source tree of this build, or where it was installed.
-absl::StatusOr<std::string> Script() {
-  PSGD_ASSIGN_OR_RETURN(const std::string dir, ProgramDir());
-  for (const char* place : {"/../../../scripts/netns.sh", "/../share/psgd/netns.sh"}) {
-    if (access((dir + place).c_str(), X_OK) == 0) return dir + place;
-  }
-  return absl::NotFoundError("launch.link needs scripts/netns.sh, which is neither beside this build nor installed");
-}
 
 absl::Status RunScript(const std::string& script, const std::string& network,
                        const std::vector<std::string>& arguments) {
@@ -41,7 +30,7 @@ absl::Status RunScript(const std::string& script, const std::string& network,
 
 absl::StatusOr<std::unique_ptr<LinkedHosts>> LinkedHosts::Up(const std::string& network, int hosts,
                                                              const std::string& rate) {
-  PSGD_ASSIGN_OR_RETURN(const std::string script, Script());
+  PSGD_ASSIGN_OR_RETURN(const std::string script, ShippedFile("scripts/netns.sh"));
   PSGD_RETURN_IF_ERROR(RunScript(script, network, {"up", absl::StrCat(hosts), rate}));
   return std::unique_ptr<LinkedHosts>(new LinkedHosts(script, network));
 }

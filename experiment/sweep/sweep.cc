@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config_yaml.h"
 #include "experiment/readable.h"
@@ -92,6 +93,18 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   return shares;
 }
 
+// Slurm deals cores and GPUs: here only how many jobs there are at a time.
+absl::StatusOr<ShareOptions> OfJobs(const SweepOptions& options, const Prepared& prepared) {
+  for (const PlannedRun& run : prepared.plan.runs) {
+    if (run.launch.link() == "unlimited") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.file, ": launch.link limits links of this machine; it has no meaning with --launcher slurm"));
+  }
+  ShareOptions shares;
+  shares.parallel = options.parallel;
+  return shares;
+}
+
 // Two sweeps in one directory would start the same runs twice.
 absl::StatusOr<std::unique_ptr<HeldLock>> TakeDir(const SweepDir& dir) {
   PSGD_RETURN_IF_ERROR(dir.Make());
@@ -120,7 +133,8 @@ SweepResult RunSweep(const SweepOptions& options) {
     const auto text = DryRun(options, *prepared);
     return text.ok() ? SweepResult{*text, absl::OkStatus()} : Failed(text.status());
   }
-  const auto shares = Resources(options, prepared->sweep);
+  const bool slurm = options.launcher == "slurm";
+  const auto shares = slurm ? OfJobs(options, *prepared) : Resources(options, prepared->sweep);
   if (!shares.ok()) return Failed(shares.status());
   // What is wrong with data or networks is said before hours have gone by.
   if (const auto sound = EstimateSweep(prepared->plan.runs, prepared->dir); !sound.ok()) {
@@ -137,6 +151,9 @@ SweepResult RunSweep(const SweepOptions& options) {
   SweepRunnerOptions runner;
   runner.dir = prepared->dir;
   runner.shares = Shares(*shares);
+  runner.slurm = {slurm, absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
+                  absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu};
+  runner.cores_per_run = std::max(1, prepared->sweep.resources().cores());
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
   runner.stops = options.stops;

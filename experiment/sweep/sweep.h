@@ -15,6 +15,9 @@ struct SweepOptions {
   bool dry_run = false;
   int parallel = 1;
   std::string gpu;               // a list, as 0-7
+  std::string launcher = "local";
+  std::string slurm_server;      // words for sbatch, of the server's part of a job
+  std::string slurm_workers;     // and of the workers'
   std::vector<std::string> set;  // of every run
   bool retry_failed = false;
   bool json = false;

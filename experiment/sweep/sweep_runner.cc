@@ -140,7 +140,11 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   active->run = &run;
   active->slot = slot;
   PSGD_ASSIGN_OR_RETURN(active->lock, HeldLock::Try(dir_.RunLock(run.id)));
-  if (active->lock == nullptr) {
+  bool taken = active->lock == nullptr;
+  if (!taken && options_.slurm.use) {
+    PSGD_ASSIGN_OR_RETURN(taken, SlurmHasJob(run));
+  }
+  if (taken) {
     if (!told_of_locks_) display_.Note("waiting until the processes of an interrupted sitting have ended");
     told_of_locks_ = true;
     return false;
@@ -164,7 +168,9 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     std::filesystem::remove_all(dir_.RunPath(run.id), error);
     if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
   }
-  auto command = CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
+  auto command = options_.slurm.use
+                     ? SlurmCommandOf(dir_, run, options_.slurm, options_.cores_per_run, active->resumed)
+                     : CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
   if (!command.ok()) {
     Fail(run, std::string(command.status().message()));
     return true;
@@ -174,7 +180,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   child.name = "ps-run";
   child.argv = active->command.argv;
   child.stderr_file = dir_.LogFile(run.id);
-  child.cores = options_.shares[slot].cores;
+  if (!options_.slurm.use) child.cores = options_.shares[slot].cores;
   child.keep_open = active->lock->descriptor();
   PSGD_ASSIGN_OR_RETURN(active->child, ChildProcess::Start(std::move(child)));
   active->start = SteadyNow();
@@ -251,7 +257,7 @@ void SweepRunner::FollowMetrics() {
     active->metrics->Look();
     if (active->stopped_early || GoesOn(*active->run, *active->metrics)) continue;
     active->stopped_early = true;
-    active->child->Signal(SIGINT);
+    Stop(*active, /*at_once=*/false);
   }
 }
 
@@ -284,7 +290,15 @@ void SweepRunner::PassOnStops() {
   if (now == 1 && !active_.empty()) {
     display_.Note("stopping: runs take a checkpoint (Ctrl-C again stops at once)", /*important=*/true);
   }
-  for (const auto& active : active_) active->child->Signal(SIGINT);
+  for (const auto& active : active_) Stop(*active, /*at_once=*/now > 1);
+}
+
+void SweepRunner::Stop(const Active& active, bool at_once) {
+  if (options_.slurm.use) {
+    StopSlurmJob(*active.run, at_once);
+  } else {
+    active.child->Signal(SIGINT);  // the second time ps-run ends at once
+  }
 }
 
 void SweepRunner::Show() {

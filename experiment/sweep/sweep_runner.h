@@ -25,6 +25,8 @@ namespace psgd {
 struct SweepRunnerOptions {
   std::string dir;
   std::vector<Share> shares;         // a run at a time on each
+  SlurmOptions slurm;                // instead of on this machine
+  int cores_per_run = 1;             // of a job
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
@@ -66,6 +68,8 @@ class SweepRunner {
   // False: asha says that the run is to stop, which is written down.
   bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
   void PassOnStops();
+  // As Ctrl-C does.
+  void Stop(const Active& active, bool at_once);
   void Show();
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
   bool SlotIsFree(size_t slot) const;
