@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "experiment/readable.h"
 #include "experiment/report/figures.h"
 
@@ -18,15 +19,16 @@ namespace {
 
 constexpr size_t kMostAxes = 4;
 
-// A value that is a number, or that holds one: "topk density 0.01", "100mbit".
+// A value that is a number, or that holds just one: "topk density 0.01", "100mbit".
 struct NumberAndRest {
   double number = 0;
   std::string rest;  // the words around it
 };
 std::optional<NumberAndRest> NumberOf(const std::string& value) {
   const std::vector<std::string> words = absl::StrSplit(value, ' ');
+  std::optional<NumberAndRest> found;
   for (size_t i = 0; i < words.size(); ++i) {
-    absl::string_view word = words[i];
+    absl::string_view word = absl::StripSuffix(words[i], ",");
     double scale = 1;
     for (const auto& [unit, factor] : {std::pair<absl::string_view, double>{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}) {
       if (absl::EndsWith(word, unit)) {
@@ -36,11 +38,12 @@ std::optional<NumberAndRest> NumberOf(const std::string& value) {
     }
     double number = 0;
     if (!absl::SimpleAtod(word, &number) || !std::isfinite(number)) continue;
+    if (found) return std::nullopt;
     std::vector<std::string> rest = words;
     rest.erase(rest.begin() + static_cast<ptrdiff_t>(i));
-    return NumberAndRest{number * scale, absl::StrJoin(rest, " ")};
+    found = NumberAndRest{number * scale, absl::StrJoin(rest, " ")};
   }
-  return std::nullopt;
+  return found;
 }
 
 std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }

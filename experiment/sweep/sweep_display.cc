@@ -11,6 +11,7 @@
 namespace psgd {
 namespace {
 
+constexpr Duration kRedrawPeriod = std::chrono::milliseconds(250);
 constexpr int kNarrowestLabel = 24;
 constexpr size_t kMostLines = 12;  // of runs that go on
 
@@ -53,6 +54,9 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
 
 void SweepDisplay::Update(const SweepCounts& counts, const std::vector<ActiveRun>& active, double seconds_left) {
   if (options_.quiet || !options_.terminal.interactive) return;
+  // Often enough to see it move, and no faster than anybody reads.
+  if (drawn_ > 0 && SteadyNow() - drawn_at_ < kRedrawPeriod) return;
+  drawn_at_ = SteadyNow();
   Clear();
   const int width = TerminalWidth(options_.fd);
   std::string text = CountsLine(options_.name, counts, active.size(), seconds_left)

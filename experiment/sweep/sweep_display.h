@@ -55,6 +55,7 @@ class SweepDisplay {
 
   const SweepDisplayOptions options_;
   size_t drawn_ = 0;  // lines that are to be redrawn
+  Time drawn_at_{};
 };
 
 }  // namespace psgd

@@ -21,15 +21,18 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-void WriteRun(const std::string& folder, const MadeRun& run) {
-  std::filesystem::create_directories(folder);
+void WriteRunConfig(const std::string& folder, const MadeRun& run) {
   const auto config = ParseConfig(
       absl::StrCat("{name: made, seed: ", run.seed, ", model: {zoo: mlp}, data: {format: synthetic, batch: ", run.batch,
                    "}, consistency: {staleness: ", run.staleness, "}, compression: {push: ", run.push,
                    "}, cluster: {workers: ", run.workers, "}}"),
       "made");
   WriteText(folder + "/config.yaml", FormatConfig(config.value()));
+}
 
+void WriteRun(const std::string& folder, const MadeRun& run) {
+  std::filesystem::create_directories(folder);
+  WriteRunConfig(folder, run);
   auto metrics = MetricsWriter::Open(folder + "/metrics.jsonl").value();
   const int epochs = static_cast<int>(run.accuracies.size());
   for (int epoch = 1; epoch <= epochs; ++epoch) {

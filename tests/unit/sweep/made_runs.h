@@ -21,6 +21,8 @@ struct MadeRun {
   std::string status = "finished";
 };
 
+// Its config.yaml alone, in a folder that there is.
+void WriteRunConfig(const std::string& folder, const MadeRun& run);
 // REQUIRES: a folder that can be made.
 void WriteRun(const std::string& folder, const MadeRun& run);
 void WriteText(const std::string& path, const std::string& text);
