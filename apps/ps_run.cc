@@ -44,6 +44,9 @@ struct Arguments {
   std::string precision = "fp32";
   int http = -1;
   std::string tls_dir;
+  std::string bind;
+  std::vector<std::string> worker_prefixes;
+  bool insecure = false;
   bool json = false;
   bool quiet = false;
 };
@@ -98,8 +101,10 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (arguments.gpu.empty()) PSGD_RETURN_IF_ERROR(CheckPrecision("onednn", "", precision));
   LocalRunOptions options;
   options.launch.precision = arguments.precision;
-  if (!arguments.gpu.empty()) {
+  if (!arguments.gpu.empty() && arguments.worker_prefixes.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.launch.gpus, GpusOfWorkers(&arguments));
+  } else if (!arguments.gpu.empty()) {
+    options.launch.gpus = {arguments.gpu};  // as each worker sees them where it is
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
@@ -108,6 +113,9 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
   options.launch.run = ServerArguments(arguments.run);
   if (arguments.http >= 0) options.launch.run.push_back(absl::StrCat("--http=", arguments.http));
+  if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
+  if (arguments.insecure) options.launch.listen.push_back("--insecure");
+  options.launch.worker_prefixes = arguments.worker_prefixes;
   options.launch.tls_dir = arguments.tls_dir;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({.dir = arguments.tls_dir}, "admin"));
   options.launch.threads =
@@ -176,6 +184,15 @@ int main(int argc, char** argv) {
                  "Folder with the certificates of a server, workers and an admin, as "
                  "scripts/make-certs.sh makes it: all talk securely")
       ->type_name("DIR");
+  app.add_option("--bind", arguments.bind,
+                 "Address that the server listens on, for workers elsewhere; default: loopback")
+      ->type_name("ADDRESS");
+  app.add_flag("--insecure", arguments.insecure, "Listen on a public --bind without certificates");
+  app.add_option("--worker-prefix", arguments.worker_prefixes,
+                 "Words before a worker's command, as 'ip netns exec host-2' or 'srun --het-group=1' "
+                 "(repeatable: for the workers in turn)")
+      ->type_name("WORDS")
+      ->allow_extra_args(false);
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");
   app.add_flag("--quiet", arguments.quiet, "No progress, only what went wrong");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -55,7 +56,7 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
 
 // Runs in the child between fork and exec, where only system calls are safe.
 [[noreturn]] void BecomeProgram(char* const* argv, pid_t parent, int in, int out, int err,
-                                int failure) {
+                                int failure, const cpu_set_t* cores, int keep_open) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -63,6 +64,9 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // before exec: no moment is left in which nobody watches
   if (getppid() != parent) _exit(1);  // the parent died before it was watched
+  // Cores that the machine does not have, or another has taken away, are no reason not to run.
+  if (CPU_COUNT(cores) > 0) sched_setaffinity(0, sizeof *cores, cores);
+  if (keep_open >= 0) fcntl(keep_open, F_SETFD, 0);
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -103,13 +107,17 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
   for (const std::string& argument : options.argv) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
 
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const int core : options.cores) CPU_SET(core, &cores);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", options.name));
   }
   if (pid == 0) {
-    BecomeProgram(argv.data(), parent, in.get(), out_write.get(), err.get(), failed_write.get());
+    BecomeProgram(argv.data(), parent, in.get(), out_write.get(), err.get(), failed_write.get(), &cores,
+                  options.keep_open);
   }
   failed_write.reset(-1);
   int error = 0;

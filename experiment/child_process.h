@@ -17,6 +17,8 @@ struct ChildOptions {
   std::string name;               // for people: "worker-1"
   std::vector<std::string> argv;  // the first is the program's path
   std::string stderr_file;        // appended to; empty: kept in memory, for StderrTail
+  std::vector<int> cores{};       // that it may run on; empty: all that its parent may
+  int keep_open = -1;             // a descriptor that it and its children have, too
 };
 
 // A child reads nothing, ends (SIGTERM) when the thread that started it ends, and is in a process

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,6 +25,11 @@ constexpr size_t kMaxVisited = 2 * kMaxYamlNodes;
 
 std::string Join(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
+}
+
+// The whole is known by its type: "config".
+std::string SectionName(const std::string& path, const Descriptor& type) {
+  return path.empty() ? absl::AsciiStrToLower(type.name()) : path;
 }
 
 // What a section looks like, for one who wrote something else there.
@@ -54,7 +60,8 @@ std::string UnknownKey(absl::string_view key, const std::string& path, const Des
     hint =
         keys.empty() ? "; it has none" : absl::StrCat("; its keys are ", absl::StrJoin(keys, ", "));
   }
-  return absl::StrCat("unknown key ", Quote(key), " in ", path.empty() ? "config" : path, hint);
+  return absl::StrCat("unknown key ", Quote(key), " in ",
+                      SectionName(path, type), hint);
 }
 
 absl::Status ConfigReader::Error(const YamlNode& node, const std::string& path,
@@ -95,7 +102,7 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
     if (!is_new) {
       return Error(
           key, "",
-          absl::StrCat("duplicate key \"", key.text, "\" in ", path.empty() ? "config" : path,
+          absl::StrCat("duplicate key \"", key.text, "\" in ", SectionName(path, type),
                        "; first given in line ", first->second->mark.line + 1));
     }
     if (const OneofDescriptor* choice = field->real_containing_oneof()) {
@@ -136,6 +143,9 @@ absl::Status ConfigReader::ReadField(uint32_t index, const std::string& path,
                                      const FieldDescriptor& field, Message* message) {
   const YamlNode& node = tree_.nodes[index];
   if (++visited_ > kMaxVisited) return Error(node, path, "too many values through aliases");
+  if (own_way_) {
+    if (const std::optional<absl::Status> read = own_way_(index, path, field, message)) return *read;
+  }
   if (field.is_repeated()) return ReadList(node, path, field, message);
   if (IsSection(field)) {
     return ReadSection(index, path, message->GetReflection()->MutableMessage(message, &field));

@@ -3,7 +3,10 @@
 
 #include <google/protobuf/message.h>
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "common/status.h"
 #include "experiment/yaml_tree.h"
@@ -13,7 +16,14 @@ namespace psgd {
 // Reads one tree. Not thread-safe. The source and the tree must outlive it.
 class ConfigReader {
  public:
-  ConfigReader(const YamlSource& source, const YamlTree& tree) : source_(source), tree_(tree) {}
+  // What reads fields that are written in a way of their own: asked first, for the node of the field,
+  // its path, and the message it is in. Nothing: it is none of those.
+  using OwnWay = std::function<std::optional<absl::Status>(
+      uint32_t node, const std::string& path, const google::protobuf::FieldDescriptor& field,
+      google::protobuf::Message* message)>;
+
+  ConfigReader(const YamlSource& source, const YamlTree& tree, OwnWay own_way = nullptr)
+      : source_(source), tree_(tree), own_way_(std::move(own_way)) {}
 
   // The node's keys into `message`, which is known as `path` ("compression.push"; "" for the
   // whole).
@@ -42,6 +52,7 @@ class ConfigReader {
 
   const YamlSource& source_;
   const YamlTree& tree_;
+  const OwnWay own_way_;
   size_t visited_ = 0;  // nodes, aliases counted each time: bounds what they can multiply to
 };
 

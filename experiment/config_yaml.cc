@@ -4,51 +4,19 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/files.h"
+#include "experiment/config_key.h"
 #include "experiment/config_reader.h"
 #include "experiment/parse_value.h"
-#include "experiment/schema.h"
 #include "experiment/yaml_tree.h"
 
 namespace psgd {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 
-// Walks a dotted path from the config to the message that holds its last key.
-struct Place {
-  Message* message = nullptr;
-  const FieldDescriptor* field = nullptr;
-};
-
-absl::StatusOr<Place> Find(const std::string& path, Config* config) {
-  Place place{config, nullptr};
-  std::string walked;
-  for (const absl::string_view key : absl::StrSplit(path, '.')) {
-    if (place.field != nullptr) {
-      if (place.field->is_repeated()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(walked, " is a list; give it whole, as ", walked, "=[a, b]"));
-      }
-      if (!IsSection(*place.field)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(walked, " is a single value; it has no key \"", key, "\""));
-      }
-      place.message = place.message->GetReflection()->MutableMessage(place.message, place.field);
-    }
-    const auto& type = *place.message->GetDescriptor();
-    place.field = type.FindFieldByName(std::string(key));
-    if (place.field == nullptr) {
-      return absl::InvalidArgumentError(UnknownKey(key, walked, type));
-    }
-    absl::StrAppend(&walked, walked.empty() ? "" : ".", key);
-  }
-  return place;
-}
-
-absl::Status SetValue(const YamlSource& source, const std::string& path, const Place& place) {
+absl::Status SetValue(const YamlSource& source, const std::string& path,
+                      const ConfigKey& place) {
   place.message->GetReflection()->ClearField(place.message, place.field);
   const bool verbatim =
       place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !place.field->is_repeated();
@@ -93,7 +61,7 @@ absl::Status ApplySet(const std::string& assignment, Config* config) {
   const YamlSource source{name, assignment.substr(equals + 1), /*with_position=*/false};
 
   Config changed = *config;
-  const absl::StatusOr<Place> place = Find(path, &changed);
+  const absl::StatusOr<ConfigKey> place = FindConfigKey(path, &changed);
   if (!place.ok()) return Annotate(place.status(), name);
   PSGD_RETURN_IF_ERROR(SetValue(source, path, *place));
   config->Swap(&changed);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/program_dir.h"
 #include "experiment/server_event.h"
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
   ChildOptions child;
   child.name = name;
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
+  child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   AddTlsDir(&child.argv);
   return ChildProcess::Start(std::move(child));
@@ -112,8 +114,20 @@ absl::Status LocalCluster::StartWorker() {
     child.argv.insert(child.argv.end(), {"--gpu", gpus});
   }
   AddTlsDir(&child.argv);
+  PSGD_RETURN_IF_ERROR(AddPrefix(&child.argv));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> worker, ChildProcess::Start(std::move(child)));
   workers_.push_back(std::move(worker));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::AddPrefix(std::vector<std::string>* argv) const {
+  const std::vector<std::string>& prefixes = options_.worker_prefixes;
+  if (prefixes.empty()) return absl::OkStatus();
+  std::vector<std::string> words =
+      absl::StrSplit(prefixes[workers_.size() % prefixes.size()], ' ', absl::SkipEmpty());
+  if (words.empty()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(words.front(), FoundProgram(words.front()));
+  argv->insert(argv->begin(), words.begin(), words.end());
   return absl::OkStatus();
 }
 

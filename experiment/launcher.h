@@ -15,11 +15,15 @@ namespace psgd {
 
 struct LaunchOptions {
   std::vector<std::string> run;  // arguments of ps-server that say which run: --config FILE, ...
+  std::vector<std::string> listen;  // arguments of ps-server that say where it listens
   int threads = 1;               // of a worker's step
   // Lists of GPUs: worker i trains on the i-th, from the front again where they are fewer; none: on
   // the processor.
   std::vector<std::string> gpus;
   std::string precision = "fp32";
+  // Words before the command of worker i, the i-th of these, from the front again where they are fewer:
+  // what starts it elsewhere, as "ip netns exec host-2" or "srun --het-group=1".
+  std::vector<std::string> worker_prefixes;
   // With the certificates of a server, workers and an admin; empty: nobody is asked for any.
   std::string tls_dir;
   Duration ready_deadline = std::chrono::seconds(60);
@@ -68,6 +72,7 @@ class LocalCluster {
       const std::string& name, const std::vector<std::string>& arguments) const;
   absl::Status WaitReady();
   void Leads(const std::string& ready);
+  absl::Status AddPrefix(std::vector<std::string>* argv) const;
   void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 

@@ -19,6 +19,16 @@ std::string PushCodecName(const Config& config) {
   return field == nullptr ? "none" : field->name();
 }
 
+// How often each staleness was seen: the summary has what is to be said of it in numbers.
+Record StalenessCounts(const StatusReply& status) {
+  CountHistogram versions;
+  for (const ShardStatus& shard : status.shards()) {
+    versions.Merge(CountHistogram::FromCounts(shard.push_staleness()));
+  }
+  const auto& pulls = status.total().pull_staleness();
+  return {{"pulls", std::vector<uint64_t>(pulls.begin(), pulls.end())}, {"pushes", versions.counts()}};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir, Log log) {
@@ -93,6 +103,7 @@ absl::Status RunRecorder::SaveWeights(ParameterServer& server) {
 
 absl::Status RunRecorder::SaveSummary(const StatusReply& status, Summary::Status outcome,
                                       const std::string& error) {
+  Write("staleness", StalenessCounts(status));
   return WriteSummary(SummaryOf(status, outcome, error, Elapsed(), samples_before_), dir_.SummaryFile());
 }
 

@@ -1,0 +1,219 @@
+// Accuracy against what it cost in bytes and in time.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/units.h"
+#include "experiment/readable.h"
+#include "experiment/report/figures.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostCurves = 400;
+constexpr size_t kMostBars = 40;
+constexpr double kBelowTwin = 0.005;  // of accuracy, that a target lies below the twin's
+
+std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
+
+// "50 MB" where the table has "50.0 MB".
+std::string RoundBytes(double bytes) {
+  const std::string text = HumanBytes(bytes);
+  const size_t space = text.find(' ');
+  std::string digits = text.substr(0, space);
+  if (digits.find('.') != std::string::npos) {
+    digits.resize(digits.find_last_not_of('0') + 1);
+    if (digits.back() == '.') digits.pop_back();
+  }
+  return digits + text.substr(space);
+}
+
+// One point a group: bytes of `cost`, accuracy, and the front of those that nobody beats.
+std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const SeriesStyle& style,
+                                   const std::string& id, const std::string& title,
+                                   const std::string& what, double (*cost)(const ReportGroup&)) {
+  std::vector<const ReportGroup*> shown;
+  std::vector<std::pair<double, double>> points;
+  for (const ReportGroup& group : groups) {
+    if (group.accuracy.count == 0 || !(cost(group) > 0)) continue;
+    shown.push_back(&group);
+    points.emplace_back(cost(group), group.accuracy.mean);
+  }
+  if (shown.empty()) return std::nullopt;
+  const std::vector<size_t> front = ParetoFront(points);
+  XyPlot plot{id, title, "", {what, true, false, RoundBytes, {}}, {"test accuracy", false, false, Percent, {}},
+              style.Legend(false), {}};
+  std::vector<std::vector<std::string>> data{{"configuration", "bytes", "accuracy", "spread", "seeds", "pareto"}};
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const ReportGroup& group = *shown[i];
+    const bool best = std::count(front.begin(), front.end(), i) > 0;
+    PlotSeries series;
+    series.css_class = style.ColorOf(group);
+    series.shape = style.ShapeOf(group);
+    PlotPoint point{points[i].first, points[i].second, group.accuracy.spread, "", best ? group.label : "", best};
+    point.tip = absl::StrCat(group.label, ": ", ReadablePercent(group.accuracy.mean), " with ",
+                             HumanBytes(points[i].first));
+    series.points.push_back(std::move(point));
+    plot.series.push_back(std::move(series));
+    data.push_back({group.label, CsvNumber(points[i].first), CsvNumber(group.accuracy.mean),
+                    CsvNumber(group.accuracy.spread), absl::StrCat(group.accuracy.count), best ? "yes" : "no"});
+  }
+  PlotSeries line;
+  line.name = "Pareto front";
+  line.css_class = "front";
+  line.shape = -1;
+  line.line = true;
+  for (const size_t index : front) line.points.push_back({points[index].first, points[index].second});
+  plot.below.push_back(std::move(line));
+  plot.description = absl::StrCat(shown.size(), " configurations; ", front.size(),
+                                  " of them are on the Pareto front. The table below the figure has the numbers.");
+  return Figure{id, title,
+                "Each point is a configuration, the mean of its seeds with their standard deviation. Up and to the "
+                "left is better. Ringed points are on the Pareto front: none sends less and is more accurate. The "
+                "star is the dense synchronous twin.",
+                Draw(plot), std::move(data)};
+}
+
+std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                                  const SeriesStyle& style) {
+  XyPlot plot{"accuracy-time", "Accuracy against wall time", "",
+              {"time since the run began", false, true, ReadableTime, {}},
+              {"test accuracy", false, false, Percent, {}}, style.Legend(true), {}};
+  std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch", "accuracy", "loss",
+                                              "bytes_pushed", "bytes_pulled"}};
+  size_t curves = 0;
+  for (const bool twins : {false, true}) {  // those of twins lie on top
+    for (const ReportGroup& group : groups) {
+      if (group.twin != twins) continue;
+      for (const size_t index : group.runs) {
+        const ReportRun& run = report.runs[index];
+        if (run.data.curve.empty() || ++curves > kMostCurves) continue;
+        PlotSeries series;
+        series.css_class = style.ColorOf(group);
+        series.shape = run.data.curve.size() == 1 ? 0 : -1;
+        series.line = true;
+        series.faint = !twins && groups.size() > 12;
+        for (const CurvePoint& point : run.data.curve) {
+          series.points.push_back({point.seconds, point.accuracy, 0, absl::StrCat(run.label, ", seed ", run.seed), "", false});
+          data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds), CsvNumber(point.epoch),
+                          CsvNumber(point.accuracy), CsvNumber(point.loss), CsvNumber(point.bytes_pushed),
+                          CsvNumber(point.bytes_pulled)});
+        }
+        plot.series.push_back(std::move(series));
+      }
+    }
+  }
+  if (curves == 0) return std::nullopt;
+  plot.description = absl::StrCat(curves, " runs, a line each.");
+  return Figure{plot.id, plot.title,
+                "A line for each run, a corner for each evaluation on the test set. Runs that shared the machine "
+                "with others took longer than they would have alone.",
+                Draw(plot), std::move(data)};
+}
+
+// Where the line between two evaluations reaches it; negative: it never does.
+double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
+  double before_seconds = 0, before = 0;
+  for (const CurvePoint& point : curve) {
+    if (point.accuracy >= target) {
+      const double share = point.accuracy > before ? (target - before) / (point.accuracy - before) : 1;
+      return before_seconds + share * (point.seconds - before_seconds);
+    }
+    before_seconds = point.seconds;
+    before = point.accuracy;
+  }
+  return -1;
+}
+
+// Half a point below the twin, which is what most should reach; without one, what half of the groups reach.
+double TargetOf(const std::vector<ReportGroup>& groups) {
+  std::vector<double> reached;
+  for (const ReportGroup& group : groups) {
+    if (group.accuracy.count == 0) continue;
+    if (group.twin) return std::floor((group.accuracy.mean - kBelowTwin) * 1000) / 1000;
+    reached.push_back(group.accuracy.mean);
+  }
+  if (reached.empty()) return -1;
+  std::nth_element(reached.begin(), reached.begin() + static_cast<ptrdiff_t>(reached.size() / 2), reached.end());
+  return std::floor(reached[reached.size() / 2] * 1000) / 1000;
+}
+
+std::optional<Figure> TimeToAccuracy(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                                     const SeriesStyle& style, const FigureOptions& options) {
+  const double target = options.target.value_or(TargetOf(groups));
+  if (target <= 0) return std::nullopt;
+  struct Reached {
+    const ReportGroup* group;
+    Statistic seconds;
+    size_t tried;
+  };
+  std::vector<Reached> all;
+  std::vector<std::vector<std::string>> data{{"configuration", "accuracy", "seconds", "spread", "reached", "seeds"}};
+  for (const ReportGroup& group : groups) {
+    std::vector<double> seconds;
+    size_t tried = 0;
+    for (const size_t index : group.runs) {
+      if (report.runs[index].data.curve.empty()) continue;
+      ++tried;
+      const double at = SecondsTo(target, report.runs[index].data.curve);
+      if (at >= 0) seconds.push_back(at);
+    }
+    if (tried > 0) all.push_back({&group, Statistic::Of(seconds), tried});
+  }
+  if (all.empty()) return std::nullopt;
+  std::stable_sort(all.begin(), all.end(), [](const Reached& a, const Reached& b) {
+    if (a.seconds.count == 0 || b.seconds.count == 0) return a.seconds.count > b.seconds.count;
+    return a.seconds.mean < b.seconds.mean;
+  });
+  const std::string title = absl::StrCat("Time to ", Percent(target), " accuracy");
+  BarPlot plot{"time-to-accuracy", title, "", "time", ReadableTime, {}, {}};
+  for (const Reached& one : all) {
+    data.push_back({one.group->label, CsvNumber(target), one.seconds.count > 0 ? CsvNumber(one.seconds.mean) : "",
+                    CsvNumber(one.seconds.spread), absl::StrCat(one.seconds.count), absl::StrCat(one.tried)});
+    // Of many, the fastest; the twin always.
+    if (plot.bars.size() >= kMostBars && !one.group->twin) continue;
+    Bar bar;
+    bar.label = one.group->twin ? one.group->label + " *" : one.group->label;
+    bar.strong = one.group->twin;
+    if (one.seconds.count > 0) {
+      bar.parts.push_back({one.seconds.mean, style.ColorOf(*one.group),
+                           absl::StrCat(one.group->label, ": ", ReadableTime(one.seconds.mean))});
+      bar.text = ReadableTime(one.seconds.mean);
+      if (one.seconds.count < one.tried) {
+        absl::StrAppend(&bar.text, " (", one.seconds.count, " of ", one.tried, ")");
+      }
+    } else {
+      bar.text = "not reached";
+    }
+    plot.bars.push_back(std::move(bar));
+  }
+  plot.description = absl::StrCat(all.size(), " configurations; the fastest is ", all.front().group->label, ".");
+  std::string caption = "Mean over the seeds that reached it, between evaluations along a straight line; * is the twin.";
+  if (all.size() > plot.bars.size()) {
+    absl::StrAppend(&caption, " The ", plot.bars.size(), " fastest of ", all.size(), " are drawn; the data has all.");
+  }
+  return Figure{plot.id, title, caption, Draw(plot), std::move(data)};
+}
+
+double Pushed(const ReportGroup& group) { return group.bytes_pushed.mean; }
+double Moved(const ReportGroup& group) { return group.bytes_pushed.mean + group.bytes_pulled.mean; }
+
+}  // namespace
+
+MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                            const SeriesStyle& style, const FigureOptions& options) {
+  MadeFigures figures;
+  const auto add = [&](std::optional<Figure> figure) {
+    if (figure) figures.push_back(*std::move(figure));
+  };
+  add(AgainstBytes(groups, style, "accuracy-bytes", "Accuracy against bytes pushed",
+                   "bytes that workers pushed, headers included", Pushed));
+  add(AgainstBytes(groups, style, "accuracy-bytes-total", "Accuracy against bytes pushed and pulled",
+                   "bytes pushed and pulled, headers included", Moved));
+  add(AgainstTime(report, groups, style));
+  add(TimeToAccuracy(report, groups, style, options));
+  return figures;
+}
+
+}  // namespace psgd

@@ -1,0 +1,148 @@
+// What a key with numbers for values does to accuracy and throughput.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "experiment/readable.h"
+#include "experiment/report/figures.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostAxes = 4;
+
+// A value that is a number, or that holds just one: "topk density 0.01", "100mbit".
+struct NumberAndRest {
+  double number = 0;
+  std::string rest;  // the words around it
+};
+std::optional<NumberAndRest> NumberOf(const std::string& value) {
+  const std::vector<std::string> words = absl::StrSplit(value, ' ');
+  std::optional<NumberAndRest> found;
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = absl::StripSuffix(words[i], ",");
+    double scale = 1;
+    for (const auto& [unit, factor] : {std::pair<absl::string_view, double>{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}) {
+      if (absl::EndsWith(word, unit)) {
+        word.remove_suffix(unit.size());
+        scale = factor;
+      }
+    }
+    double number = 0;
+    if (!absl::SimpleAtod(word, &number) || !std::isfinite(number)) continue;
+    if (found) return std::nullopt;
+    std::vector<std::string> rest = words;
+    rest.erase(rest.begin() + static_cast<ptrdiff_t>(i));
+    found = NumberAndRest{number * scale, absl::StrJoin(rest, " ")};
+  }
+  return found;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
+std::string Short(double value) {
+  return std::abs(value) >= 1e4 ? ReadableCount(value) : absl::StrFormat("%.4g", value);
+}
+
+struct AxisPoint {
+  double at;
+  const ReportGroup* group;
+};
+// By what else sets them apart.
+using Curves = std::map<std::string, std::vector<AxisPoint>>;
+
+Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& axis, std::set<double>* numbers) {
+  Curves curves;
+  for (const ReportGroup& group : groups) {
+    if (group.accuracy.count == 0) continue;
+    AxisValues others;
+    std::optional<NumberAndRest> found;
+    for (const auto& [key, value] : group.axes) {
+      if (key != axis) {
+        others.emplace_back(key, value);
+        continue;
+      }
+      found = NumberOf(value);
+      if (found && !found->rest.empty()) others.emplace_back("way", found->rest);
+    }
+    if (!found) continue;
+    numbers->insert(found->number);
+    const std::string name = group.twin ? "dense, synchronous" : AxesLabel(others);
+    curves[name].push_back({found->number, &group});
+  }
+  // Two points are no curve, and where no curve has three there is nothing to see.
+  if (std::none_of(curves.begin(), curves.end(), [](const auto& curve) { return curve.second.size() > 2; })) {
+    numbers->clear();
+  }
+  for (auto& [name, points] : curves) {
+    std::sort(points.begin(), points.end(), [](const AxisPoint& a, const AxisPoint& b) { return a.at < b.at; });
+  }
+  return curves;
+}
+
+Figure Along(const std::string& axis, const Curves& curves, const std::set<double>& numbers, bool accuracy) {
+  const std::string key = ShortKey(axis);
+  const bool logarithmic = *numbers.begin() > 0 && *numbers.rbegin() / *numbers.begin() >= 8;
+  const std::vector<double> ticks(numbers.begin(), numbers.end());
+  XyPlot plot{absl::StrCat(accuracy ? "accuracy-" : "throughput-", key),
+              absl::StrCat(accuracy ? "Accuracy over " : "Throughput over ", key), "",
+              {axis, logarithmic, false, Short, ticks.size() <= 12 ? ticks : std::vector<double>()},
+              {accuracy ? "test accuracy" : "samples/s", false, !accuracy, accuracy ? NumberFormat(Percent) : NumberFormat(ReadableCount), {}},
+              {}, {}};
+  std::vector<std::vector<std::string>> data{{"configuration", axis, accuracy ? "accuracy" : "samples_per_second", "spread"}};
+  const bool lines = curves.size() <= 16;
+  int color = 0;
+  for (const auto& [name, points] : curves) {
+    PlotSeries series;
+    const bool twin = points.front().group->twin;
+    series.name = curves.size() > 1 ? (name.empty() ? "others" : name) : "";
+    series.css_class = twin ? "ink" : lines ? absl::StrCat("c", color % kSeriesColors) : "c0";
+    series.shape = twin ? static_cast<int>(Svg::kStar) : lines ? color % Svg::kShapes : 0;
+    series.line = lines && points.size() > 1;
+    if (!twin) ++color;
+    for (const AxisPoint& point : points) {
+      const Statistic& statistic = accuracy ? point.group->accuracy : point.group->samples_per_second;
+      const std::string text = accuracy ? ReadablePercent(statistic.mean) : ReadableCount(statistic.mean) + " samples/s";
+      series.points.push_back({point.at, statistic.mean, statistic.spread, absl::StrCat(point.group->label, ": ", text), "", false});
+      data.push_back({point.group->label, CsvNumber(point.at), CsvNumber(statistic.mean), CsvNumber(statistic.spread)});
+    }
+    if (!lines) series.name.clear();
+    plot.series.push_back(std::move(series));
+  }
+  plot.description = absl::StrCat(curves.size(), " curves over ", numbers.size(), " values of ", axis, ".");
+  return {plot.id, plot.title, "Means over seeds, with their standard deviation; a line joins what differs in this key alone.",
+          Draw(plot), std::move(data)};
+}
+
+}  // namespace
+
+MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& groups, const SeriesStyle&,
+                        const FigureOptions&) {
+  std::vector<std::string> axes;
+  for (const ReportGroup& group : groups) {
+    for (const auto& [axis, value] : group.axes) {
+      // Workers and shards have figures of their own.
+      if (axis == "cluster.workers" || axis == "cluster.shards") continue;
+      if (std::count(axes.begin(), axes.end(), axis) == 0) axes.push_back(axis);
+    }
+  }
+  MadeFigures figures;
+  size_t drawn = 0;
+  for (const std::string& axis : axes) {
+    std::set<double> numbers;
+    const Curves curves = CurvesAlong(groups, axis, &numbers);
+    if (numbers.size() < 3 || ++drawn > kMostAxes) continue;
+    figures.push_back(Along(axis, curves, numbers, true));
+    figures.push_back(Along(axis, curves, numbers, false));
+  }
+  return figures;
+}
+
+}  // namespace psgd

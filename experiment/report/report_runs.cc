@@ -1,0 +1,217 @@
+#include "experiment/report/report_runs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/flat_config.h"
+#include "experiment/sweep/dense_twin.h"
+#include "experiment/sweep/sweep_dir.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDeepest = 3;  // folders below the one that was asked for
+
+// From the files of the run, and what the sweep knows beside them.
+void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
+  const RunData& data = run->data;
+  const std::vector<CurvePoint>* curve = &data.curve;
+  std::vector<CurvePoint> counted;
+  run->seconds = data.seconds;
+  if (outcome && outcome->kind == Outcome::Kind::kStopped) {
+    run->status = ReportStatus::kStopped;
+    run->detail = outcome->detail;
+    // What it did between the decision and its end depends on the moment.
+    for (const CurvePoint& point : data.curve) {
+      if (point.epoch <= outcome->epoch + 1e-6) counted.push_back(point);
+    }
+    curve = &counted;
+  } else if (data.summary && data.summary->status == Summary::Status::kFinished) {
+    run->status = ReportStatus::kFinished;
+  } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
+    run->status = ReportStatus::kFailed;
+    run->detail = outcome->detail;
+  } else if (data.summary && data.summary->status == Summary::Status::kFailed) {
+    run->status = ReportStatus::kFailed;
+    run->detail = data.summary->error;
+  } else if (data.summary) {
+    run->status = ReportStatus::kInterrupted;
+    run->detail = data.summary->error;
+  } else if (!data.problems.empty()) {
+    run->status = ReportStatus::kBroken;
+  } else {
+    run->status = ReportStatus::kUnfinished;
+  }
+  if (run->status == ReportStatus::kFinished) {
+    run->accuracy = data.summary->test_accuracy;
+    run->loss = data.summary->test_loss;
+    run->epochs = data.summary->epochs;
+    run->seconds = std::max(run->seconds, data.summary->wall_seconds);
+  } else if (!curve->empty()) {
+    run->accuracy = curve->back().accuracy;
+    run->loss = curve->back().loss;
+    run->epochs = curve->back().epoch;
+    run->seconds = curve->back().seconds;
+  }
+}
+
+absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
+  PSGD_ASSIGN_OR_RETURN(const SweepPlan plan, dir.ReadPlan());
+  ReportRuns report{plan.name, plan.question, {}, {}};
+  std::map<std::string, size_t> index;
+  for (const PlanEntry& entry : plan.runs) index.emplace(entry.id, index.size());
+  for (const PlanEntry& entry : plan.runs) {
+    ReportRun run;
+    run.id = entry.id;
+    run.label = entry.label;
+    run.axes = entry.axes;
+    run.seed = entry.seed;
+    run.twin = entry.twin;
+    if (const auto twin = index.find(entry.twin_id); twin != index.end()) run.twin_of = twin->second;
+    std::error_code error;
+    const std::optional<Outcome> outcome = dir.ReadOutcome(entry.id);
+    if (fs::exists(dir.RunPath(entry.id), error)) {
+      run.data = ReadRunData(dir.RunPath(entry.id));
+      Conclude(outcome, &run);
+    } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
+      run.data.dir = dir.RunPath(entry.id);
+      run.status = ReportStatus::kFailed;
+      run.detail = outcome->detail;
+    }
+    report.runs.push_back(std::move(run));
+  }
+  return report;
+}
+
+bool HoldsRun(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "config.yaml", error) || fs::exists(folder / "summary.json", error) ||
+         fs::exists(folder / "metrics.jsonl", error);
+}
+
+void FindRuns(const fs::path& folder, int depth, std::vector<std::string>* found) {
+  if (HoldsRun(folder)) {
+    found->push_back(folder.string());
+    return;
+  }
+  if (depth == 0) return;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_directory(error) && !entry.is_symlink(error)) FindRuns(entry.path(), depth - 1, found);
+  }
+}
+
+// Keys that are not the same in all runs, without those that name a run.
+std::vector<std::string> VaryingKeys(const std::vector<std::map<std::string, std::string>>& configs) {
+  std::map<std::string, std::set<std::string>> values;
+  std::map<std::string, size_t> times;
+  for (const auto& config : configs) {
+    for (const auto& [key, value] : config) {
+      values[key].insert(value);
+      ++times[key];
+    }
+  }
+  std::vector<std::string> varying;
+  for (const auto& [key, different] : values) {
+    const bool named = key == "name" || key == "seed";
+    if (!named && (different.size() > 1 || times[key] < configs.size())) varying.push_back(key);
+  }
+  return varying;
+}
+
+// What a run computes but for how updates travel, and when they count.
+std::string TaskOf(const FlatConfig& config) {
+  std::string task;
+  for (const auto& [key, value] : config) {
+    if (key != "name" && !IsAboutUpdates(key)) absl::StrAppend(&task, key, "=", value, "\n");
+  }
+  return task;
+}
+
+// Axes, labels and twins, from what the configs say.
+void Compare(std::vector<ReportRun>* runs) {
+  std::vector<std::map<std::string, std::string>> configs;
+  std::map<std::string, size_t> twins;
+  for (size_t i = 0; i < runs->size(); ++i) {
+    const auto& config = (*runs)[i].data.config;
+    if (!config) continue;
+    const FlatConfig flat = Flatten(*config, /*with_defaults=*/true);
+    configs.emplace_back(flat.begin(), flat.end());
+    if (!IsDenseSynchronous(*config)) continue;
+    (*runs)[i].twin = true;
+    twins.emplace(TaskOf(flat), i);
+  }
+  const std::vector<std::string> varying = VaryingKeys(configs);
+  size_t next = 0;
+  for (ReportRun& run : *runs) {
+    if (!run.data.config) {
+      run.label = run.id;
+      continue;
+    }
+    run.seed = run.data.config->seed();
+    const auto& config = configs[next++];
+    for (const std::string& key : varying) {
+      if (const auto value = config.find(key); value != config.end()) run.axes.emplace_back(key, value->second);
+    }
+    run.label = run.axes.empty() ? run.data.config->name() : AxesLabel(run.axes);
+    const auto twin = twins.find(TaskOf(Flatten(*run.data.config, /*with_defaults=*/true)));
+    if (twin != twins.end()) run.twin_of = twin->second;
+  }
+}
+
+absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
+  std::vector<std::string> found;
+  FindRuns(folder, kDeepest, &found);
+  if (found.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        folder, " holds no runs: neither a sweep's plan.json nor folders with a config.yaml; check its "
+        "spelling"));
+  }
+  std::sort(found.begin(), found.end());
+  ReportRuns report;
+  report.title = fs::path(folder).lexically_normal().filename().string();
+  for (const std::string& path : found) {
+    ReportRun run;
+    run.id = fs::path(path).filename().string();
+    run.data = ReadRunData(path);
+    Conclude(std::nullopt, &run);
+    report.runs.push_back(std::move(run));
+  }
+  Compare(&report.runs);
+  return report;
+}
+
+}  // namespace
+
+const char* NameOf(ReportStatus status) {
+  switch (status) {
+    case ReportStatus::kFinished: return "finished";
+    case ReportStatus::kStopped: return "stopped early";
+    case ReportStatus::kFailed: return "failed";
+    case ReportStatus::kInterrupted: return "interrupted";
+    case ReportStatus::kUnfinished: return "unfinished";
+    case ReportStatus::kWaiting: return "waiting";
+    case ReportStatus::kBroken: return "broken";
+  }
+  return "";
+}
+
+absl::StatusOr<ReportRuns> ReadReportRuns(const std::string& dir) {
+  const SweepDir sweep(dir);
+  std::error_code error;
+  if (!fs::exists(sweep.PlanFile(), error)) return OfFolder(dir);
+  auto report = OfSweep(sweep);
+  if (report.ok()) return report;
+  // The runs are there all the same.
+  const std::string note(report.status().message());
+  report = OfFolder(dir);
+  if (report.ok()) report->notes.push_back(note);
+  return report;
+}
+
+}  // namespace psgd

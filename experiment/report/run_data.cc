@@ -1,0 +1,146 @@
+#include "experiment/report/run_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "experiment/config_yaml.h"
+#include "experiment/run_dir.h"
+
+namespace psgd {
+namespace {
+
+constexpr char kProgress[] = "{\"kind\":\"progress\"";
+constexpr char kSeconds[] = "\"seconds\":";
+
+// Of a record that is not worth parsing for it; negative: it says nothing.
+double SecondsIn(const std::string& line) {
+  const size_t at = line.find(kSeconds);
+  return at == std::string::npos ? -1 : std::strtod(line.c_str() + at + sizeof kSeconds - 1, nullptr);
+}
+
+std::vector<uint64_t> CountsIn(const Record& record, const char* key) {
+  std::vector<uint64_t> counts;
+  const auto found = record.find(key);
+  if (found == record.end() || !found->is_array()) return counts;
+  for (const Record& count : *found) {
+    counts.push_back(count.is_number_unsigned() ? count.get<uint64_t>() : 0);
+  }
+  return counts;
+}
+
+}  // namespace
+
+void MetricsFollower::Look() {
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) return;
+  file.seekg(offset_);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (file.eof()) break;  // still being written
+    offset_ += static_cast<int64_t>(line.size()) + 1;
+    ++number_;
+    Line(line);
+  }
+  ParseProgress();
+}
+
+void MetricsFollower::Line(const std::string& line) {
+  const bool is_progress = absl::StartsWith(line, kProgress);
+  if (const double seconds = SecondsIn(line); seconds >= 0) {
+    if (seconds < seconds_) before_ += seconds_;
+    seconds_ = seconds;
+  }
+  if (is_progress) {
+    progress_line_ = line;
+    return;
+  }
+  const Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object()) {
+    if (damaged_lines_++ == 0) {
+      problems_.push_back(absl::StrCat("metrics.jsonl, line ", number_, " is damaged; it is left out"));
+    }
+    return;
+  }
+  const auto kind = record.find("kind");
+  if (kind == record.end() || !kind->is_string()) return;
+  if (*kind == "evaluation") AddEvaluation(record);
+  if (*kind == "staleness") pull_staleness_ = CountsIn(record, "pulls");
+}
+
+void MetricsFollower::ParseProgress() {
+  if (progress_line_.empty()) return;
+  Record record = Record::parse(progress_line_, nullptr, /*allow_exceptions=*/false);
+  if (record.is_object()) progress_ = std::move(record);
+  progress_line_.clear();
+}
+
+void MetricsFollower::AddEvaluation(const Record& record) {
+  ParseProgress();
+  CurvePoint point{seconds(), NumberIn(record, "epoch"), NumberIn(record, "accuracy"),
+                   NumberIn(record, "loss"), 0, 0};
+  if (progress_.is_object()) {
+    point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
+    point.bytes_pulled = NumberIn(progress_, "bytes_pulled");
+  }
+  // A run that went on from a checkpoint evaluates some epochs again.
+  while (!curve_.empty() && curve_.back().epoch >= point.epoch - 1e-9) curve_.pop_back();
+  curve_.push_back(point);
+}
+
+RunData ReadRunData(const std::string& dir) {
+  RunData run;
+  run.dir = dir;
+  const RunDir files(dir);
+  std::error_code error;
+  const auto missing = [&](const std::string& path, const char* name) {
+    if (std::filesystem::exists(path, error)) return false;
+    run.problems.push_back(absl::StrCat(name, " is missing"));
+    return true;
+  };
+  if (!missing(files.ConfigFile(), "config.yaml")) {
+    auto config = LoadConfig(files.ConfigFile());
+    if (config.ok()) {
+      run.config = ResolveDefaults(*std::move(config));
+    } else {
+      run.problems.emplace_back(config.status().message());
+    }
+  }
+  // A run that goes on has no summary yet: that is no damage.
+  if (std::filesystem::exists(files.SummaryFile(), error)) {
+    auto summary = ReadSummary(files.SummaryFile());
+    if (summary.ok()) {
+      run.summary = *std::move(summary);
+    } else {
+      run.problems.emplace_back(summary.status().message());
+    }
+  }
+  if (!missing(files.MetricsFile(), "metrics.jsonl")) {
+    MetricsFollower metrics(files.MetricsFile());
+    metrics.Look();
+    run.curve = metrics.curve();
+    run.progress = metrics.progress();
+    run.pull_staleness = metrics.pull_staleness();
+    run.seconds = metrics.seconds();
+    run.problems.insert(run.problems.end(), metrics.problems().begin(), metrics.problems().end());
+  }
+  return run;
+}
+
+PhaseSeconds PhasesOf(const RunData& run) {
+  if (!run.progress.is_object()) return {};
+  PhaseSeconds phases;
+  double sum = 0;
+  for (const char* name : {"data", "compute", "encode", "wait"}) {
+    const double seconds = NumberIn(run.progress, absl::StrCat("seconds_", name).c_str());
+    phases.emplace_back(name, seconds);
+    sum += seconds;
+  }
+  return sum > 0 ? phases : PhaseSeconds();
+}
+
+}  // namespace psgd

@@ -1,0 +1,59 @@
+// Where the workers' time went.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "experiment/report/figures.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostBars = 40;
+
+std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
+
+}  // namespace
+
+MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups, const SeriesStyle&,
+                        const FigureOptions&) {
+  BarPlot plot{"phases", "Where the workers' time went", "", "share of the workers' time", Percent, {}, {}};
+  std::vector<std::vector<std::string>> data{{"configuration", "phase", "seconds", "share"}};
+  std::vector<std::string> phases;
+  for (const ReportGroup& group : groups) {
+    std::map<std::string, double> seconds;
+    double total = 0;
+    for (const size_t run : group.runs) {
+      for (const auto& [phase, time] : PhasesOf(report.runs[run].data)) {
+        if (std::count(phases.begin(), phases.end(), phase) == 0) phases.push_back(phase);
+        seconds[phase] += time;
+        total += time;
+      }
+    }
+    if (total <= 0) continue;
+    Bar bar;
+    bar.label = group.twin ? group.label + " *" : group.label;
+    bar.strong = group.twin;
+    for (size_t i = 0; i < phases.size(); ++i) {
+      const double share = seconds[phases[i]] / total;
+      bar.parts.push_back({share, absl::StrCat("c", i % kSeriesColors),
+                           absl::StrFormat("%s: %s %.1f %%", group.label, phases[i], share * 100)});
+      data.push_back({group.label, phases[i], CsvNumber(seconds[phases[i]]), CsvNumber(share)});
+    }
+    if (plot.bars.size() < kMostBars || group.twin) plot.bars.push_back(std::move(bar));
+  }
+  if (plot.bars.empty()) return {};
+  for (size_t i = 0; i < phases.size(); ++i) {
+    plot.legend.emplace_back(absl::StrCat("c", i % kSeriesColors), phases[i]);
+  }
+  plot.description = absl::StrCat(plot.bars.size(), " configurations.");
+  std::vector<Figure> figures;
+  figures.push_back({plot.id, plot.title,
+                     "data: waiting for samples. compute: forward and backward, and handing updates to the network. "
+                     "encode: updates to payloads, and payloads of pulls to weights. wait: for weights, which is the "
+                     "wire, the shards applying pushes, and slower workers where the staleness bound says so. * is the twin.",
+                     Draw(plot), std::move(data)});
+  return figures;
+}
+
+}  // namespace psgd

@@ -1,0 +1,103 @@
+#include "experiment/sweep/estimate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/units.h"
+#include "data/open_data.h"
+#include "engine/model_spec.h"
+#include "engine/planned_network.h"
+#include "engine/zoo/zoo.h"
+#include "experiment/flat_config.h"
+#include "experiment/preflight.h"
+#include "experiment/readable.h"
+#include "experiment/report/groups.h"
+#include "worker/evaluate.h"
+
+namespace psgd {
+namespace {
+
+struct Task {
+  double samples = 0;  // of an epoch
+  double weights = 0;
+};
+
+// What decides about a run's data and network.
+std::string TaskKey(const Config& config) {
+  std::string key;
+  for (const auto& [name, value] : Flatten(config, /*with_defaults=*/false)) {
+    if (absl::StartsWith(name, "data") || absl::StartsWith(name, "model")) absl::StrAppend(&key, name, "=", value, "\n");
+  }
+  return key;
+}
+
+absl::StatusOr<Task> LookAt(const Config& config) {
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildTrainingGraph(config.model(), InputShapeOf(data.shape),
+                                                                   config.data().batch()));
+  Task task;
+  task.samples = static_cast<double>(data.train->size());
+  const ModelSpec spec = MakeModelSpec("", model.graph);
+  for (const ParameterSpec& parameter : spec.parameters()) {
+    double count = 1;
+    for (const int64_t size : parameter.shape()) count *= static_cast<double>(size);
+    task.weights += count;
+  }
+  return task;
+}
+
+}  // namespace
+
+absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs, const std::string& dir) {
+  std::map<std::string, double> seconds;  // of what is done
+  if (const auto report = ReadReportRuns(dir); report.ok()) {
+    for (const ReportRun& run : report->runs) {
+      if (IsDone(run)) seconds[run.id] = run.seconds;
+    }
+  }
+  SweepEstimate estimate;
+  estimate.runs = runs.size();
+  std::map<std::string, Task> tasks;
+  double done_samples = 0, done_seconds = 0;
+  for (const PlannedRun& run : runs) {
+    const std::string key = TaskKey(run.config);
+    if (tasks.count(key) == 0) {
+      PSGD_RETURN_IF_ERROR(Annotate(CheckTrainable(run.config), run.label));
+      PSGD_ASSIGN_OR_RETURN(tasks[key], LookAt(run.config));
+    }
+    const Task& task = tasks[key];
+    const double batch = run.config.data().batch();
+    double samples = task.samples * run.config.train().epochs();
+    if (const auto most = run.config.train().max_steps(); most > 0) {
+      samples = std::min(samples, static_cast<double>(most) * batch * run.config.cluster().workers());
+    }
+    if (const auto found = seconds.find(run.id); found != seconds.end()) {
+      ++estimate.done;
+      done_samples += samples;
+      done_seconds += found->second;
+      continue;
+    }
+    estimate.samples += samples;
+    estimate.steps += samples / batch;
+    estimate.dense_bytes += 2 * samples / batch * task.weights * sizeof(float);
+  }
+  if (done_samples > 0) estimate.seconds = estimate.samples * done_seconds / done_samples;
+  return estimate;
+}
+
+std::string EstimateText(const SweepEstimate& estimate, int parallel) {
+  std::string text = absl::StrCat(estimate.runs, " runs");
+  if (estimate.done > 0) absl::StrAppend(&text, ", ", estimate.done, " of them done");
+  absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ", ReadableCount(estimate.steps),
+                  " steps; in fp32 they would move ", HumanBytes(estimate.dense_bytes), ".\n");
+  if (estimate.seconds < 0) {
+    return text + "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
+  }
+  absl::StrAppend(&text, "At the speed of those that are done: ", ReadableTime(estimate.seconds / parallel), " with ",
+                  parallel, parallel == 1 ? " run" : " runs", " at a time.\n");
+  return text;
+}
+
+}  // namespace psgd

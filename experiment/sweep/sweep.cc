@@ -1,0 +1,169 @@
+#include "experiment/sweep/sweep.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/files.h"
+#include "experiment/config_yaml.h"
+#include "experiment/readable.h"
+#include "experiment/report/groups.h"
+#include "experiment/report/table.h"
+#include "experiment/report/write_report.h"
+#include "experiment/sweep/estimate.h"
+#include "experiment/sweep/expand.h"
+#include "experiment/sweep/linked_hosts.h"
+#include "experiment/sweep/resources.h"
+#include "experiment/sweep/sweep_dir.h"
+#include "experiment/sweep/sweep_json.h"
+#include "experiment/sweep/sweep_runner.h"
+#include "experiment/sweep/sweep_yaml.h"
+#include "worker/gpu_devices.h"
+
+namespace psgd {
+namespace {
+
+struct Prepared {
+  Sweep sweep;
+  RunPlan plan;
+  std::string dir;
+};
+
+absl::Status CheckAsha(const SweepAsha& asha) {
+  if (asha.rungs().empty()) return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
+  if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
+    return absl::InvalidArgumentError("asha.rungs: each must be higher than the one before, as [1, 3, 9]");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
+  Prepared prepared;
+  PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
+  if (prepared.sweep.has_asha()) {
+    PSGD_RETURN_IF_ERROR(Annotate(CheckAsha(prepared.sweep.asha()), options.file));
+  }
+  PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
+  for (const std::string& assignment : options.set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
+  auto plan = ExpandSweep(prepared.sweep, base);
+  if (!plan.ok()) return Annotate(plan.status(), options.file);
+  prepared.plan = *std::move(plan);
+  for (const PlannedRun& run : prepared.plan.runs) {
+    PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
+  }
+  prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
+  while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
+  return prepared;
+}
+
+absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
+  PSGD_ASSIGN_OR_RETURN(const SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
+  if (options.json) {
+    const Record json{{"runs", estimate.runs},   {"done", estimate.done},
+                      {"samples", estimate.samples}, {"steps", estimate.steps},
+                      {"dense_bytes", estimate.dense_bytes},
+                      {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
+    return PlanJson(prepared.sweep.name(), prepared.plan.runs, json).dump(2) + "\n";
+  }
+  TextTable table({"id", "configuration", "seed", "compared with"});
+  for (const PlannedRun& run : prepared.plan.runs) {
+    table.Add({run.id, run.label, absl::StrCat(run.config.seed()),
+               run.twin ? "(twin)" : run.twin_id.empty() ? "-" : run.twin_id});
+  }
+  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n", table.Text(), "\n",
+                      EstimateText(estimate, options.parallel));
+}
+
+absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
+  ShareOptions shares;
+  shares.cores = OwnCores();
+  shares.parallel = options.parallel;
+  shares.cores_per_run = sweep.resources().cores();
+  shares.gpus_per_run = sweep.resources().gpus();
+  if (options.gpu.empty()) {
+    if (shares.gpus_per_run == 0) return shares;
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.file, ": resources.gpus asks for ", shares.gpus_per_run, " a run; say which with --gpu, as --gpu 0-7"));
+  }
+  PSGD_ASSIGN_OR_RETURN(shares.gpus, ParseDeviceList(options.gpu));
+  shares.gpus_per_run = std::max(1, shares.gpus_per_run);
+  return shares;
+}
+
+// Slurm deals cores and GPUs: here only how many jobs there are at a time.
+absl::StatusOr<ShareOptions> OfJobs(const SweepOptions& options, const Prepared& prepared) {
+  for (const PlannedRun& run : prepared.plan.runs) {
+    if (run.launch.link() == "unlimited") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.file, ": launch.link limits links of this machine; it has no meaning with --launcher slurm"));
+  }
+  ShareOptions shares;
+  shares.parallel = options.parallel;
+  return shares;
+}
+
+// Two sweeps in one directory would start the same runs twice.
+absl::StatusOr<std::unique_ptr<HeldLock>> TakeDir(const SweepDir& dir) {
+  PSGD_RETURN_IF_ERROR(dir.Make());
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<HeldLock> lock, HeldLock::Try(dir.LockFile()));
+  if (lock != nullptr) return lock;
+  return absl::FailedPreconditionError(
+      absl::StrCat("another ps-sweep works in ", dir.path(), "; wait until it has ended, or choose another --dir"));
+}
+
+absl::StatusOr<std::string> Results(const SweepOptions& options, const std::string& dir) {
+  PSGD_ASSIGN_OR_RETURN(const ReportRuns report, ReadReportRuns(dir));
+  const std::vector<ReportGroup> groups = GroupRuns(report);
+  PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
+  if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
+  return absl::StrCat("\n", TableText(TableOf(report, groups)), "\nreport: ", written.files.front(), "\n");
+}
+
+SweepResult Failed(const absl::Status& status) { return {"", status}; }
+
+}  // namespace
+
+SweepResult RunSweep(const SweepOptions& options) {
+  const absl::StatusOr<Prepared> prepared = Prepare(options);
+  if (!prepared.ok()) return Failed(prepared.status());
+  if (options.dry_run) {
+    const auto text = DryRun(options, *prepared);
+    return text.ok() ? SweepResult{*text, absl::OkStatus()} : Failed(text.status());
+  }
+  const bool slurm = options.launcher == "slurm";
+  const auto shares = slurm ? OfJobs(options, *prepared) : Resources(options, prepared->sweep);
+  if (!shares.ok()) return Failed(shares.status());
+  // What is wrong with data or networks is said before hours have gone by.
+  if (const auto sound = EstimateSweep(prepared->plan.runs, prepared->dir); !sound.ok()) {
+    return Failed(sound.status());
+  }
+  const SweepDir dir(prepared->dir);
+  const auto lock = TakeDir(dir);
+  if (!lock.ok()) return Failed(lock.status());
+  absl::Status status = dir.WritePlan(PlanOf(prepared->sweep, prepared->plan));
+  const auto text = ReadSmallFile(options.file, size_t{1} << 20);
+  if (status.ok() && text.ok()) status = WriteFileAtomically(dir.SweepFile(), *text);
+  if (!status.ok()) return Failed(status);
+
+  SweepRunnerOptions runner;
+  runner.dir = prepared->dir;
+  runner.shares = Shares(*shares);
+  runner.slurm = {slurm, absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
+                  absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu};
+  runner.cores_per_run = std::max(1, prepared->sweep.resources().cores());
+  runner.retry_failed = options.retry_failed;
+  if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
+  runner.stops = options.stops;
+  runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet, prepared->sweep.name()};
+  SweepResult result;
+  result.status = SweepRunner(std::move(runner), prepared->plan.runs).Run();
+  const auto results = Results(options, prepared->dir);
+  if (results.ok()) result.output = *results;
+  if (result.status.ok()) result.status = results.status();
+  return result;
+}
+
+}  // namespace psgd

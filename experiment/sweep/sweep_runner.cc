@@ -1,0 +1,319 @@
+#include "experiment/sweep/sweep_runner.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "experiment/readable.h"
+#include "experiment/run_dir.h"
+#include "experiment/summary.h"
+#include "server/checkpoint_store.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(50);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
+constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
+constexpr int kLogLines = 12;
+
+bool HasFinished(const SweepDir& dir, const std::string& id) {
+  const auto summary = ReadSummary(RunDir(dir.RunPath(id)).SummaryFile());
+  return summary.ok() && summary->status == Summary::Status::kFinished;
+}
+
+// Something that its run can go on from.
+bool HasCheckpoint(const SweepDir& dir, const std::string& id) {
+  const RunDir run(dir.RunPath(id));
+  std::error_code error;
+  if (!std::filesystem::exists(run.ConfigFile(), error)) return false;
+  std::vector<std::string> notes;
+  const auto checkpoints = CheckpointStore(run.ServerDir()).List(&notes);
+  return checkpoints.ok() && !checkpoints->empty();
+}
+
+// The last that ps-run had to say of itself.
+std::string LastWords(const std::string& log) {
+  const std::string tail = TailOfFile(log, kLogLines);
+  const size_t own = tail.rfind("ps-run: ");
+  if (own != std::string::npos) return tail.substr(own + sizeof "ps-run: " - 1);
+  const size_t line = tail.rfind('\n');
+  return line == std::string::npos ? tail : tail.substr(line + 1);
+}
+
+}  // namespace
+
+SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs)
+    : options_(std::move(options)), runs_(std::move(runs)), dir_(options_.dir), display_(options_.display) {
+  counts_.runs = runs_.size();
+  if (options_.asha) asha_.emplace(*options_.asha);
+  for (const PlannedRun& run : runs_) {
+    if (run.twin_id != run.id) compared_with_.insert(run.twin_id);
+  }
+}
+
+absl::Status SweepRunner::Run() {
+  PSGD_RETURN_IF_ERROR(TakeStock());
+  while (!active_.empty() || (!waiting_.empty() && stops() == 0)) {
+    PassOnStops();
+    if (stops() == 0) PSGD_RETURN_IF_ERROR(StartRuns());
+    FollowMetrics();
+    PSGD_RETURN_IF_ERROR(ReapEnded());
+    Show();
+    std::this_thread::sleep_for(kTick);
+  }
+  display_.Clear();
+  display_.Note(CountsLine(options_.display.name, counts_, 0, -1));
+  if (counts_.waiting + interrupted_ > 0) {
+    return absl::CancelledError("stopped; the same command goes on where this one ended");
+  }
+  if (counts_.failed == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(counts_.failed, " of ", counts_.runs, " runs failed; their logs are in ",
+                                         dir_.path(), "/logs; --retry-failed repeats them"));
+}
+
+absl::Status SweepRunner::TakeStock() {
+  for (const PlannedRun& run : runs_) {
+    const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
+    const bool stopped = outcome && outcome->kind == Outcome::Kind::kStopped;
+    const bool finished = !stopped && HasFinished(dir_, run.id);
+    const bool failed = !stopped && !finished && outcome && outcome->kind == Outcome::Kind::kFailed;
+    if (finished || stopped) {
+      MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
+      if (asha_) metrics.Look();
+      if (!outcome) {
+        CountDone(run, metrics);
+        continue;
+      }
+      (stopped ? counts_.stopped : counts_.finished) += 1;
+      for (const CurvePoint& point : metrics.curve()) {
+        // What it did after it was told to stop depends on the moment.
+        if (stopped && point.epoch > outcome->epoch + 1e-6) break;
+        asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss);
+      }
+      continue;
+    }
+    if (failed && !options_.retry_failed) {
+      ++counts_.failed;
+      display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
+                                 " (--retry-failed repeats it)"), /*important=*/true);
+      continue;
+    }
+    if (failed) {
+      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+      dir_.ForgetOutcome(run.id);
+    }
+    waiting_.push_back(&run);
+  }
+  counts_.waiting = waiting_.size();
+  const size_t known = counts_.finished + counts_.stopped;
+  if (known > 0) display_.Note(absl::StrCat(known, " of ", runs_.size(), " runs are done already"));
+  return absl::OkStatus();
+}
+
+bool SweepRunner::SlotIsFree(size_t slot) const {
+  return std::none_of(active_.begin(), active_.end(), [&](const auto& active) { return active->slot == slot; });
+}
+
+absl::Status SweepRunner::StartRuns() {
+  for (size_t slot = 0; slot < options_.shares.size(); ++slot) {
+    if (!SlotIsFree(slot)) continue;
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      const PlannedRun* run = waiting_[i];
+      PSGD_ASSIGN_OR_RETURN(const bool started, Start(*run, slot));
+      if (!started) continue;
+      waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+      counts_.waiting = waiting_.size();
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
+  auto active = std::make_unique<Active>();
+  active->run = &run;
+  active->slot = slot;
+  PSGD_ASSIGN_OR_RETURN(active->lock, HeldLock::Try(dir_.RunLock(run.id)));
+  bool taken = active->lock == nullptr;
+  if (!taken && options_.slurm.use) {
+    PSGD_ASSIGN_OR_RETURN(taken, SlurmHasJob(run));
+  }
+  if (taken) {
+    if (!told_of_locks_) display_.Note("waiting until the processes of an interrupted sitting have ended");
+    told_of_locks_ = true;
+    return false;
+  }
+  active->metrics = std::make_unique<MetricsFollower>(RunDir(dir_.RunPath(run.id)).MetricsFile());
+  // What an earlier sitting left may have ended well since stock was taken.
+  if (HasFinished(dir_, run.id)) {
+    active->metrics->Look();
+    CountDone(run, *active->metrics);
+    return true;
+  }
+  active->resumed = HasCheckpoint(dir_, run.id);
+  if (active->resumed) {
+    active->metrics->Look();
+    if (!GoesOn(run, *active->metrics)) {
+      ++counts_.stopped;
+      return true;
+    }
+  } else {
+    std::error_code error;
+    std::filesystem::remove_all(dir_.RunPath(run.id), error);
+    if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
+  }
+  auto command = options_.slurm.use
+                     ? SlurmCommandOf(dir_, run, options_.slurm, options_.cores_per_run, active->resumed)
+                     : CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
+  if (!command.ok()) {
+    Fail(run, std::string(command.status().message()));
+    return true;
+  }
+  active->command = *std::move(command);
+  ChildOptions child;
+  child.name = "ps-run";
+  child.argv = active->command.argv;
+  child.stderr_file = dir_.LogFile(run.id);
+  if (!options_.slurm.use) child.cores = options_.shares[slot].cores;
+  child.keep_open = active->lock->descriptor();
+  PSGD_ASSIGN_OR_RETURN(active->child, ChildProcess::Start(std::move(child)));
+  active->start = SteadyNow();
+  display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (", run.id, ")"));
+  active_.push_back(std::move(active));
+  return true;
+}
+
+void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
+  const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
+  ++counts_.failed;
+  display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
+                             written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
+                /*important=*/true);
+}
+
+absl::Status SweepRunner::ReapEnded() {
+  for (size_t i = 0; i < active_.size();) {
+    if (active_[i]->child->Running()) {
+      ++i;
+      continue;
+    }
+    const std::unique_ptr<Active> active = std::move(active_[i]);
+    active_.erase(active_.begin() + static_cast<ptrdiff_t>(i));
+    PSGD_RETURN_IF_ERROR(Ended(*active));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SweepRunner::Ended(Active& active) {
+  const PlannedRun& run = *active.run;
+  const int code = active.child->exit_code();
+  active.metrics->Look();
+  if (active.stopped_early || HasFinished(dir_, run.id)) {
+    ++ended_;
+    seconds_ended_ += Seconds(SteadyNow() - active.start);
+    const size_t stopped = counts_.stopped;
+    if (active.stopped_early) {
+      ++counts_.stopped;
+    } else {
+      CountDone(run, *active.metrics);
+    }
+    const auto& curve = active.metrics->curve();
+    display_.Note(absl::StrCat(counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+                               curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
+                               " in ", ReadableTime(Seconds(SteadyNow() - active.start))));
+    return absl::OkStatus();
+  }
+  if (stops() > 0 || code == kExitStopped) {
+    // It goes on in the next sitting.
+    ++interrupted_;
+    if (stops() == 0) display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
+    return absl::OkStatus();
+  }
+  if (active.resumed) {
+    // What it was to go on from may be at fault: once more, from the beginning.
+    display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ", LastWords(dir_.LogFile(run.id)),
+                               "; it begins again"), /*important=*/true);
+    PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+    waiting_.push_front(&run);
+    counts_.waiting = waiting_.size();
+    return absl::OkStatus();
+  }
+  const std::string words = LastWords(dir_.LogFile(run.id));
+  Fail(run, words.empty() ? absl::StrCat("ps-run ", active.child->HowItEnded()) : words);
+  return absl::OkStatus();
+}
+
+void SweepRunner::FollowMetrics() {
+  const Time now = SteadyNow();
+  if (now - looked_ < kLookPeriod) return;
+  looked_ = now;
+  for (const auto& active : active_) {
+    active->metrics->Look();
+    if (active->stopped_early || GoesOn(*active->run, *active->metrics)) continue;
+    active->stopped_early = true;
+    Stop(*active, /*at_once=*/false);
+  }
+}
+
+void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metrics) {
+  // It may have been faster than anybody looked.
+  const bool finished = GoesOn(run, metrics);
+  (finished ? counts_.finished : counts_.stopped) += 1;
+  // Once decided it stays so, in whatever order runs come another time.
+  if (finished && asha_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
+  if (finished && !asha_) dir_.ForgetOutcome(run.id);
+}
+
+bool SweepRunner::GoesOn(const PlannedRun& run, const MetricsFollower& metrics) {
+  // What others are compared with is always seen to its end.
+  if (!asha_ || compared_with_.count(run.id) > 0) return true;
+  for (const CurvePoint& point : metrics.curve()) {
+    if (asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss)) continue;
+    const Outcome outcome{Outcome::Kind::kStopped, absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
+                          point.epoch};
+    // Written before it is stopped: whatever happens next, it was decided.
+    return !dir_.WriteOutcome(run.id, outcome).ok();
+  }
+  return true;
+}
+
+void SweepRunner::PassOnStops() {
+  const int now = std::min(stops(), 2);
+  if (now <= passed_stops_) return;
+  passed_stops_ = now;
+  if (now == 1 && !active_.empty()) {
+    display_.Note("stopping: runs take a checkpoint (Ctrl-C again stops at once)", /*important=*/true);
+  }
+  for (const auto& active : active_) Stop(*active, /*at_once=*/now > 1);
+}
+
+void SweepRunner::Stop(const Active& active, bool at_once) {
+  if (options_.slurm.use) {
+    StopSlurmJob(*active.run, at_once);
+  } else {
+    active.child->Signal(SIGINT);  // the second time ps-run ends at once
+  }
+}
+
+void SweepRunner::Show() {
+  std::vector<ActiveRun> shown;
+  for (const auto& active : active_) {
+    shown.push_back({active->run->LabelWithSeed(), Seconds(SteadyNow() - active->start),
+                     active->run->config.train().epochs(), active->metrics.get()});
+  }
+  double left = -1;
+  if (ended_ > 0) {
+    const double each = seconds_ended_ / static_cast<double>(ended_);
+    left = each * (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
+           static_cast<double>(options_.shares.size());
+  }
+  display_.Update(counts_, shown, left);
+}
+
+}  // namespace psgd

@@ -1,0 +1,94 @@
+// Runs what a sweep asks for, some at a time, each a ps-run. What is known of runs is in files (sweep_dir.h),
+// so that it may die at any moment: another one finds what is finished, goes on with what was begun, and
+// starts the rest.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "experiment/child_process.h"
+#include "experiment/report/run_data.h"
+#include "experiment/sweep/asha.h"
+#include "experiment/sweep/run_command.h"
+#include "experiment/sweep/sweep_dir.h"
+#include "experiment/sweep/sweep_display.h"
+
+namespace psgd {
+
+struct SweepRunnerOptions {
+  std::string dir;
+  std::vector<Share> shares;         // a run at a time on each
+  SlurmOptions slurm;                // instead of on this machine
+  int cores_per_run = 1;             // of a job
+  bool retry_failed = false;
+  std::optional<SweepAsha> asha;
+  const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
+  SweepDisplayOptions display;
+};
+
+// Not thread-safe: runs end when the thread that called Run does.
+class SweepRunner {
+ public:
+  SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs);
+
+  // OK: every run is finished or was stopped early. CANCELLED: stopped as asked. Else some failed.
+  absl::Status Run();
+
+ private:
+  struct Active {
+    const PlannedRun* run = nullptr;
+    size_t slot = 0;
+    bool resumed = false;
+    bool stopped_early = false;
+    Time start{};
+    std::unique_ptr<HeldLock> lock;
+    RunCommand command;
+    std::unique_ptr<ChildProcess> child;
+    std::unique_ptr<MetricsFollower> metrics;
+  };
+
+  // What is already known of each run, in the order of the plan.
+  absl::Status TakeStock();
+  absl::Status StartRuns();
+  // False: its lock is still held by processes of an earlier sitting.
+  absl::StatusOr<bool> Start(const PlannedRun& run, size_t slot);
+  absl::Status ReapEnded();
+  absl::Status Ended(Active& active);
+  void Fail(const PlannedRun& run, const std::string& detail);
+  void FollowMetrics();
+  // A run that ended well: finished, or as asha decides of what it did at its rungs.
+  void CountDone(const PlannedRun& run, const MetricsFollower& metrics);
+  // False: asha says that the run is to stop, which is written down.
+  bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
+  void PassOnStops();
+  // As Ctrl-C does.
+  void Stop(const Active& active, bool at_once);
+  void Show();
+  int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
+  bool SlotIsFree(size_t slot) const;
+
+  const SweepRunnerOptions options_;
+  const std::vector<PlannedRun> runs_;
+  const SweepDir dir_;
+  SweepDisplay display_;
+  std::optional<Asha> asha_;
+  std::set<std::string> compared_with_;  // ids of runs that are others' twins
+  std::deque<const PlannedRun*> waiting_;
+  std::vector<std::unique_ptr<Active>> active_;
+  SweepCounts counts_;
+  size_t interrupted_ = 0;    // runs that were begun and are to go on another time
+  int passed_stops_ = 0;
+  double seconds_ended_ = 0;  // of the runs that ended in this sitting
+  size_t ended_ = 0;
+  bool told_of_locks_ = false;
+  Time looked_{};
+};
+
+}  // namespace psgd

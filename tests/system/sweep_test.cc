@@ -1,0 +1,200 @@
+// Sweeps through the real program: to their end, killed, stopped, with runs that fail.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kSweep[] = R"(name: small
+question: Does it work?
+base: small.yaml
+grid:
+  compression.push: [none, fp16, {topk: {density: 0.05}}]
+  consistency.staleness: [0]
+  train.epochs: [EPOCHS]
+)";
+
+class SweepTest : public RunTest {
+ protected:
+  // The sweep's file, with synchronous runs: their results are the same every time.
+  std::string SmallSweep(int epochs, const std::string& more = "") const {
+    SmallConfig();
+    std::string text = kSweep;
+    text.replace(text.find("EPOCHS"), 6, std::to_string(epochs));
+    return Write("sweep.yaml", text + more);
+  }
+  std::vector<std::string> Command(const std::string& sweep, const std::string& dir,
+                                   const std::vector<std::string>& more = {}) const {
+    return std::vector<std::string>{"ps-sweep", sweep, "--dir", Path(dir)} + more;
+  }
+  static Json JsonOf(const Ended& ended) { return Json::parse(ended.out, nullptr, false); }
+
+  // What is the same however often a sweep was stopped: of every run its id, and what it learned.
+  static Json Deterministic(const Json& sweep) {
+    Json rows = Json::array();
+    for (const Json& run : sweep["runs"]) {
+      rows.push_back({run["id"], run["label"], run["status"], run["accuracy"], run["loss"], run["epochs"], run["steps"]});
+    }
+    return rows;
+  }
+};
+
+TEST_F(SweepTest, RunsEverythingOnceAndReports) {
+  const std::string sweep = SmallSweep(1);
+  const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"), HasSubstr("3 runs. To do: 6.14 k samples")));
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+
+  const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json result = JsonOf(first);
+  ASSERT_EQ(result["runs"].size(), 3u);
+  for (const Json& run : result["runs"]) EXPECT_EQ(run["status"], "finished") << run;
+  EXPECT_EQ(result["runs"][0]["twin"], true);
+  EXPECT_GT(result["runs"][0]["accuracy"], 0.5);
+  EXPECT_THAT(File("out/report.html"), AllOf(HasSubstr("Does it work?"), HasSubstr("figure-accuracy-bytes")));
+
+  // Again: nothing is run a second time.
+  const std::string summary = "out/runs/" + result["runs"][1]["id"].get<std::string>() + "/summary.json";
+  const std::string before = File(summary);
+  const Ended second = RunProgram(Command(sweep, "out"));
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err, AllOf(HasSubstr("3 of 3 runs are done already"), Not(HasSubstr("starts:"))));
+  EXPECT_THAT(second.out, HasSubstr("push topk density 0.05"));
+  EXPECT_EQ(File(summary), before);
+  const Ended estimate = RunProgram(Command(sweep, "out", {"--dry-run"}));
+  EXPECT_THAT(estimate.out, HasSubstr("3 of them done"));
+
+  const Ended markdown = RunProgram({"ps-sweep", "report", Path("out"), "--markdown"});
+  EXPECT_EQ(markdown.code, 0) << markdown.err;
+  EXPECT_THAT(markdown.out, HasSubstr("| push none (twin) | finished | "));
+}
+
+// SIGKILL at several moments: in the first run, between runs, in a later one.
+TEST_F(SweepTest, KilledAtAnyMomentItEndsAsIfUndisturbed) {
+  const std::string sweep = SmallSweep(6, "launch: {threads: 1}\n");
+  const Ended undisturbed = RunProgram(Command(sweep, "calm", {"--json"}));
+  ASSERT_EQ(undisturbed.code, 0) << undisturbed.err;
+  int kills = 0;
+  for (const int milliseconds : {300, 900, 1500, 700}) {
+    Process process(Command(sweep, "killed", {"--json"}));
+    Pause(std::chrono::milliseconds(milliseconds));
+    if (!process.Running()) break;
+    kill(process.pid(), SIGKILL);
+    process.Wait();
+    ++kills;
+  }
+  EXPECT_GT(kills, 0);
+  const Ended ended = RunProgram(Command(sweep, "killed", {"--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Deterministic(JsonOf(ended)), Deterministic(JsonOf(undisturbed)));
+}
+
+TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
+  const std::string sweep = SmallSweep(100000);
+  Process process(Command(sweep, "out"));
+  ASSERT_TRUE(Eventually([&] {
+    std::error_code ignored;
+    for (const auto& run : std::filesystem::directory_iterator(Path("out/runs"), ignored)) {
+      const std::string metrics = File("out/runs/" + run.path().filename().string() + "/metrics.jsonl");
+      if (metrics.find("evaluation") != std::string::npos) return true;
+    }
+    return false;
+  })) << process.Err();
+  const Ended other = RunProgram(Command(sweep, "out"));
+  EXPECT_NE(other.code, 0);
+  EXPECT_THAT(other.err, HasSubstr("another ps-sweep works in"));
+  process.Signal(SIGINT);
+  const Ended ended = process.Wait();
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr("the same command goes on")));
+  EXPECT_THAT(ended.out, HasSubstr("interrupted"));
+}
+
+TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {
+  // A diverging run fails; it is no fault of its config that could be told before.
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml",
+                                  "name: failing\nbase: small.yaml\ntwin: none\ngrid: {train.epochs: [1], "
+                                  "optimizer.sgd.learning_rate: [0.05, 1e30]}\n");
+  const Ended first = RunProgram(Command(sweep, "out", {"--json"}));
+  EXPECT_EQ(first.code, 1) << first.err;
+  const Json runs = JsonOf(first)["runs"];
+  EXPECT_EQ(runs[0]["status"], "finished");
+  EXPECT_EQ(runs[1]["status"], "failed");
+  EXPECT_THAT(first.err, AllOf(HasSubstr("failed: learning_rate 1e30"), HasSubstr("--retry-failed")));
+  const Ended second = RunProgram(Command(sweep, "out"));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err, AllOf(HasSubstr("failed before"), Not(HasSubstr("starts:"))));
+  const Ended third = RunProgram(Command(sweep, "out", {"--retry-failed"}));
+  EXPECT_EQ(third.code, 1);
+  EXPECT_THAT(third.err, HasSubstr("starts: learning_rate 1e30"));
+  EXPECT_TRUE(std::filesystem::exists(Path("out/failed/" + runs[1]["id"].get<std::string>() + "-1")));
+}
+
+TEST_F(SweepTest, AshaStopsWhatIsWorse) {
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml", R"(name: asha
+base: small.yaml
+twin: none
+grid: {optimizer.sgd.learning_rate: [0.05, 0.0001, 0.00001], train.epochs: [4], consistency.staleness: [0]}
+asha: {rungs: [1, 2], reduction: 2}
+)");
+  const Ended first = RunProgram(Command(sweep, "out", {"--json"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json runs = JsonOf(first)["runs"];
+  EXPECT_EQ(runs[0]["status"], "finished");
+  for (const int i : {1, 2}) {
+    EXPECT_EQ(runs[i]["status"], "stopped early") << runs[i];
+    EXPECT_EQ(runs[i]["epochs"], 1.0);
+  }
+  const Ended again = RunProgram(Command(sweep, "out", {"--json"}));
+  EXPECT_EQ(Deterministic(JsonOf(again)), Deterministic(JsonOf(first)));
+  EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
+}
+
+// The server and its workers are hosts of their own, on links that can be told from none at all.
+TEST_F(SweepTest, RunsOverSlowLinks) {
+  const Ended probe = RunProgram({"/bin/sh", "-c", "ip netns add psprobe && ip netns del psprobe"});
+  if (probe.code != 0) GTEST_SKIP() << "no network namespaces: " << probe.err;
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml", R"(name: link
+base: small.yaml
+twin: none
+grid: {launch.link: [10mbit, unlimited], train.epochs: [3]}
+)");
+  const Ended ended = RunProgram(Command(sweep, "out", {"--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const Json runs = JsonOf(ended)["runs"];
+  EXPECT_EQ(runs[0]["label"], "link 10mbit");
+  for (const Json& run : runs) EXPECT_EQ(run["status"], "finished") << run;
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  // All weights leave by the server's one link, but for what its bucket lets through at once.
+  const double bytes = runs[0]["bytes_pulled"].get<double>() - 256e3;
+  EXPECT_GT(bytes, 0);
+  EXPECT_GT(runs[0]["seconds"], bytes * 8 / 10e6);
+  const Ended left = RunProgram({"/bin/sh", "-c", "ip netns list"});
+  EXPECT_THAT(left.out, Not(testing::ContainsRegex("ps[0-9a-f][0-9a-f][0-9a-f][0-9a-f]0-")));
+}
+
+TEST_F(SweepTest, ErrorsSayWhere) {
+  const std::string sweep = Write("sweep.yaml", "base: small.yaml\ngrid: {data.btach: [1]}\n");
+  const Ended ended = RunProgram({"ps-sweep", sweep});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("sweep.yaml:2:8: "), HasSubstr("did you mean \"batch\"?")));
+  EXPECT_EQ(RunProgram({"ps-sweep", "report", Path("nowhere")}).code, 2);
+  EXPECT_EQ(RunProgram({"ps-sweep"}).code, 2);
+  EXPECT_EQ(RunProgram({"ps-sweep", Write("s.yaml", "base: small.yaml\n"), "--gpu", "x"}).code, 2);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,149 @@
+#include "experiment/sweep/expand.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "experiment/config_yaml.h"
+#include "experiment/sweep/random_draws.h"
+#include "experiment/sweep/sweep_yaml.h"
+
+namespace psgd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kBase[] = "base: {data: {format: synthetic}, model: {zoo: mlp}, optimizer: {sgd: {momentum: 0.9}}}\n";
+
+absl::StatusOr<RunPlan> Expanded(const std::string& text) {
+  const auto sweep = ParseSweep(kBase + text, "s.yaml");
+  EXPECT_TRUE(sweep.ok()) << sweep.status();
+  const auto base = BaseConfig(*sweep, "s.yaml");
+  EXPECT_TRUE(base.ok()) << base.status();
+  return ExpandSweep(*sweep, *base);
+}
+
+std::vector<PlannedRun> Runs(const std::string& text) {
+  auto plan = Expanded(text);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? std::move(plan->runs) : std::vector<PlannedRun>();
+}
+
+std::vector<std::string> Labels(const std::vector<PlannedRun>& runs) {
+  std::vector<std::string> labels;
+  for (const PlannedRun& run : runs) labels.push_back(run.label);
+  return labels;
+}
+
+TEST(Expand, GridIsEveryCombinationAndItsTwin) {
+  const auto runs = Runs("grid: {compression.push: [none, {topk: {density: 0.1}}], consistency.staleness: [0, 4]}");
+  // The dense synchronous one is asked for, and is the twin of all.
+  EXPECT_THAT(Labels(runs), ElementsAre("push none, staleness 0", "push none, staleness 4",
+                                        "push topk density 0.1, staleness 0", "push topk density 0.1, staleness 4"));
+  EXPECT_TRUE(runs[0].twin);
+  EXPECT_FALSE(runs[3].twin);
+  EXPECT_EQ(runs[3].twin_id, runs[0].id);
+  EXPECT_EQ(runs[3].config.consistency().staleness(), 4);
+  EXPECT_EQ(runs[3].config.compression().push().topk().density(), 0.1);
+}
+
+TEST(Expand, ATwinIsAddedForEachOtherSettingAndSeed) {
+  const auto runs = Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\nrepeat: {seeds: 2}");
+  EXPECT_THAT(Labels(runs),
+              ElementsAre("dense, synchronous, batch 16", "dense, synchronous, batch 32", "batch 16", "batch 32",
+                          "dense, synchronous, batch 16", "dense, synchronous, batch 32", "batch 16", "batch 32"));
+  EXPECT_EQ(runs[2].twin_id, runs[0].id);
+  EXPECT_EQ(runs[7].twin_id, runs[5].id);
+  EXPECT_EQ(runs[7].config.seed(), 2u);
+  EXPECT_EQ(Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\ntwin: one").size(), 3u);
+  EXPECT_EQ(Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\ntwin: none").size(), 2u);
+}
+
+// What an entry sets beside its codec, as the momentum that dgc has on the worker, belongs to it.
+TEST(Expand, AListOfWaysHasOneTwin) {
+  const auto runs = Runs(R"(
+list:
+  - {name: dgc, compression.push: dgc, optimizer.sgd.momentum: 0}
+  - {compression.push: fp16}
+)");
+  EXPECT_THAT(Labels(runs), ElementsAre("dense, synchronous", "dgc", "push fp16"));
+  EXPECT_EQ(runs[0].config.optimizer().sgd().momentum(), 0.9);
+  EXPECT_EQ(runs[1].config.optimizer().sgd().momentum(), 0);
+}
+
+// Of entries that are not about updates, each has its own.
+TEST(Expand, AListOfScalesHasATwinEach) {
+  const auto runs = Runs(R"(
+list: [{cluster.workers: 1, data.batch: 64}, {cluster.workers: 2, data.batch: 32}]
+grid: {compression.push: [onebit]}
+)");
+  EXPECT_THAT(Labels(runs), ElementsAre("dense, synchronous, workers 1, batch 64",
+                                        "dense, synchronous, workers 2, batch 32", "workers 1, batch 64",
+                                        "workers 2, batch 32"));
+}
+
+TEST(Expand, RandomDrawsStayWithinTheirRangesAndAreTheSameAgain) {
+  const std::string text =
+      "random: {count: 20, seed: 3, keys: {optimizer.sgd.learning_rate: {log_uniform: [0.001, 0.1]}, "
+      "data.batch: {uniform: [8, 64]}}}\ntwin: none";
+  const auto runs = Runs(text);
+  ASSERT_EQ(runs.size(), 20u);
+  std::set<double> rates;
+  for (const PlannedRun& run : runs) {
+    const double rate = run.config.optimizer().sgd().learning_rate();
+    EXPECT_GE(rate, 0.001);
+    EXPECT_LE(rate, 0.1);
+    EXPECT_GE(run.config.data().batch(), 8);
+    EXPECT_LE(run.config.data().batch(), 64);
+    rates.insert(rate);
+  }
+  EXPECT_GT(rates.size(), 15u);
+  EXPECT_LT(*rates.begin(), 0.01);  // a half of them are, by their logarithms
+  EXPECT_EQ(Labels(Runs(text)), Labels(runs));
+}
+
+TEST(Expand, MoreDrawsChangeNoneOfThoseBefore) {
+  SweepDraw draw;
+  draw.set_key("data.batch");
+  draw.add_choice("1");
+  draw.add_choice("2");
+  draw.add_choice("3");
+  std::set<std::string> seen;
+  for (int i = 0; i < 50; ++i) seen.insert(DrawValue(draw, 7, i));
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_EQ(DrawValue(draw, 7, 4), DrawValue(draw, 7, 4));
+}
+
+// Whatever the sweep is called, in whatever order, and with defaults spelled out or not.
+TEST(Expand, IdsAreOfWhatIsComputed) {
+  const auto one = Runs("name: a\ngrid: {data.batch: [16, 32]}\ntwin: none");
+  const auto other = Runs("name: b\ngrid: {data.batch: [32, 16], data.prefetch: [4]}\ntwin: none");
+  EXPECT_EQ(one[0].id, other[1].id);
+  EXPECT_EQ(one[1].id, other[0].id);
+  EXPECT_NE(one[0].id, one[1].id);
+  const auto launched = Runs("grid: {data.batch: [16]}\nlaunch: {precision: bf16}\ntwin: none");
+  EXPECT_NE(one[0].id, launched[0].id);
+  // Kept in directories of sweeps: do not change.
+  EXPECT_EQ(RunId(Config(), SweepLaunch()).size(), 12u);
+}
+
+TEST(Expand, RunsThatCannotBeAreNamed) {
+  const auto plan = Expanded("grid: {data.batch: [16, 32], compression.push: [onebit, dgc]}");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(std::string(plan.status().message()),
+              AllOf(HasSubstr("2 of the 6 runs cannot be"), HasSubstr("batch 16, push dgc"), HasSubstr("momentum")));
+}
+
+TEST(Expand, AnUnknownBaseIsAnError) {
+  const auto sweep = ParseSweep("base: nowhere.yaml", "s.yaml");
+  ASSERT_TRUE(sweep.ok());
+  EXPECT_THAT(std::string(BaseConfig(*sweep, "configs/s.yaml").status().message()), HasSubstr("configs/nowhere.yaml"));
+  EXPECT_THAT(std::string(BaseConfig(Sweep(), "s.yaml").status().message()), HasSubstr("no base"));
+}
+
+}  // namespace
+}  // namespace psgd

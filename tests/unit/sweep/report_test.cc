@@ -1,0 +1,179 @@
+// Reports over folders of runs, sound and not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/report/figures.h"
+#include "experiment/report/write_report.h"
+#include "experiment/sweep/sweep_dir.h"
+#include "tests/unit/sweep/made_runs.h"
+
+namespace psgd {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+class ReportTest : public testing::Test {
+ protected:
+  ReportTest() : dir_(testing::TempDir() + "/report_test") { std::filesystem::remove_all(dir_); }
+  ~ReportTest() override { std::filesystem::remove_all(dir_); }
+
+  void Make(const std::string& name, const MadeRun& run) const { WriteRun(dir_ + "/" + name, run); }
+  ReportRuns Runs() const {
+    const auto runs = ReadReportRuns(dir_);
+    EXPECT_TRUE(runs.ok()) << runs.status();
+    return runs.ok() ? *runs : ReportRuns();
+  }
+  std::string Page() const {
+    const auto written = WriteReport({.dir = dir_});
+    EXPECT_TRUE(written.ok()) << written.status();
+    return ReadText(dir_ + "/report.html");
+  }
+  const std::string dir_;
+};
+
+TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
+  for (int seed = 1; seed <= 2; ++seed) {
+    Make(absl::StrCat("dense-", seed), {.seed = seed, .accuracies = {0.5, 0.90 + 0.01 * seed}});
+    Make(absl::StrCat("topk-", seed), {.push = "topk", .staleness = "4", .seed = seed,
+                                       .accuracies = {0.5, 0.88 + 0.01 * seed}, .bytes_pushed = 10000});
+  }
+  const ReportRuns runs = Runs();
+  const auto groups = GroupRuns(runs);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_TRUE(groups[0].twin);
+  EXPECT_NEAR(groups[0].accuracy.mean, 0.915, 1e-9);
+  EXPECT_NEAR(groups[0].accuracy.spread, 0.00707, 1e-5);
+  EXPECT_THAT(groups[1].label, HasSubstr("push topk"));
+  EXPECT_NEAR(groups[1].against_twin.mean, -0.02, 1e-9);
+  EXPECT_NEAR(groups[1].push_ratio.mean, 100, 1e-9);
+  const auto figures = MakeFigures(runs, groups, {});
+  std::vector<std::string> ids;
+  for (const Figure& figure : figures) ids.push_back(figure.id);
+  EXPECT_THAT(ids, ElementsAre("accuracy-bytes", "accuracy-bytes-total", "accuracy-time", "time-to-accuracy", "phases"));
+  EXPECT_THAT(FigureCsv(figures[0]), AllOf(HasSubstr("10000,0.895,"), HasSubstr(",yes\n")));
+}
+
+TEST_F(ReportTest, ScalingHasEfficiency) {
+  for (const int workers : {1, 2, 4}) {
+    Make(absl::StrCat("w", workers), {.push = "fp16", .workers = workers, .samples_per_second = 1000 + 500.0 * (workers - 1)});
+  }
+  const ReportRuns runs = Runs();
+  const auto figures = MakeFigures(runs, GroupRuns(runs), {});
+  std::string csv;
+  for (const Figure& figure : figures) {
+    if (figure.id == "scaling-workers") csv = FigureCsv(figure);
+  }
+  EXPECT_THAT(csv, AllOf(HasSubstr(",4,2500,0,2.5,0.625"), HasSubstr(",2,1500,0,1.5,0.75")));
+}
+
+TEST_F(ReportTest, StalenessAndNumericKeysHaveFigures) {
+  for (const int batch : {16, 32, 64}) {
+    Make(absl::StrCat("b", batch), {.push = "fp16", .staleness = "4", .batch = batch, .staleness_counts = {5, 3, 2}});
+  }
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("id=\"figure-staleness\""));
+  EXPECT_THAT(page, HasSubstr("id=\"figure-accuracy-batch\""));
+  EXPECT_THAT(page, HasSubstr("id=\"figure-throughput-batch\""));
+}
+
+TEST_F(ReportTest, BrokenRunsAreShownAndHideNobody) {
+  Make("fine", {});
+  Make("no-config", {.push = "fp16"});
+  std::filesystem::remove(dir_ + "/no-config/config.yaml");
+  Make("no-metrics", {.push = "onebit"});
+  std::filesystem::remove(dir_ + "/no-metrics/metrics.jsonl");
+  Make("torn-summary", {.push = "topk"});
+  WriteText(dir_ + "/torn-summary/summary.json", "{\"name\": \"x\", <b>");
+  Make("bad-config", {.push = "int8"});
+  WriteText(dir_ + "/bad-config/config.yaml", "modle: {}\n");
+  Make("died", {.push = "sign", .status = "failed"});
+  std::filesystem::create_directories(dir_ + "/empty");
+  std::filesystem::create_directories(dir_ + "/metrics-is-a-folder/metrics.jsonl");
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("7 runs: "));
+  for (const char* words : {"config.yaml is missing", "metrics.jsonl is missing", "not a run&#39;s summary",
+                            "unknown key &quot;modle&quot;", "worker-1 was killed"}) {
+    EXPECT_THAT(page, HasSubstr(words));
+  }
+  EXPECT_THAT(page, HasSubstr("80.00 %"));
+  EXPECT_THAT(page, Not(HasSubstr("<b>")));
+}
+
+TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
+  const SweepDir sweep(dir_);
+  ASSERT_TRUE(sweep.Make().ok());
+  ASSERT_TRUE(sweep.WritePlan({"s", "what?", {{"twin", "dense", {}, 1, true, "twin"},
+                                              {"a", "push topk", {{"compression.push", "topk"}}, 1, false, "twin"},
+                                              {"b", "push sign", {{"compression.push", "sign"}}, 1, false, "twin"},
+                                              {"c", "push int8", {{"compression.push", "int8"}}, 1, false, "twin"}}}).ok());
+  WriteRun(sweep.RunPath("twin"), {.accuracies = {0.9}});
+  WriteRun(sweep.RunPath("a"), {.push = "topk", .accuracies = {0.85, 0.2}, .status = "interrupted"});
+  ASSERT_TRUE(sweep.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best after 1 epochs", 1}).ok());
+  ASSERT_TRUE(sweep.WriteOutcome("b", {Outcome::Kind::kFailed, "no such file", 0}).ok());
+  const ReportRuns runs = Runs();
+  ASSERT_THAT(runs.runs, SizeIs(4));
+  EXPECT_EQ(runs.runs[1].status, ReportStatus::kStopped);
+  EXPECT_EQ(*runs.runs[1].accuracy, 0.85);  // at the rung, not what came until it had ended
+  EXPECT_EQ(runs.runs[2].status, ReportStatus::kFailed);
+  EXPECT_EQ(runs.runs[2].detail, "no such file");
+  EXPECT_EQ(runs.runs[3].status, ReportStatus::kWaiting);
+  const auto markdown = WriteReport({.dir = dir_, .markdown = true});
+  ASSERT_TRUE(markdown.ok());
+  EXPECT_THAT(markdown->text, HasSubstr("| push topk | stopped early | 85.00 % | -5.00 |"));
+  // A plan that cannot be read hides no runs.
+  WriteText(sweep.PlanFile(), "{");
+  EXPECT_THAT(Runs().runs, SizeIs(2));
+  EXPECT_THAT(Runs().notes, Contains(HasSubstr("not a sweep's plan")));
+}
+
+TEST_F(ReportTest, AFolderWithoutRunsIsAnError) {
+  std::filesystem::create_directories(dir_ + "/a/b");
+  EXPECT_THAT(std::string(WriteReport({.dir = dir_}).status().message()), HasSubstr("holds no runs"));
+}
+
+TEST_F(ReportTest, FilesOfFigures) {
+  Make("a", {});
+  Make("b", {.push = "fp16"});
+  const auto written = WriteReport({.dir = dir_, .out = dir_ + "/page.html", .svg_dir = dir_ + "/svg"});
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_THAT(written->files, Contains(dir_ + "/svg/accuracy-bytes.svg"));
+  EXPECT_THAT(ReadText(dir_ + "/svg/accuracy-bytes.svg"), HasSubstr("<style>"));
+  EXPECT_THAT(ReadText(dir_ + "/svg/phases.csv"), HasSubstr("compute,5,0.5"));
+}
+
+// Five hundred runs of ten epochs and a thousand records each: the page stays small enough to open. How long
+// it took is printed, not asserted.
+TEST_F(ReportTest, FiveHundredRuns) {
+  const char* const codecs[] = {"none", "fp16", "int8", "onebit", "topk", "ternary", "sign", "natural", "randomk", "qsgd"};
+  for (int i = 0; i < 500; ++i) {
+    const MadeRun run{.push = codecs[i % 10], .staleness = absl::StrCat(i / 10 % 5), .batch = 16 << (i / 50 % 5),
+                      .seed = 1 + i / 250, .accuracies = std::vector<double>(10, 0.8 + i % 20 * 1e-2 / 2),
+                      .bytes_pushed = 1000u + 100u * static_cast<unsigned>(i % 10), .staleness_counts = {5, 4, 3, 2, 1},
+                      .progress_records = 100};
+    const std::string folder = absl::StrCat(dir_, "/run-", i);
+    if (i < 20) {
+      WriteRun(folder, run);
+      continue;
+    }
+    // Copied, since writing a summary waits for the disk.
+    std::filesystem::copy(absl::StrCat(dir_, "/run-", i % 20), folder);
+    WriteRunConfig(folder, run);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const std::string page = Page();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("500 runs: %.2f s, %.1f MB\n", took.count(), static_cast<double>(page.size()) / 1e6);
+  EXPECT_THAT(page, HasSubstr("500 runs: 500 finished"));
+  EXPECT_LT(page.size(), size_t{8} << 20);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,83 @@
+#include "experiment/report/run_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/unit/sweep/made_runs.h"
+
+namespace psgd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+class RunDataTest : public testing::Test {
+ protected:
+  RunDataTest() : dir_(testing::TempDir() + "/run_data_test") { std::filesystem::remove_all(dir_); }
+  ~RunDataTest() override { std::filesystem::remove_all(dir_); }
+  const std::string dir_;
+};
+
+TEST_F(RunDataTest, ReadsAWholeRun) {
+  WriteRun(dir_, {.accuracies = {0.5, 0.7, 0.8}, .staleness_counts = {4, 6}});
+  const RunData run = ReadRunData(dir_);
+  EXPECT_THAT(run.problems, IsEmpty());
+  ASSERT_EQ(run.curve.size(), 3u);
+  EXPECT_EQ(run.curve[1].accuracy, 0.7);
+  EXPECT_NEAR(run.curve[1].seconds, 20.0 / 3, 1e-6);
+  EXPECT_NEAR(run.curve[1].bytes_pushed, 2e6 / 3, 1);
+  EXPECT_THAT(run.pull_staleness, ElementsAre(4, 6));
+  EXPECT_THAT(PhasesOf(run), ElementsAre(Pair("data", 1), Pair("compute", 5), Pair("encode", 2), Pair("wait", 2)));
+  EXPECT_EQ(run.seconds, 10);
+}
+
+// It counts its seconds from 0 again, and evaluates again what came after its checkpoint.
+TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
+  std::filesystem::create_directories(dir_);
+  WriteText(dir_ + "/metrics.jsonl",
+            "{\"kind\":\"evaluation\",\"seconds\":4,\"epoch\":1,\"accuracy\":0.5}\n"
+            "{\"kind\":\"evaluation\",\"seconds\":8,\"epoch\":2,\"accuracy\":0.6}\n"
+            "{\"kind\":\"evaluation\",\"seconds\":3,\"epoch\":2,\"accuracy\":0.65}\n"
+            "{\"kind\":\"evaluation\",\"seconds\":6,\"epoch\":3,\"accuracy\":0.7}\n");
+  const RunData run = ReadRunData(dir_);
+  ASSERT_EQ(run.curve.size(), 3u);
+  EXPECT_EQ(run.curve[1].accuracy, 0.65);
+  EXPECT_EQ(run.curve[1].seconds, 11);
+  EXPECT_EQ(run.curve[2].seconds, 14);
+}
+
+TEST_F(RunDataTest, DamageIsToldAndTheRestIsRead) {
+  WriteRun(dir_, {});
+  const std::string metrics = ReadText(dir_ + "/metrics.jsonl");
+  WriteText(dir_ + "/metrics.jsonl", "garbage\n" + metrics + "{\"kind\":\"evaluation\",\"seconds\":9");
+  WriteText(dir_ + "/summary.json", "{\"name\": ");
+  std::filesystem::remove(dir_ + "/config.yaml");
+  const RunData run = ReadRunData(dir_);
+  EXPECT_EQ(run.curve.size(), 2u);
+  EXPECT_FALSE(run.summary);
+  EXPECT_THAT(run.problems, ElementsAre("config.yaml is missing", HasSubstr("not a run's summary"),
+                                        "metrics.jsonl, line 1 is damaged; it is left out"));
+}
+
+TEST_F(RunDataTest, FollowsAFileThatGrows) {
+  std::filesystem::create_directories(dir_);
+  const std::string path = dir_ + "/metrics.jsonl";
+  MetricsFollower follower(path);
+  follower.Look();  // it is not there yet
+  const std::string line = "{\"kind\":\"evaluation\",\"seconds\":4,\"epoch\":1,\"accuracy\":0.5}\n";
+  WriteText(path, line.substr(0, 20));
+  follower.Look();
+  EXPECT_THAT(follower.curve(), IsEmpty());
+  WriteText(path, line);
+  follower.Look();
+  follower.Look();
+  EXPECT_EQ(follower.curve().size(), 1u);
+  EXPECT_THAT(follower.problems(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace psgd
