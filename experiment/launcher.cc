@@ -59,7 +59,10 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
   ChildOptions child;
   child.name = name;
   child.argv = {program, "--json", "--quiet", "--die-with-parent"};
-  child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
+  // One that is recovered listens where it did.
+  if (arguments.front() != "--recover") {
+    child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
+  }
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   AddTlsDir(&child.argv);
   return ChildProcess::Start(std::move(child));

@@ -96,11 +96,11 @@ class Followers : public RunTest {
 };
 
 TEST_F(Followers, TakeOverAndTheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = {"train.epochs=300", "optimizer.sgd.momentum=0.9",
+  const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
   ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
   Process run(PsRun("run", Replicated(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 2/300")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 2/150")) << run.Err();
   KillLeaders(run, "run", 2);
   const Ended ended = run.Wait();
   ASSERT_EQ(ended.code, 0) << ended.err;
@@ -108,18 +108,18 @@ TEST_F(Followers, TakeOverAndTheWeightsAreThoseOfAnUndisturbedRun) {
   EXPECT_EQ(Weights("run"), Weights("calm"));
   EXPECT_EQ(Losses("run").back(), Losses("calm").back());
   EXPECT_EQ(Summary("run")["status"], "finished");
-  EXPECT_EQ(Summary("run")["epochs"], 300.0);
+  EXPECT_EQ(Summary("run")["epochs"], 150.0);
 }
 
 // Images of the followers' own journals, and checkpoints that are under way when the leader dies.
 TEST_F(Followers, TakeOverInTheMidstOfCheckpointsAndImages) {
-  Process run(PsRun("run", Replicated({"train.epochs=400", "consistency.staleness=2",
+  Process run(PsRun("run", Replicated({"train.epochs=200", "consistency.staleness=2",
                                        "durability.journal=64KiB", "durability.checkpoint=1 epoch"})));
-  ASSERT_TRUE(run.WaitFor("epoch 2/400")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
   KillLeaders(run, "run", 2);
   const Ended ended = run.Wait();
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(Summary("run")["epochs"], 400.0);
+  EXPECT_EQ(Summary("run")["epochs"], 200.0);
   const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
 }
