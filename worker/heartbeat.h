@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "common/clock.h"
@@ -35,12 +36,17 @@ class Heartbeat {
   void SetHyper(const HyperParameters& hyper);
   HyperParameters hyper() const;
   bool drain() const;
+  // When the coordinator first asked for this worker to leave the run.
+  std::optional<Time> leave_asked() const;
   // Why the run goes on without this worker, if it does.
   absl::Status status() const;
 
  private:
   void Run();
   absl::Status Send();
+  // REQUIRES: mutex_ held.
+  void CompareClocks(int64_t server_ns, Time asked, Time answered);
+  void PutSpansBack(WorkerReport* report);
 
   ControlClient* const client_;
   const WorkerKey key_;
@@ -54,6 +60,9 @@ class Heartbeat {
   HyperParameters hyper_;
   bool drain_ = false;
   absl::Status status_;
+  std::optional<Time> leave_asked_;
+  std::optional<Duration> server_clock_;  // what it is ahead of this one's
+  Duration best_round_trip_ = Duration::max();
   std::thread thread_;
 };
 
