@@ -42,7 +42,10 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOp
 }
 
 absl::Status LocalCluster::RecoverServer() {
-  PSGD_RETURN_IF_ERROR(StartServer({"--recover", addresses_.run_dir}));
+  std::vector<std::string> arguments = {"--recover", addresses_.run_dir};
+  // Where those who watch it look for it.
+  if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
+  PSGD_RETURN_IF_ERROR(StartServer(arguments));
   return WaitReady();
 }
 
