@@ -3,17 +3,20 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
+#include "dashboard/live_pages.h"
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
+#include "experiment/trace_file.h"
 #include "net/address.h"
 #include "server/parameter_server.h"
 
@@ -23,6 +26,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-server --shards 4 --config configs/fashion_mnist.yaml
   ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
+  ps-server --config my.yaml --http 7080                     # a dashboard at http://127.0.0.1:7080
   ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
@@ -41,6 +45,7 @@ struct Arguments {
   std::string advertise;
   int port = 7070;
   std::string http = "off";
+  uint64_t trace = 0;
   bool insecure = false;
   TlsArguments tls;
   bool json = false;
@@ -68,14 +73,17 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
-absl::Status CheckBind(const Arguments& arguments) {
-  const std::string& host = arguments.bind;
+absl::Status CheckBind(const Arguments& arguments, absl::string_view option,
+                       const std::string& host) {
   const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
   if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--bind ", host, " lets other machines connect, and nothing checks who they are; make "
-      "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
-      "workers; or, on a network that you trust, add --insecure"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", host,
+                   " lets other machines connect, and nothing checks who they are; make "
+                   "certificates (scripts/make-certs.sh DIR ",
+                   host,
+                   ") and add --tls-dir DIR here and to the "
+                   "workers; or, on a network that you trust, add --insecure"));
 }
 
 absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
@@ -92,39 +100,65 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const 
   return store.Load(id);
 }
 
-absl::StatusOr<int> HttpPort(const std::string& text) {
-  if (text == "off") return -1;
-  int port = 0;
-  if (absl::SimpleAtoi(text, &port) && port >= 0 && port < 65536) return port;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
+// Where the pages are; nothing: nowhere.
+absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const Arguments& arguments) {
+  if (arguments.http == "off") return std::nullopt;
+  HttpServerOptions options;
+  const size_t colon = arguments.http.rfind(':');
+  options.host = colon == std::string::npos ? arguments.bind : arguments.http.substr(0, colon);
+  const std::string port = arguments.http.substr(colon == std::string::npos ? 0 : colon + 1);
+  const bool good =
+      absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;
+  if (!good || options.host.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--http ", arguments.http,
+                     " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off"));
+  }
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--http", options.host));
+  return options;
 }
 
-void Announce(const Arguments& arguments, const ParameterServer& server, const RunDir& dir) {
+absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
+    const Arguments& arguments, const RunDir& dir, const Config& config,
+    std::shared_ptr<const Credentials> credentials) {
+  PSGD_ASSIGN_OR_RETURN(const auto address, PagesAddress(arguments));
+  if (!address) return nullptr;
+  LivePagesOptions options;
+  options.http = *address;
+  options.credentials = std::move(credentials);
+  options.names = {arguments.bind, arguments.advertise, address->host};
+  std::erase(options.names, "");
+  options.config = FormatConfig(config);
+  options.run_dir = dir.path();
+  return LivePages::Listen(std::move(options));
+}
+
+void Announce(const Arguments& arguments, const ParameterServer& server, const std::string& http,
+              const RunDir& dir) {
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"},
                                         {"control", server.control_address()},
-                                        {"http", server.http_address()},
+                                        {"http", http},
                                         {"run_dir", dir.path()}}
               << std::endl;
     return;
   }
   std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
             << (arguments.tls.given() ? " --tls-dir DIR\n" : "\n");
-  if (!server.http_address().empty()) {
-    std::cout << "metrics: " << (arguments.tls.given() ? "https://" : "http://")
-              << server.http_address() << "/metrics\n";
+  if (!http.empty()) {
+    const std::string page = (arguments.tls.given() ? "https://" : "http://") + http;
+    std::cout << "dashboard: " << page << "/\nmetrics: " << page << "/metrics\n";
   }
   std::cout << "run directory: " << dir.path() << std::endl;
 }
 
 // Serves until the run is over or a stop was asked for; says how it ended.
-Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const StopSignals& stops,
-                      const Log& log) {
+Summary::Status Serve(ParameterServer& server, const StopSignals& stops, const Log& log,
+                      const std::function<void(const StatusReply&)>& each_second) {
   bool draining = false;
   while (!server.WaitFinished(std::chrono::seconds(1))) {
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
-      recorder.Progress(*status);
+      each_second(*status);
     }
     if (stops.count() >= 2) {
       log->warn("stopped at once; what came after the last checkpoint is lost");
@@ -145,13 +179,13 @@ Summary::Status Serve(ParameterServer& server, RunRecorder& recorder, const Stop
 
 absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
-  PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--bind", arguments.bind));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   if (!arguments.advertise.empty()) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
                                   "--advertise takes a host without a port"));
   }
-  PSGD_ASSIGN_OR_RETURN(const int http, HttpPort(arguments.http));
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
 
   RunDirOptions dir_options;
   const std::string& earlier = EarlierRun(arguments);
@@ -176,7 +210,15 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   log_options.to_stderr = !arguments.quiet;
   log_options.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
-  PSGD_ASSIGN_OR_RETURN(const auto recorder, RunRecorder::Open(dir, log));
+  auto opened = OpenPages(arguments, dir, config, credentials);
+  if (!opened.ok()) {
+    dir.Abandon();  // or it would be in the way of the next attempt
+    return opened.status();
+  }
+  const std::unique_ptr<LivePages> pages = *std::move(opened);
+  RunRecorder::Observer observer;
+  if (pages) observer = [&](const Record& record) { pages->Observe(record); };
+  PSGD_ASSIGN_OR_RETURN(const auto recorder, RunRecorder::Open(dir, log, observer));
 
   const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
   if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {
@@ -188,7 +230,6 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.control_port = arguments.port;
-  options.http_port = http;
   options.credentials = credentials;
   options.run_dir = dir.path();
   options.checkpoint_dir = dir.ServerDir();
@@ -206,6 +247,11 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   options.on_evaluation = [&](const EvalResult& result) { recorder->Evaluation(result); };
   options.on_choices = [&](const CodecChoices& choices) { recorder->Choices(choices); };
   options.on_checkpoint = [&](const CheckpointInfo& info) { recorder->Checkpoint(info); };
+  TraceFile trace;
+  options.trace_steps = arguments.trace;
+  if (arguments.trace > 0) {
+    options.on_spans = [&](std::vector<TraceSpan> spans) { trace.Add(std::move(spans)); };
+  }
   if (!arguments.resume.empty()) {
     const CheckpointStore store(dir.ServerDir());
     PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
@@ -218,19 +264,29 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   }
   const auto started = ParameterServer::Start(std::move(options));
   if (!started.ok()) {
-    dir.Abandon();  // or it would be in the way of the next attempt
+    dir.Abandon();
     return started.status();
   }
   const std::unique_ptr<ParameterServer>& server = *started;
+  if (pages) pages->Serve(server.get());
+  const absl::Cleanup detach = [&] {
+    if (pages) pages->Detach();
+  };
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server->Status(StatusRequest()));
   recorder->ResumedAfter(before.total().samples());
-  Announce(arguments, *server, dir);
+  Announce(arguments, *server, pages ? pages->address() : "", dir);
 
-  const Summary::Status outcome = Serve(*server, *recorder, stops, log);
+  const Summary::Status outcome = Serve(*server, stops, log, [&](const StatusReply& status) {
+    recorder->Progress(status);
+    if (const absl::Status written = trace.Write(dir.TraceFile()); !written.ok()) {
+      log->error("{}", std::string(written.message()));
+    }
+  });
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server->Status(StatusRequest()));
   if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder->SaveWeights(*server));
-  recorder->Progress(status);
+  recorder->Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder->SaveSummary(status, outcome, status.detail()));
+  PSGD_RETURN_IF_ERROR(trace.Write(dir.TraceFile()));
   log->info("run directory: {}", dir.path());
   switch (outcome) {
     case Summary::Status::kFinished: return kExitOk;
@@ -272,8 +328,13 @@ int main(int argc, char** argv) {
   app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
-  app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
+  app.add_option("--http", arguments.http,
+                 "Port, or HOST:PORT, of the dashboard and /metrics; 0: any free one; off: none")
       ->capture_default_str();
+  app.add_option("--trace", arguments.trace,
+                 "Leave trace.json, for Perfetto: what workers and shards do in so many steps")
+      ->type_name("STEPS")
+      ->check(CLI::Range(1, 100000));
   AddTlsOptions(app, arguments.tls, "server");
   app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");
