@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/exit_code.h"
+#include "apps/self_description.h"
 
 namespace psgd {
 
@@ -24,6 +25,22 @@ class ExamplesFirst : public CLI::Formatter {
 
 // Nothing: go on. Otherwise the help was shown, or the error, and main ends with this code.
 inline std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
+  bool man = false;
+  std::string completion;
+  app.add_flag("--man", man, "Print the manual page, as roff");
+  app.add_option("--completion", completion, "Print completions for that shell")
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "--man") {
+    std::cout << ManualOf(app);
+    return kExitOk;
+  }
+  const std::string shell = argc > 2 ? argv[2] : "";
+  if (first == "--completion" && (shell == "bash" || shell == "zsh" || shell == "fish")) {
+    std::cout << CompletionOf(app, shell);
+    return kExitOk;
+  }
   // What gRPC has to say comes back as a status; its own lines on stderr say it twice.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   try {

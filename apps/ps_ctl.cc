@@ -12,9 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
+#include "apps/ctl_examples.h"
 #include "apps/exit_code.h"
+#include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/suggest.h"
+#include "dashboard/run_pages.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/hyper_assignments.h"
@@ -27,35 +30,8 @@
 namespace psgd {
 namespace {
 
-constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
-  ps-ctl status --server head-node:7070 --tls-dir certs   # of a secured server
-  ps-ctl status runs/fashion-mnist-20260101-120000 --json
-)";
-constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
-  ps-ctl checkpoint --server 127.0.0.1:7070 --name before-decay    # is never pruned
-)";
-constexpr char kCheckpointsExamples[] = R"(  ps-ctl checkpoints runs/wide
-)";
-constexpr char kVerifyExamples[] = R"(  ps-ctl verify runs/wide            # reads checkpoints and journal from end to end
-)";
-constexpr char kPruneExamples[] = R"(  ps-ctl prune runs/wide --keep 1
-)";
-constexpr char kExportExamples[] = R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
-  ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
-)";
-constexpr char kEvalExamples[] = R"(  ps-ctl eval --server 127.0.0.1:7070
-  ps-ctl eval --run-dir runs/wide --checkpoint 3 --json
-)";
-constexpr char kSetExamples[] = R"(  ps-ctl set --server 127.0.0.1:7070 learning_rate=0.01
-)";
-constexpr char kDrainExamples[] =
-    R"(  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
-)";
-constexpr char kDropExamples[] =
-    R"(  ps-ctl drop-follower 2 --server 127.0.0.1:7070   # its machine is lost for good
-)";
-
 constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
+constexpr Duration kLookForStop = std::chrono::milliseconds(50);
 constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it time
 
 struct Arguments {
@@ -72,6 +48,8 @@ struct Arguments {
   int threads = 0;
   std::string reason = "ps-ctl drain";
   uint32_t replica = 0;
+  std::optional<uint32_t> worker;
+  int port = 7081;
   std::vector<std::string> assignments;
 };
 
@@ -252,12 +230,28 @@ absl::Status Drain(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DrainRequest request;
   request.set_reason(arguments.reason);
+  if (arguments.worker) request.set_worker(*arguments.worker);
   PSGD_RETURN_IF_ERROR(client->Drain(request).status());
   if (arguments.json) {
     std::cout << Record{{"draining", true}} << "\n";
   } else {
-    std::cout << "draining: the run ends after this segment and a checkpoint\n";
+    std::cout << (arguments.worker
+                      ? "the worker pushes what it holds back, and leaves\n"
+                      : "draining: the run ends after this segment and a checkpoint\n");
   }
+  return absl::OkStatus();
+}
+
+absl::Status Ui(const Arguments& arguments) {
+  const StopSignals stops;
+  PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(arguments.run_dir, arguments.port));
+  if (arguments.json) {
+    std::cout << Record{{"event", "ready"}, {"http", pages->address()}} << std::endl;
+  } else {
+    std::cout << "the runs of " << arguments.run_dir << ": http://" << pages->address()
+              << "/ (Ctrl-C ends)" << std::endl;
+  }
+  while (stops.count() == 0) std::this_thread::sleep_for(kLookForStop);
   return absl::OkStatus();
 }
 
@@ -369,6 +363,16 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
       ->type_name("N")
       ->required();
+  drain->add_option("--worker", arguments.worker, "This one alone: it leaves, and the run goes on")
+      ->type_name("NUMBER");
+  CLI::App* ui =
+      add("ui", "Serve a page with the dashboard of recorded runs, side by side", kUiExamples, Ui);
+  ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
+      ->type_name("RUNS_DIR")
+      ->required();
+  ui->add_option("--port", arguments.port, "Of the page, on the loopback address; 0: any free one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set)->required();
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
@@ -389,7 +393,7 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kDropExamples));
+                          kSetExamples, kDrainExamples, kDropExamples, kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

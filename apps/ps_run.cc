@@ -30,6 +30,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml --shards 8 --workers 4 --run-dir runs/wide
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
   ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
+  ps-run configs/fashion_mnist.yaml --http 7080       # a dashboard at http://127.0.0.1:7080
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
@@ -42,7 +43,8 @@ struct Arguments {
   int threads = 0;
   std::string gpu;
   std::string precision = "fp32";
-  int http = -1;
+  std::string http;
+  int trace = 0;
   std::string tls_dir;
   std::string bind;
   std::vector<std::string> worker_prefixes;
@@ -112,7 +114,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   }
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
   options.launch.run = ServerArguments(arguments.run);
-  if (arguments.http >= 0) options.launch.run.push_back(absl::StrCat("--http=", arguments.http));
+  if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
+  if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
   if (arguments.insecure) options.launch.listen.push_back("--insecure");
   options.launch.worker_prefixes = arguments.worker_prefixes;
@@ -178,8 +181,11 @@ int main(int argc, char** argv) {
       ->type_name("DIR")
       ->excludes(resume);
   app.add_option("--http", arguments.http,
-                 "Port of a /metrics page for Prometheus; 0: any free one")
-      ->check(CLI::Range(0, 65535));
+                 "Port, or HOST:PORT, of the dashboard and /metrics; 0: any free one");
+  app.add_option("--trace", arguments.trace,
+                 "Leave trace.json, for Perfetto: what workers and shards do in so many steps")
+      ->type_name("STEPS")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--tls-dir", arguments.tls_dir,
                  "Folder with the certificates of a server, workers and an admin, as "
                  "scripts/make-certs.sh makes it: all talk securely")

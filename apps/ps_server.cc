@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -11,11 +12,13 @@
 #include "apps/server_arguments.h"
 #include "apps/stop_signals.h"
 #include "common/units.h"
+#include "dashboard/live_pages.h"
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
+#include "experiment/trace_file.h"
 #include "net/address.h"
 #include "server/follower.h"
 #include "server/parameter_server.h"
@@ -47,12 +50,12 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
-absl::Status CheckBind(const Arguments& arguments) {
-  const std::string& host = arguments.bind;
+absl::Status CheckBind(const Arguments& arguments, absl::string_view option,
+                       const std::string& host) {
   const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
   if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--bind ", host, " lets other machines connect, and nothing checks who they are; make "
+      option, " ", host, " lets other machines connect, and nothing checks who they are; make "
       "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
       "workers; or, on a network that you trust, add --insecure"));
 }
@@ -71,12 +74,22 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const 
   return store.Load(id);
 }
 
-absl::StatusOr<int> HttpPort(const std::string& text) {
-  if (text == "off") return -1;
-  int port = 0;
-  if (absl::SimpleAtoi(text, &port) && port >= 0 && port < 65536) return port;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--http ", text, " is not a port; write --http 7080, or --http off"));
+// Where the pages are; nothing: nowhere.
+absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const Arguments& arguments) {
+  if (arguments.http == "off") return std::nullopt;
+  HttpServerOptions options;
+  const size_t colon = arguments.http.rfind(':');
+  options.host = colon == std::string::npos ? arguments.bind : arguments.http.substr(0, colon);
+  const std::string port = arguments.http.substr(colon == std::string::npos ? 0 : colon + 1);
+  const bool good =
+      absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;
+  if (!good || options.host.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--http ", arguments.http,
+                     " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off"));
+  }
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--http", options.host));
+  return options;
 }
 
 absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
@@ -90,7 +103,10 @@ struct Opened {
   RunDir dir;      // its own
   RunDir results;  // of the run
   Log log;
-  std::unique_ptr<RunRecorder> recorder;  // once it leads
+  // Once it leads.
+  std::unique_ptr<LivePages> pages;  // null: nobody asked for them
+  std::unique_ptr<RunRecorder> recorder;
+  std::unique_ptr<TraceFile> trace;
 };
 
 absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& options) {
@@ -107,11 +123,27 @@ absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& opt
   log_options.to_stderr = !arguments.quiet;
   log_options.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
-  return Opened{dir, dir, log, nullptr};
+  return Opened{dir, dir, log, nullptr, nullptr, std::make_unique<TraceFile>()};
 }
 
-// From now on it writes what the run leaves behind.
-absl::Status OpenResults(const Arguments& arguments, Opened* opened) {
+absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
+    const Arguments& arguments, const RunDir& dir, const Config& config,
+    std::shared_ptr<const Credentials> credentials) {
+  PSGD_ASSIGN_OR_RETURN(const auto address, PagesAddress(arguments));
+  if (!address) return nullptr;
+  LivePagesOptions options;
+  options.http = *address;
+  options.credentials = std::move(credentials);
+  options.names = {arguments.bind, arguments.advertise, address->host};
+  std::erase(options.names, "");
+  options.config = FormatConfig(config);
+  options.run_dir = dir.path();
+  return LivePages::Listen(std::move(options));
+}
+
+// From now on it writes, and shows, what the run leaves behind.
+absl::Status OpenResults(const Arguments& arguments, const Config& config,
+                         std::shared_ptr<const Credentials> credentials, Opened* opened) {
   if (!arguments.results.empty()) {
     const Time start = SteadyNow();
     auto results = RunDir::Take(arguments.results);
@@ -123,21 +155,25 @@ absl::Status OpenResults(const Arguments& arguments, Opened* opened) {
     PSGD_RETURN_IF_ERROR(Annotate(results.status(), "--results"));
     opened->results = *results;
   }
-  PSGD_ASSIGN_OR_RETURN(opened->recorder, RunRecorder::Open(opened->results, opened->log));
+  PSGD_ASSIGN_OR_RETURN(opened->pages, OpenPages(arguments, opened->results, config, credentials));
+  RunRecorder::Observer observer;
+  if (LivePages* const pages = opened->pages.get()) {
+    observer = [pages](const Record& record) { pages->Observe(record); };
+  }
+  PSGD_ASSIGN_OR_RETURN(opened->recorder,
+                        RunRecorder::Open(opened->results, opened->log, observer));
   return absl::OkStatus();
 }
 
 // `opened` must outlive the server.
-absl::StatusOr<ParameterServerOptions> ServerOptions(const Arguments& arguments,
-                                                     const Config& config,
-                                                     std::shared_ptr<const Credentials> credentials,
-                                                     const Opened& opened) {
+ParameterServerOptions ServerOptions(const Arguments& arguments, const Config& config,
+                                     std::shared_ptr<const Credentials> credentials,
+                                     const Opened& opened) {
   ParameterServerOptions options;
   options.config = config;
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.control_port = arguments.port;
-  PSGD_ASSIGN_OR_RETURN(options.http_port, HttpPort(arguments.http));
   options.credentials = std::move(credentials);
   options.run_dir = opened.results.path();
   options.checkpoint_dir = opened.results.ServerDir();
@@ -148,23 +184,30 @@ absl::StatusOr<ParameterServerOptions> ServerOptions(const Arguments& arguments,
   options.on_evaluation = [recorder](const EvalResult& result) { recorder->Evaluation(result); };
   options.on_choices = [recorder](const CodecChoices& choices) { recorder->Choices(choices); };
   options.on_checkpoint = [recorder](const CheckpointInfo& info) { recorder->Checkpoint(info); };
+  options.trace_steps = arguments.trace;
+  if (arguments.trace > 0) {
+    options.on_spans = [trace = opened.trace.get()](std::vector<TraceSpan> spans) {
+      trace->Add(std::move(spans));
+    };
+  }
   return options;
 }
 
-void Announce(const Arguments& arguments, const ParameterServer& server, const RunDir& dir) {
+void Announce(const Arguments& arguments, const ParameterServer& server, const std::string& http,
+              const RunDir& dir) {
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"},
                                         {"control", server.control_address()},
-                                        {"http", server.http_address()},
+                                        {"http", http},
                                         {"run_dir", dir.path()}}
               << std::endl;
     return;
   }
   std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
             << (arguments.tls.given() ? " --tls-dir DIR\n" : "\n");
-  if (!server.http_address().empty()) {
-    std::cout << "metrics: " << (arguments.tls.given() ? "https://" : "http://")
-              << server.http_address() << "/metrics\n";
+  if (!http.empty()) {
+    const std::string page = (arguments.tls.given() ? "https://" : "http://") + http;
+    std::cout << "dashboard: " << page << "/\nmetrics: " << page << "/metrics\n";
   }
   std::cout << "run directory: " << dir.path() << std::endl;
 }
@@ -184,8 +227,9 @@ void AnnounceFollowing(const Arguments& arguments, const Follower& follower,
 }
 
 // Serves until the run is over or a stop was asked for; says how it ended.
-absl::StatusOr<Summary::Status> Serve(ParameterServer& server, RunRecorder& recorder,
-                                      const StopSignals& stops, const Log& log) {
+absl::StatusOr<Summary::Status> Serve(
+    ParameterServer& server, const StopSignals& stops, const Log& log,
+    const std::function<void(const StatusReply&)>& each_second) {
   bool draining = false;
   while (!server.WaitFinished(std::chrono::seconds(1))) {
     if (const std::string leader = server.deposed_by(); !leader.empty()) {
@@ -194,7 +238,7 @@ absl::StatusOr<Summary::Status> Serve(ParameterServer& server, RunRecorder& reco
                        "it with  ps-server --follow ", leader));
     }
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
-      recorder.Progress(*status);
+      each_second(*status);
     }
     if (stops.count() >= 2) {
       log->warn("stopped at once; what came after the last checkpoint is lost");
@@ -216,15 +260,29 @@ absl::StatusOr<Summary::Status> Serve(ParameterServer& server, RunRecorder& reco
 absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server, Opened& opened,
                               const StopSignals& stops) {
   RunRecorder& recorder = *opened.recorder;
+  LivePages* const pages = opened.pages.get();
+  if (pages != nullptr) pages->Serve(&server);
+  const absl::Cleanup detach = [&] {
+    if (pages != nullptr) pages->Detach();
+  };
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
   recorder.ResumedAfter(before.total().samples());
-  Announce(arguments, server, opened.results);
+  Announce(arguments, server, pages == nullptr ? "" : pages->address(), opened.results);
 
-  PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome, Serve(server, recorder, stops, opened.log));
+  const std::string trace_file = opened.results.TraceFile();
+  const auto each_second = [&](const StatusReply& status) {
+    recorder.Progress(status);
+    if (const absl::Status written = opened.trace->Write(trace_file); !written.ok()) {
+      opened.log->error("{}", std::string(written.message()));
+    }
+  };
+  PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome,
+                        Serve(server, stops, opened.log, each_second));
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
   if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
-  recorder.Progress(status);
+  recorder.Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
+  PSGD_RETURN_IF_ERROR(opened.trace->Write(trace_file));
   opened.log->info("run directory: {}", opened.results.path());
   switch (outcome) {
     case Summary::Status::kFinished: return kExitOk;
@@ -240,7 +298,7 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
                                   "--follow takes HOST:PORT, or several with commas"));
   }
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
-  PSGD_RETURN_IF_ERROR(HttpPort(arguments.http).status());
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(arguments.bind, arguments.port,
                                                             credentials.get()));
   FollowerOptions options;
@@ -275,9 +333,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
     return kExitOk;
   }
   if (arguments.json) std::cout << nlohmann::json{{"event", "taking_over"}} << std::endl;
-  PSGD_RETURN_IF_ERROR(OpenResults(arguments, &opened));
-  PSGD_ASSIGN_OR_RETURN(ParameterServerOptions server_options,
-                        ServerOptions(arguments, config, credentials, opened));
+  PSGD_RETURN_IF_ERROR(OpenResults(arguments, config, credentials, &opened));
+  ParameterServerOptions server_options = ServerOptions(arguments, config, credentials, opened);
   FollowedRun followed = follower->TakeOver();
   followed.service = std::move(service);
   PSGD_ASSIGN_OR_RETURN(const auto server,
@@ -286,7 +343,7 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
 }
 
 absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
-  PSGD_RETURN_IF_ERROR(CheckBind(arguments));
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--bind", arguments.bind));
   if (!arguments.advertise.empty()) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
                                   "--advertise takes a host without a port"));
@@ -294,7 +351,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   if (!arguments.follow.empty()) return Follow(arguments, stops);
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
-  PSGD_RETURN_IF_ERROR(HttpPort(arguments.http).status());
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   PSGD_ASSIGN_OR_RETURN(const auto failpoint, PlanFailpoint(arguments.failpoint));
 
   RunDirOptions dir_options;
@@ -308,15 +365,17 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
   PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
-  PSGD_RETURN_IF_ERROR(OpenResults(arguments, &opened));
+  if (const absl::Status open = OpenResults(arguments, config, credentials, &opened); !open.ok()) {
+    opened.dir.Abandon();  // or it would be in the way of the next attempt
+    return open;
+  }
 
   const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
   if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {
     opened.log->warn("the certificate is not for {}: workers have to use a name that it is for as --server "
                      "(scripts/make-certs.sh --renew server DIR {} makes one that is)", reached, reached);
   }
-  PSGD_ASSIGN_OR_RETURN(ParameterServerOptions options,
-                        ServerOptions(arguments, config, credentials, opened));
+  ParameterServerOptions options = ServerOptions(arguments, config, credentials, opened);
   options.recover = !arguments.recover.empty();
   options.failpoint = failpoint;
   if (config.model().has_onnx() && earlier.empty()) {
@@ -339,7 +398,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   }
   const auto started = ParameterServer::Start(std::move(options));
   if (!started.ok()) {
-    opened.dir.Abandon();  // or it would be in the way of the next attempt
+    opened.dir.Abandon();
     return started.status();
   }
   return Lead(arguments, **started, opened, stops);

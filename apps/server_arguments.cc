@@ -9,6 +9,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-server --shards 4 --config configs/fashion_mnist.yaml
   ps-server --config configs/fashion_mnist.yaml --port 7070 --set cluster.workers=4
+  ps-server --config my.yaml --http 7080                     # a dashboard at http://127.0.0.1:7080
   ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
@@ -65,8 +66,13 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
-  app.add_option("--http", arguments.http, "Port of the /metrics page, or off")
+  app.add_option("--http", arguments.http,
+                 "Port, or HOST:PORT, of the dashboard and /metrics; 0: any free one; off: none")
       ->capture_default_str();
+  app.add_option("--trace", arguments.trace,
+                 "Leave trace.json, for Perfetto: what workers and shards do in so many steps")
+      ->type_name("STEPS")
+      ->check(CLI::Range(1, 100000));
   AddTlsOptions(app, arguments.tls, "server");
   app.add_flag("--insecure", arguments.insecure, "Allow --bind to a public address, unprotected");
   app.add_flag("--json", arguments.json, "Announce the addresses as one JSON line");

@@ -1,6 +1,7 @@
 // What ps-server is told on its command line.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct ServerArguments {
   std::string advertise;
   int port = 7070;
   std::string http = "off";
+  uint64_t trace = 0;
   bool insecure = false;
   TlsArguments tls;
   bool json = false;

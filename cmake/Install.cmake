@@ -1,13 +1,30 @@
 # Programs, their plugins and the ready configs.
 get_property(programs GLOBAL PROPERTY PSGD_PROGRAMS)
 if(programs)
-  install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT psgd)
 endif()
 get_property(plugins GLOBAL PROPERTY PSGD_PLUGINS)
 if(plugins)
-  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/psgd)
+  foreach(plugin ${plugins})
+    string(REGEX MATCH "cu(da|dnn)" component ${plugin})
+    if(component)
+      set(component cuda)
+    else()
+      set(component psgd)
+    endif()
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/psgd COMPONENT ${component})
+  endforeach()
 endif()
 # What launch.link of a sweep needs, and its --launcher slurm.
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/netns.sh ${CMAKE_SOURCE_DIR}/deploy/slurm/run.sbatch
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/configs)
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)
+# Manual pages and completions, said by the programs themselves.
+install(CODE "
+  set(programs \"${programs}\")
+  set(bin \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\")
+  set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  include(\"${CMAKE_SOURCE_DIR}/cmake/InstallSpoken.cmake\")"
+  COMPONENT psgd)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/configs COMPONENT psgd)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/deploy COMPONENT psgd)
+install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/make-certs.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)

@@ -56,6 +56,11 @@ class BoundedQueue {
     items_ready_.notify_all();
   }
 
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
   size_t weight() const {
     std::lock_guard lock(mutex_);
     return weight_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "common/latency.h"
 
 namespace psgd {
 
@@ -82,6 +83,32 @@ void PrometheusText::Histogram(absl::string_view name, absl::string_view help,
   const auto count = static_cast<double>(histogram.count());
   Sample(bucket, absl::StrCat(labels, separator, "le=\"+Inf\""), count);
   Sample(absl::StrCat(name, "_sum"), labels, histogram.Mean() * count);
+  Sample(absl::StrCat(name, "_count"), labels, count);
+}
+
+void PrometheusText::LatencyHistogram(absl::string_view name, absl::string_view help,
+                                      absl::string_view labels, const CountHistogram& bins) {
+  Header(name, help, "histogram");
+  const std::string bucket = absl::StrCat(name, "_bucket");
+  const std::string separator = labels.empty() ? "" : ",";
+  const auto& counts = bins.counts();
+  uint64_t below = 0;
+  double sum = 0;
+  for (size_t bin = 0; bin + 1 < kLatencyBins; ++bin) {
+    if (bin < counts.size()) {
+      below += counts[bin];
+      sum += static_cast<double>(counts[bin]) * LatencyBound(bin) * 0.85;  // the middle of a bin
+    }
+    // Every octave: as many as a scrape needs.
+    if (bin % 2 != 0) continue;
+    Sample(
+        bucket,
+        absl::StrCat(labels, separator, "le=\"", absl::StrFormat("%.6g", LatencyBound(bin)), "\""),
+        static_cast<double>(below));
+  }
+  const auto count = static_cast<double>(bins.count());
+  Sample(bucket, absl::StrCat(labels, separator, "le=\"+Inf\""), count);
+  Sample(absl::StrCat(name, "_sum"), labels, sum);
   Sample(absl::StrCat(name, "_count"), labels, count);
 }
 

@@ -48,6 +48,9 @@ class PrometheusText {
   void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels, double value);
   void Histogram(absl::string_view name, absl::string_view help, absl::string_view labels,
                  const CountHistogram& histogram, const std::vector<uint64_t>& bounds);
+  // Of counts in the bins of common/latency.h, in seconds; the sum is right to half a bin.
+  void LatencyHistogram(absl::string_view name, absl::string_view help, absl::string_view labels,
+                        const CountHistogram& bins);
   std::string Text() const { return text_; }
 
  private:

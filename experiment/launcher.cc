@@ -49,6 +49,8 @@ absl::Status LocalCluster::RecoverServer() {
   if (journal_dir_ != addresses_.run_dir) {
     arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
   }
+  // Where those who watch it look for it.
+  if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   PSGD_ASSIGN_OR_RETURN(server_, StartServer("ps-server", arguments));
   return WaitReady();
 }

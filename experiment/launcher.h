@@ -33,7 +33,7 @@ struct LaunchOptions {
 // What the server said when it was ready.
 struct ServerAddresses {
   std::string control;  // HOST:PORT
-  std::string http;     // empty: it has no metrics page
+  std::string http;     // empty: it has no dashboard
   std::string run_dir;
 };
 

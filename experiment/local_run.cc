@@ -44,8 +44,8 @@ absl::Status LocalRun::Run() {
       .credentials = options_.credentials});
   display_.Note(absl::StrCat("run directory: ", run_dir_));
   if (!cluster_->addresses().http.empty()) {
-    display_.Note(absl::StrCat("metrics: ", options_.credentials ? "https://" : "http://",
-                               cluster_->addresses().http, "/metrics"));
+    display_.Note(absl::StrCat("dashboard: ", options_.credentials ? "https://" : "http://",
+                               cluster_->addresses().http, "/ (for Prometheus: /metrics)"));
   }
   display_.Note(absl::StrCat("watch it with: ps-ctl status --server ",
                              cluster_->addresses().control,

@@ -1,7 +1,10 @@
 #include "experiment/run_recorder.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/clock.h"
+#include "common/files.h"
 #include "common/metrics.h"
 #include "experiment/codec_choices_record.h"
 #include "experiment/evaluation_record.h"
@@ -11,6 +14,8 @@
 
 namespace psgd {
 namespace {
+
+constexpr size_t kMostConfigBytes = size_t{1} << 20;
 
 // Of the codec that the pushes of large tensors use.
 std::string PushCodecName(const Config& config) {
@@ -31,23 +36,99 @@ Record StalenessCounts(const StatusReply& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir, Log log) {
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Open(const RunDir& dir, Log log,
+                                                               Observer observer) {
   PSGD_ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Open(dir.MetricsFile()));
-  return std::unique_ptr<RunRecorder>(new RunRecorder(dir, std::move(metrics), std::move(log)));
+  PSGD_ASSIGN_OR_RETURN(auto events, EventFile::Create(dir.path()));
+  std::unique_ptr<RunRecorder> recorder(new RunRecorder(dir, std::move(metrics), std::move(events),
+                                                        std::move(log), std::move(observer)));
+  if (const auto config = ReadSmallFile(dir.ConfigFile(), kMostConfigBytes); config.ok()) {
+    const std::string indented =
+        absl::StrCat("    ", absl::StrReplaceAll(*config, {{"\n", "\n    "}}));
+    recorder->ToEvents([&](EventFile& file) { return file.Text(0, "config", indented); });
+  }
+  return recorder;
 }
 
-RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metrics, Log log)
-    : dir_(dir), metrics_(std::move(metrics)), log_(std::move(log)), start_(SteadyNow()) {}
+RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metrics,
+                         std::unique_ptr<EventFile> events, Log log, Observer observer)
+    : dir_(dir),
+      metrics_(std::move(metrics)),
+      events_(std::move(events)),
+      log_(std::move(log)),
+      observer_(std::move(observer)),
+      start_(SteadyNow()) {}
 
 double RunRecorder::Elapsed() const { return Seconds(SteadyNow() - start_); }
 
 void RunRecorder::Write(absl::string_view kind, const Record& record) {
-  const absl::Status status = metrics_->Write(kind, Elapsed(), record);
+  const double now = Elapsed();
+  const absl::Status status = metrics_->Write(kind, now, record);
   if (!status.ok()) log_->error("{}", std::string(status.message()));
+  Tell(kind, now, record);
+}
+
+void RunRecorder::Tell(absl::string_view kind, double seconds, const Record& record) {
+  if (!observer_) return;
+  Record told{{"kind", std::string(kind)}, {"seconds", seconds}};
+  told.update(record);
+  observer_(told);
+}
+
+void RunRecorder::ToEvents(const std::function<absl::Status(EventFile&)>& write) {
+  std::lock_guard lock(events_mutex_);
+  if (events_ == nullptr) return;
+  const absl::Status status = write(*events_);
+  if (status.ok()) return;
+  log_->error("{}; this run writes no more for TensorBoard", std::string(status.message()));
+  events_.reset();
+}
+
+void RunRecorder::WriteScalars(const StatusReply& status) {
+  const WorkerReport& total = status.total();
+  if (total.steps() == 0) return;
+  const auto megabytes = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  ToEvents([&](EventFile& file) {
+    return file.Scalars(
+        status.clock(),
+        {{"train/loss", status.train_loss()},
+         {"train/accuracy", status.train_accuracy()},
+         {"train/learning_rate", status.hyper().learning_rate()},
+         {"train/epoch", status.epoch()},
+         {"speed/samples_per_second", status.samples_per_second()},
+         {"speed/input_stall", InputStall(total)},
+         {"traffic/pushed_MB", megabytes(total.bytes_pushed())},
+         {"traffic/pulled_MB", megabytes(total.bytes_pulled())},
+         {"traffic/pushed_fp32_MB", megabytes(total.bytes_pushed_dense())},
+         {"staleness/mean", CountHistogram::FromCounts(total.pull_staleness()).Mean()},
+         {"residual/norm", total.residual_norm()}});
+  });
+}
+
+void RunRecorder::WriteDetail(const StatusReply& status, bool last) {
+  const double now = Elapsed();
+  if (details_.Due(now) || last) {
+    ToEvents([&](EventFile& file) {
+      return file.Histogram(status.clock(), "staleness/pulls",
+                            CountHistogram::FromCounts(status.total().pull_staleness()));
+    });
+    const absl::Status written = metrics_->Write("detail", now, DetailRecord(status, detailed_));
+    if (!written.ok()) log_->error("{}", std::string(written.message()));
+    detailed_ = status;
+  }
+  if (!observer_) return;
+  Tell("detail", now, DetailRecord(status, observed_));
+  observed_ = status;
 }
 
 void RunRecorder::Evaluation(const EvalResult& result) {
   Write("evaluation", EvaluationRecord(result));
+  ToEvents([&](EventFile& file) {
+    std::vector<std::pair<std::string, double>> values = {{"test/accuracy", result.accuracy()},
+                                                          {"test/loss", result.loss()}};
+    for (const auto& [name, value] : result.measures()) values.emplace_back("test/" + name, value);
+    return file.Scalars(result.clock(), values);
+  });
 }
 
 void RunRecorder::Checkpoint(const CheckpointInfo& info) {
@@ -63,7 +144,7 @@ void RunRecorder::Choices(const CodecChoices& choices) {
 
 void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}}); }
 
-void RunRecorder::Progress(const StatusReply& status) {
+void RunRecorder::Progress(const StatusReply& status, bool last) {
   const WorkerReport& total = status.total();
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
   int live = 0;
@@ -92,6 +173,8 @@ void RunRecorder::Progress(const StatusReply& status) {
                      {"seconds_wait", total.seconds_wait()},
                      {"input_stall", InputStall(total)},
                      {"learning_rate", status.hyper().learning_rate()}});
+  WriteScalars(status);
+  WriteDetail(status, last);
 }
 
 absl::Status RunRecorder::SaveWeights(ParameterServer& server) {

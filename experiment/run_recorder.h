@@ -1,13 +1,17 @@
-// Writes what a server's run leaves behind: metrics.jsonl while it goes, then summary.json and
-// weights.safetensors.
+// Writes what a server's run leaves behind: metrics.jsonl and TensorBoard's event file while it
+// goes, then summary.json and weights.safetensors.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/status.h"
+#include "experiment/detail_record.h"
+#include "experiment/event_file.h"
 #include "experiment/records.h"
 #include "experiment/run_dir.h"
 #include "experiment/summary.h"
@@ -20,7 +24,12 @@ class ParameterServer;
 // Thread-safe.
 class RunRecorder {
  public:
-  static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir, Log log);
+  // Is told each record: those that are written, and details more often. On any thread; must not
+  // wait.
+  using Observer = std::function<void(const Record& record)>;
+
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir, Log log,
+                                                           Observer observer = nullptr);
 
   // Of a resumed run: what was trained before, which no rate of this part counts. Before the others.
   void ResumedAfter(uint64_t samples) { samples_before_ = samples; }
@@ -28,7 +37,8 @@ class RunRecorder {
   void Checkpoint(const CheckpointInfo& info);
   void Choices(const CodecChoices& choices);
   void News(const std::string& text);
-  void Progress(const StatusReply& status);
+  // On one thread. `last`: no more will come.
+  void Progress(const StatusReply& status, bool last = false);
 
   // The present weights as weights.safetensors; what they are of goes into its metadata.
   absl::Status SaveWeights(ParameterServer& server);
@@ -36,14 +46,26 @@ class RunRecorder {
                            const std::string& error);
 
  private:
-  RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metrics, Log log);
+  RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metrics,
+              std::unique_ptr<EventFile> events, Log log, Observer observer);
   void Write(absl::string_view kind, const Record& record);
+  void Tell(absl::string_view kind, double seconds, const Record& record);
+  // Of TensorBoard. The run goes on without it once that fails.
+  void ToEvents(const std::function<absl::Status(EventFile&)>& write);
+  void WriteScalars(const StatusReply& status);
+  void WriteDetail(const StatusReply& status, bool last);
   double Elapsed() const;
 
   const RunDir dir_;
   const std::unique_ptr<MetricsWriter> metrics_;
+  std::mutex events_mutex_;            // guards events_
+  std::unique_ptr<EventFile> events_;  // null once it could not be written
   const Log log_;
+  const Observer observer_;
   const Time start_;
+  DetailSchedule details_;
+  StatusReply detailed_;  // what the last detail that was written was of
+  StatusReply observed_;  // and that was told
   uint64_t samples_before_ = 0;
 };
 

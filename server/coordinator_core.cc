@@ -48,9 +48,6 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
 }
 
-// A hostile histogram must not size an allocation.
-constexpr int kStalenessBins = static_cast<int>(CountHistogram::kLargest) + 1;
-
 }  // namespace
 
 LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
@@ -176,13 +173,11 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
   const WorkerReport& report = request.report();
   AddTo(report, &total_);
-  const int bins = std::min(report.pull_staleness_size(), kStalenessBins);
-  for (int s = 0; s < bins; ++s) staleness_.Add(s, report.pull_staleness(s));
+  CountReport(report, member);
   member->clock = std::max(member->clock, report.clock());
   member->epoch = std::max(member->epoch, report.epoch());
+  CountSpeed(report.samples(), now, member);
   if (report.samples() > 0) {
-    const double seconds = std::max(1e-9, Seconds(now - member->last_report));
-    member->samples_per_second = static_cast<double>(report.samples()) / seconds;
     member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());
     member->recent_accuracy =
         static_cast<double>(report.correct()) / static_cast<double>(report.samples());
@@ -190,10 +185,10 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   }
   if (report.has_choices()) member->choices = report.choices();
   SetResidual(*member, report.residual_norm());
-  member->last_report = now;
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
   reply.set_drain(draining_);
+  reply.set_leave(member->leaving);
   return reply;
 }
 
@@ -301,6 +296,19 @@ void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
   effects->news.push_back(absl::StrCat("draining: ", drain_reason_));
 }
 
+absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
+  MemberState* member = members_.Find(worker);
+  if (member == nullptr || !member->live) {
+    return absl::NotFoundError(absl::StrCat("there is no worker ", worker, " in this run",
+                                            member == nullptr ? "" : " any more",
+                                            "; ps-ctl status lists those that there are"));
+  }
+  if (over() || draining_ || std::exchange(member->leaving, true)) return absl::OkStatus();
+  effects->news.push_back(
+      absl::StrCat("worker ", worker, " (", member->name, ") is asked to leave"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
                                                           Effects* effects) {
   HyperParameters changed = hyper_;
@@ -325,72 +333,6 @@ absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest&
                                        ": learning rate ", hyper_.learning_rate(),
                                        ", weight decay ", hyper_.weight_decay()));
   return hyper_;
-}
-
-double CoordinatorCore::SecondsTrained(Time now) const {
-  if (!started_) return 0;
-  return Seconds((ended_ ? *ended_ : now) - *started_);
-}
-
-StatusReply CoordinatorCore::Status(Time now) const {
-  StatusReply status;
-  status.set_state(state_);
-  status.set_name(options_.config.name());
-  status.set_epochs(options_.config.train().epochs());
-  double slowest = total_.epoch();
-  double loss = 0, accuracy = 0;
-  int reporting = 0, live = 0;
-  bool first_found = false;
-  for (const auto& [worker, member] : members_.all()) {
-    WorkerStatus* out = status.add_workers();
-    *out->mutable_key() = member.key;
-    out->set_name(member.name);
-    out->set_device(member.device);
-    out->set_live(member.live);
-    out->set_clock(member.clock);
-    out->set_samples_per_second(member.samples_per_second);
-    out->set_seconds_since_heard(Seconds(now - member.last_heard));
-    out->set_note(member.note);
-    out->set_input_stall(member.input_stall);
-    out->set_residual_norm(member.residual_norm);
-    // One worker's, and always the same one's: not those of whoever was faster.
-    const bool chose = member.choices.tensors_size() > 0;
-    if (!first_found && (member.live || chose)) {
-      first_found = true;
-      if (chose) *status.mutable_choices() = member.choices;
-    }
-    if (!member.live) continue;
-    ++live;
-    status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
-    if (member.samples_per_second == 0) continue;
-    slowest = std::min(slowest, member.epoch);
-    loss += member.recent_loss;
-    accuracy += member.recent_accuracy;
-    ++reporting;
-  }
-  if (state_ == StatusReply::WAITING) {
-    status.set_detail(absl::StrCat(live, " of ", options_.config.cluster().workers(),
-                                   " workers are here"));
-  } else if (draining_) {
-    status.set_detail(drain_reason_);
-  } else if (live == 0 && state_ == StatusReply::TRAINING) {
-    status.set_detail("no worker is left");
-  }
-  status.set_epoch(slowest);
-  status.set_clock(total_.clock());
-  status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
-  status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
-  if (ledger_) {
-    status.set_batches_repeated(ledger_->repeated_batches());
-    status.set_batches_lost(ledger_->lost_batches());
-  }
-  *status.mutable_total() = total_;
-  for (uint64_t count : staleness_.counts()) status.mutable_total()->add_pull_staleness(count);
-  status.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
-  *status.mutable_hyper() = hyper_;
-  status.set_seconds(SecondsTrained(now));
-  *status.mutable_config() = options_.config;
-  return status;
 }
 
 }  // namespace psgd

@@ -80,6 +80,9 @@ class CoordinatorCore {
 
   // Finish what is dealt, take a checkpoint, let the workers go.
   void Drain(const DrainRequest& request, Effects* effects);
+  // Asks one worker to push what it holds back and to leave; the run goes on. NOT_FOUND: it is not
+  // in.
+  absl::Status DrainWorker(uint32_t worker, Effects* effects);
   absl::StatusOr<HyperParameters> SetHyper(const SetHyperRequest& request, Effects* effects);
   // Leases.
   void Tick(Time now, Effects* effects);
@@ -103,7 +106,7 @@ class CoordinatorCore {
   const HyperParameters& hyper() const { return hyper_; }
   const CountHistogram& staleness() const { return staleness_; }
   const WorkerReport& total() const { return total_; }
-  // Everything but shards and checkpoints, which the caller adds.
+  // Everything but shards and checkpoints, which the caller adds (coordinator_status.cc).
   StatusReply Status(Time now) const;
   double SecondsTrained(Time now) const;
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
@@ -114,6 +117,9 @@ class CoordinatorCore {
   void GiveBack(uint32_t worker, uint64_t clock);
   // Of what the worker's codecs left behind.
   void SetResidual(MemberState& member, double norm);
+  void CountSpeed(uint64_t samples, Time now, MemberState* member);
+  // Its histograms.
+  void CountReport(const WorkerReport& report, MemberState* member);
   // Nobody else has what a worker did not push before it left.
   void CountLostResidual(MemberState& member, Effects* effects);
   absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
@@ -168,6 +174,7 @@ class CoordinatorCore {
 
   WorkerReport total_;
   CountHistogram staleness_;
+  CountHistogram push_latency_, pull_latency_;  // common/latency.h; of this server's life
   std::vector<EvalResult> evaluations_;
   std::optional<Time> started_;
   std::optional<Time> ended_;

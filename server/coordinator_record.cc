@@ -30,6 +30,7 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   record.set_finished_segment(member.finished_segment);
   *record.mutable_choices() = member.choices;
   record.set_residual_norm(member.residual_norm);
+  record.set_leaving(member.leaving);
   return record;
 }
 
@@ -47,6 +48,7 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   member.finished_segment = record.finished_segment();
   member.choices = record.choices();
   member.residual_norm = record.residual_norm();
+  member.leaving = record.leaving();
   member.last_heard = member.last_report = now;
   return member;
 }

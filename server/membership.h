@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/metrics.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
 
@@ -26,13 +27,17 @@ struct MemberState {
   double epoch = 0;
   uint64_t joined_after = 0;    // the latest segment when it joined: it takes part in later ones
   uint64_t finished_segment = 0;
+  uint64_t samples_since = 0;  // last_report
   double samples_per_second = 0;
   double recent_loss = 0;       // over its last report
   double recent_accuracy = 0;
   double residual_norm = 0;     // of what its codecs left behind, as it last reported
   double input_stall = 0;       // share of that report's time spent waiting for data
   CodecChoices choices;         // the latest it reported
-  Time last_report{};
+  bool leaving = false;         // it was asked to leave
+  CountHistogram pull_staleness;              // of its pulls
+  CountHistogram push_latency, pull_latency;  // common/latency.h
+  Time last_report{};                         // that the speed was told by
 };
 
 // Leases count the time in which workers could have been heard: not the time in which this process stood

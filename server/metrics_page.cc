@@ -1,18 +1,27 @@
 #include "server/metrics_page.h"
 
-// As Debian's library is built; its header declares what goes over TLS only then.
-#define CPPHTTPLIB_OPENSSL_SUPPORT
-#include <httplib.h>
+#include <algorithm>
+#include <map>
 
-#include <thread>
-
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/metrics.h"
-#include "net/tls_context.h"
+#include "proto/data.pb.h"
 #include "proto/input_stall.h"
 
 namespace psgd {
 namespace {
+
+// Those that were not seen yet are there as 0, or the first of each would be no increase.
+std::map<std::string, uint64_t> WithAllReasons(
+    const google::protobuf::Map<std::string, uint64_t>& refused) {
+  std::map<std::string, uint64_t> all(refused.begin(), refused.end());
+  const google::protobuf::EnumDescriptor* reasons = Refusal::Reason_descriptor();
+  for (int i = 1; i < reasons->value_count(); ++i) {  // 0 is no reason
+    all.try_emplace(absl::AsciiStrToLower(reasons->value(i)->name()), 0);
+  }
+  return all;
+}
 
 void RenderShards(const StatusReply& status, PrometheusText* text) {
   const auto label = [](const ShardStatus& s) { return absl::StrCat("shard=\"", s.shard(), "\""); };
@@ -27,7 +36,7 @@ void RenderShards(const StatusReply& status, PrometheusText* text) {
                   label(s), s.duplicates());
   }
   for (const ShardStatus& s : status.shards()) {
-    for (const auto& [reason, count] : s.refused()) {
+    for (const auto& [reason, count] : WithAllReasons(s.refused())) {
       text->Counter("psgd_refused_total", "Messages refused, by reason.",
                     absl::StrCat(label(s), ",reason=\"", PrometheusLabel(reason), "\""), count);
     }
@@ -46,6 +55,16 @@ void RenderShards(const StatusReply& status, PrometheusText* text) {
   for (const ShardStatus& s : status.shards()) {
     text->Gauge("psgd_journal_stalled", "1: the shard waits, since its journal cannot be written.",
                 label(s), s.stalled().empty() ? 0 : 1);
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->LatencyHistogram("psgd_journal_seconds",
+                           "Writing steps down, until they survive what was asked.", label(s),
+                           CountHistogram::FromCounts(s.journal_latency()));
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_queue_bytes",
+                "Messages that the shard holds: pushes that wait, replies to slow readers.",
+                label(s), s.queue_bytes());
   }
   for (const ShardStatus& s : status.shards()) {
     text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label(s),
@@ -67,6 +86,19 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
   for (const WorkerStatus& w : status.workers()) {
     text->Gauge("psgd_worker_samples_per_second", "Training speed.", label(w),
                 w.samples_per_second());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_heard_seconds", "Since the worker was heard of.", label(w),
+                w.seconds_since_heard());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->LatencyHistogram("psgd_push_seconds",
+                           "From a push leaving the worker to its acknowledgement.", label(w),
+                           CountHistogram::FromCounts(w.push_latency()));
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->LatencyHistogram("psgd_pull_seconds", "From a pull to the last of a shard's answers.",
+                           label(w), CountHistogram::FromCounts(w.pull_latency()));
   }
   for (const WorkerStatus& w : status.workers()) {
     text->Gauge("psgd_worker_input_stall",
@@ -101,6 +133,12 @@ std::string RenderPrometheus(const StatusReply& status) {
   text.Gauge("psgd_samples_per_second", "Training speed of all workers.", "",
              status.samples_per_second());
   text.Gauge("psgd_learning_rate", "Before the schedule.", "", status.hyper().learning_rate());
+  if (!status.checkpoints().empty()) {
+    double age = status.checkpoints(0).age_seconds();
+    for (const CheckpointInfo& taken : status.checkpoints())
+      age = std::min(age, taken.age_seconds());
+    text.Gauge("psgd_checkpoint_age_seconds", "Since this server last took a checkpoint.", "", age);
+  }
   text.Counter("psgd_steps_total", "Steps of all workers.", "", total.steps());
   text.Counter("psgd_samples_total", "Samples trained on.", "", total.samples());
   text.Counter("psgd_pushed_bytes_total", "Sent by workers, headers included.", "",
@@ -138,71 +176,5 @@ std::string RenderPrometheus(const StatusReply& status) {
   RenderWorkers(status, &text);
   return text.Text();
 }
-
-struct MetricsPage::Impl {
-  std::unique_ptr<httplib::Server> server;
-  std::thread thread;
-  int port = 0;
-};
-
-absl::StatusOr<std::unique_ptr<MetricsPage>> MetricsPage::Start(const MetricsPageOptions& options) {
-  const auto& [host, port, status, credentials, guard] = options;
-  auto impl = std::make_unique<Impl>();
-  if (credentials == nullptr) {
-    impl->server = std::make_unique<httplib::Server>();
-  } else {
-    impl->server = std::make_unique<httplib::SSLServer>([c = credentials](SSL_CTX& context) {
-      return ConfigureTlsServer(*c, &context);
-    });
-  }
-  if (!impl->server->is_valid()) {
-    return absl::InvalidArgumentError("the certificate of the /metrics page could not be used");
-  }
-  impl->server->set_payload_max_length(1 << 16);
-  // Without the library's SO_REUSEPORT, by which two servers would share a port unnoticed.
-  impl->server->set_socket_options([](socket_t socket) {
-    const int on = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  });
-  impl->server->Get("/metrics", [options](const httplib::Request& request,
-                                          httplib::Response& response) {
-    if (options.credentials != nullptr) {
-      const absl::Status allowed = options.guard->CheckRole(TlsPeerRole(request.ssl), "/metrics");
-      if (!allowed.ok()) {
-        response.status = 403;
-        response.set_content(std::string(allowed.message()) + "\n", "text/plain");
-        return;
-      }
-    }
-    const auto now = options.status();
-    if (!now.ok()) {
-      response.status = 503;
-      response.set_content(std::string(now.status().message()) + "\n", "text/plain");
-      return;
-    }
-    response.set_content(RenderPrometheus(*now), "text/plain; version=0.0.4");
-  });
-  impl->port = port == 0 ? impl->server->bind_to_any_port(host)
-                         : (impl->server->bind_to_port(host, port) ? port : -1);
-  if (impl->port <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", host, ":", port,
-                     " for /metrics; is another program using this port? Choose another with "
-                     "--http, or do without the page"));
-  }
-  impl->thread = std::thread([server = impl->server.get()] { server->listen_after_bind(); });
-  // stop() before the loop runs would be lost.
-  while (!impl->server->is_running()) std::this_thread::yield();
-  return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
-}
-
-MetricsPage::MetricsPage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-MetricsPage::~MetricsPage() {
-  impl_->server->stop();
-  impl_->thread.join();
-}
-
-int MetricsPage::port() const { return impl_->port; }
 
 }  // namespace psgd

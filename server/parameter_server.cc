@@ -8,7 +8,6 @@
 #include "net/wire_format.h"
 #include "server/access.h"
 #include "server/control_service.h"
-#include "server/metrics_page.h"
 
 namespace psgd {
 namespace {
@@ -77,16 +76,6 @@ absl::Status ParameterServer::Open() {
   }
   control_address_ =
       absl::StrCat(o.advertise.empty() ? o.host : o.advertise, ":", service_->port());
-  if (o.http_port >= 0) {
-    MetricsPageOptions page;
-    page.host = o.host;
-    page.port = o.http_port;
-    page.credentials = o.credentials.get();
-    page.guard = &guard_;
-    page.status = [this] { return Status(StatusRequest()); };
-    PSGD_ASSIGN_OR_RETURN(page_, MetricsPage::Start(page));
-    http_address_ = absl::StrCat(o.host, ":", page_->port());
-  }
   {
     std::lock_guard lock(mutex_);
     core_.RenewLeases(SteadyNow());
@@ -117,7 +106,6 @@ ParameterServer::~ParameterServer() {
   }
   if (followers_ != nullptr) followers_->CloseAll();
   // Outside first, so that nobody calls in while the inside goes.
-  page_.reset();
   service_.reset();
   if (ticker_.joinable()) ticker_.join();
   // It hands images back to the shards.
@@ -176,6 +164,7 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
   Effects effects;
   auto reply = core_.Join(readable, SteadyNow(), &effects);
   if (reply.ok()) HandOutPasses(request, &*reply);
+  if (reply.ok()) reply->set_trace_steps(options_.on_spans ? options_.trace_steps : 0);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return reply;
 }
@@ -234,8 +223,12 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   // Only counts changed: that one of them is lost with the machine does no harm.
   (void)SaveRecord(/*wait_for_disk=*/false);
   lock.unlock();
-  if (reply.ok() && readable.report().has_choices() && options_.on_choices) {
-    options_.on_choices(readable.report().choices());
+  if (!reply.ok()) return reply;
+  reply->set_clock_ns(SteadyNow().count());
+  const WorkerReport& report = readable.report();
+  if (report.has_choices() && options_.on_choices) options_.on_choices(report.choices());
+  if (report.spans_size() > 0 && options_.on_spans) {
+    options_.on_spans({report.spans().begin(), report.spans().end()});
   }
   return reply;
 }
@@ -274,6 +267,9 @@ absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequ
   PSGD_RETURN_IF_ERROR(CheckNewName(store_, request.name()));
   std::unique_lock lock(mutex_);
   PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint(request.name()));
+  CheckpointReply reply;
+  reply.set_id(id);
+  if (request.begin_only()) return reply;
   const auto written = [&] {
     return std::find_if(checkpoints_.begin(), checkpoints_.end(),
                         [&](const auto& entry) { return entry.first.id() == id; });
@@ -290,8 +286,6 @@ absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequ
         "checkpoint ", id, " was asked for but no worker has reached the end of its segment within ",
         "cluster.deadline; it will be taken when they do (cluster.segment sets how often)"));
   }
-  CheckpointReply reply;
-  reply.set_id(id);
   reply.set_epoch(info->first.epoch());
   reply.set_clock(info->first.clock());
   reply.set_name(info->first.name());
@@ -303,7 +297,11 @@ absl::StatusOr<DrainReply> ParameterServer::Drain(const DrainRequest& request) {
   readable.set_reason(Readable(request.reason()));
   std::lock_guard lock(mutex_);
   Effects effects;
-  core_.Drain(readable, &effects);
+  if (request.has_worker()) {
+    PSGD_RETURN_IF_ERROR(core_.DrainWorker(request.worker(), &effects));
+  } else {
+    core_.Drain(readable, &effects);
+  }
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return DrainReply();
 }

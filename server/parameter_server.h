@@ -1,5 +1,5 @@
-// A whole server process: the coordinator, its shards, the control service, the checkpoint writer
-// and the metrics page. ps-server is little more than one of these.
+// A whole server: the coordinator, its shards, the control service and the checkpoint writer.
+// ps-server is little more than one of these and the pages that show it.
 #pragma once
 
 #include <condition_variable>
@@ -31,14 +31,12 @@
 namespace psgd {
 
 class ControlService;
-class MetricsPage;
 
 struct ParameterServerOptions {
   Config config;                       // resolved and valid
   std::string host = "127.0.0.1";      // that control and data ports bind to
   std::string advertise;               // that workers are told to connect to; empty: host
   int control_port = 0;                // 0: any free one
-  int http_port = -1;                  // 0: any free one; -1: no metrics page
   // Null: whoever reaches the ports may do everything, and whoever listens in can read.
   std::shared_ptr<const Credentials> credentials;
   std::string run_dir;                 // for people
@@ -58,6 +56,9 @@ struct ParameterServerOptions {
   std::function<void(const EvalResult&)> on_evaluation;
   std::function<void(const CodecChoices&)> on_choices;
   std::function<void(const CheckpointInfo&)> on_checkpoint;
+  // Of workers and shards, in the first trace_steps steps.
+  std::function<void(std::vector<TraceSpan>)> on_spans;
+  uint64_t trace_steps = 0;
 };
 
 // Thread-safe after Start.
@@ -70,7 +71,6 @@ class ParameterServer {
   ~ParameterServer();
 
   const std::string& control_address() const { return control_address_; }
-  const std::string& http_address() const { return http_address_; }
   CallGuard& guard() { return guard_; }
 
   // The control plane; ControlService and tests call these.
@@ -193,7 +193,6 @@ class ParameterServer {
   std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker
   CallGuard guard_;
   std::string control_address_;
-  std::string http_address_;
 
   mutable std::mutex mutex_;  // guards what follows, to stopping_
   std::condition_variable changed_;
@@ -228,7 +227,6 @@ class ParameterServer {
   std::thread writer_;
   std::thread ticker_;
   std::unique_ptr<ControlService> service_;
-  std::unique_ptr<MetricsPage> page_;
 };
 
 }  // namespace psgd

@@ -78,6 +78,8 @@ absl::Status ParameterServer::Serve(uint32_t shard, std::unique_ptr<DurableShard
   if (options_.failpoint) {
     callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
   }
+  callbacks.on_spans = options_.trace_steps > 0 ? options_.on_spans : nullptr;
+  callbacks.trace_steps = options_.trace_steps;
   shards_.push_back(std::make_unique<ShardServer>(shard, std::move(durable), std::move(endpoint),
                                                   std::move(callbacks), options_.log));
   return absl::OkStatus();

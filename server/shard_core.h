@@ -110,6 +110,8 @@ class ShardCore {
   size_t slices() const { return slices_.size(); }
   uint64_t weight_bytes() const;
   size_t waiting_pulls() const { return waiting_.size(); }
+  // Of pushes that wait for slower workers or for a checkpoint.
+  size_t held_bytes() const { return held_bytes_ + gathered_bytes_; }
   uint64_t SlowestClock() const;
   uint64_t FastestClock() const;
 

@@ -1,5 +1,7 @@
 #include "server/shard_server.h"
 
+#include "common/latency.h"
+
 namespace psgd {
 namespace {
 constexpr Duration kIdle = std::chrono::milliseconds(100);
@@ -29,6 +31,8 @@ ShardServer::ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
       log_(std::move(log)),
       endpoint_(std::move(endpoint)),
       durable_(std::move(shard)),
+      trace_(callbacks_.on_spans ? std::make_optional<ShardTrace>(index, callbacks_.trace_steps)
+                                 : std::nullopt),
       thread_([this] { Run(); }) {}
 
 ShardServer::~ShardServer() {
@@ -96,6 +100,12 @@ ShardStatus ShardServer::Status() {
     status.set_journal_bytes(durable_->journal_bytes());
     status.set_stalled(std::string(durable_->stalled().message()));
     status.set_waiting_pulls(core.waiting_pulls());
+    uint64_t queued = core.held_bytes();
+    for (const auto& [peer, messages] : waiting_) {
+      for (const Message& message : messages) queued += message.PayloadBytes();
+    }
+    status.set_queue_bytes(queued);
+    for (uint64_t count : journal_latency_.counts()) status.add_journal_latency(count);
     for (uint64_t count : stats.push_staleness.counts()) status.add_push_staleness(count);
   });
   return status;
@@ -161,7 +171,9 @@ void ShardServer::ReceiveSome() {
   for (int i = 0; i < kGroupMessages && durable_->uncommitted_bytes() < kGroupBytes; ++i) {
     auto received = endpoint_->Receive(timeout);
     if (!received) return;
+    if (trace_) trace_->Begin(received->message.header);
     durable_->OnMessage(received->from, std::move(received->message));
+    if (trace_) trace_->End();
     // Without a journal nothing is gained by waiting for more.
     if (durable_->journal() == nullptr) return;
     timeout = Duration(0);
@@ -169,11 +181,15 @@ void ShardServer::ReceiveSome() {
 }
 
 void ShardServer::CommitAll(Outbox* out) {
+  const uint64_t written = durable_->entries();
+  const Time start = SteadyNow();
   durable_->Commit(out);
+  if (durable_->entries() > written) journal_latency_.Add(LatencyBin(SteadyNow() - start));
   if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
   const bool answered = !out->empty();
   SendAll(out);
   if (answered && callbacks_.on_sent) callbacks_.on_sent();
+  if (trace_ && trace_->any() && durable_->stalled().ok()) callbacks_.on_spans(trace_->Committed());
   while (auto cut = durable_->TakeFinishedCut()) {
     callbacks_.on_cut(shard_, std::move(*cut));
   }

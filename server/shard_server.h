@@ -14,6 +14,7 @@
 #include "net/transport.h"
 #include "proto/control.pb.h"
 #include "server/durable_shard.h"
+#include "server/shard_trace.h"
 
 namespace psgd {
 
@@ -27,6 +28,9 @@ struct ShardCallbacks {
   std::function<void(uint32_t shard, ShardImage image)> on_image;
   // What was to be said is with the transport; may be null.
   std::function<void()> on_sent;
+  // What became of each push of the first steps; empty: nobody asks.
+  std::function<void(std::vector<TraceSpan> spans)> on_spans;
+  uint64_t trace_steps = 0;
 };
 
 // Thread-safe.
@@ -80,6 +84,8 @@ class ShardServer {
   uint64_t logged_malformed_ = 0;
   bool logged_stall_ = false;
   uint64_t logged_turned_away_ = 0;
+  CountHistogram journal_latency_;  // common/latency.h
+  std::optional<ShardTrace> trace_;
 
   std::atomic<uint64_t> written_order_{0};
   std::atomic<bool> stop_{false};

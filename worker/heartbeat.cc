@@ -47,9 +47,33 @@ bool Heartbeat::drain() const {
   return drain_;
 }
 
+std::optional<Time> Heartbeat::leave_asked() const {
+  std::lock_guard lock(mutex_);
+  return leave_asked_;
+}
+
 absl::Status Heartbeat::status() const {
   std::lock_guard lock(mutex_);
   return status_;
+}
+
+void Heartbeat::CompareClocks(int64_t server_ns, Time asked, Time answered) {
+  const Duration round_trip = answered - asked;
+  if (round_trip >= best_round_trip_) return;
+  best_round_trip_ = round_trip;
+  const Duration ahead = Time(server_ns) - (asked + round_trip / 2);
+  // A difference that the way there and back explains: it is the same machine's clock.
+  server_clock_ = ahead > -round_trip && ahead < round_trip ? Duration(0) : ahead;
+}
+
+void Heartbeat::PutSpansBack(WorkerReport* report) {
+  if (!server_clock_) {
+    report_.mutable_spans()->Swap(report->mutable_spans());
+    return;
+  }
+  for (TraceSpan& span : *report->mutable_spans()) {
+    span.set_start_ns(span.start_ns() + server_clock_->count());
+  }
 }
 
 absl::Status Heartbeat::Flush() { return Send(); }
@@ -65,8 +89,11 @@ absl::Status Heartbeat::Send() {
     report_.set_clock(request.report().clock());
     report_.set_epoch(request.report().epoch());
     report_.set_residual_norm(request.report().residual_norm());
+    PutSpansBack(request.mutable_report());
   }
+  const Time asked = SteadyNow();
   const auto reply = client_->Heartbeat(request, attempt_);
+  const Time answered = SteadyNow();
   if (reply.ok()) SetHyper(reply->hyper());
   if (reply.ok() && reply->has_chain()) {
     const bool old = [&] {
@@ -96,6 +123,8 @@ absl::Status Heartbeat::Send() {
     return status_;
   }
   drain_ = reply->drain();
+  if (reply->leave() && !leave_asked_) leave_asked_ = answered;
+  CompareClocks(reply->clock_ns(), asked, answered);
   return absl::OkStatus();
 }
 

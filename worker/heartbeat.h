@@ -42,12 +42,17 @@ class Heartbeat {
   std::optional<std::vector<std::string>> TakeMove();
   // What a call's reply says of who leads the run.
   void SetChain(const Chain& chain);
+  // When the coordinator first asked for this worker to leave the run.
+  std::optional<Time> leave_asked() const;
   // Why the run goes on without this worker, if it does.
   absl::Status status() const;
 
  private:
   void Run();
   absl::Status Send();
+  // REQUIRES: mutex_ held.
+  void CompareClocks(int64_t server_ns, Time asked, Time answered);
+  void PutSpansBack(WorkerReport* report);
 
   ControlClient* const client_;
   const WorkerKey key_;
@@ -65,6 +70,9 @@ class Heartbeat {
   std::string leader_;
   std::optional<std::vector<std::string>> moved_;
   absl::Status status_;
+  std::optional<Time> leave_asked_;
+  std::optional<Duration> server_clock_;  // what it is ahead of this one's
+  Duration best_round_trip_ = Duration::max();
   std::thread thread_;
 };
 

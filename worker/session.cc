@@ -35,9 +35,10 @@ void Session::EndClock(uint64_t clock) {
 
 void Session::SendReady() {
   while (auto next = core_.Next()) {
+    const Time start = SteadyNow();  // the other side may have it before Send is back
     const absl::Status status = endpoint_->Send(next->to, *next->message);
     if (status.ok()) {
-      core_.Sent(SteadyNow());
+      core_.Sent(start);
     } else {
       // Full or not connected: it stays in the core, which gives up at its deadline.
       core_.Retry(SteadyNow(), kFullQueuePause);

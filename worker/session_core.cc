@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/latency.h"
 
 namespace psgd {
 
@@ -46,6 +47,7 @@ void SessionCore::Pull(uint64_t clock, Time now) {
     message.header.mutable_pull()->set_own_clock(ended_clock_);
     AddMarks(s, message.header.mutable_pull());
     shards_[s].pull = message;
+    shards_[s].pull_sent = Time{};
     shards_[s].requests.push_back(std::move(message));
     shards_[s].owed_since = now;
   }
@@ -125,7 +127,7 @@ void SessionCore::Enqueue(uint32_t s, Message message, uint64_t seq) {
   Shard& shard = shards_[s];
   const size_t bytes = message.PayloadBytes() + message.header.ByteSizeLong();
   if (!Owes(shard)) shard.owed_since = now_;
-  shard.pushes.push_back({seq, std::move(message), bytes, false});
+  shard.pushes.push_back({.seq = seq, .message = std::move(message), .bytes = bytes});
 }
 
 bool SessionCore::AllAcknowledged() const {
@@ -200,8 +202,9 @@ void SessionCore::OnAck(Shard& shard, uint64_t next_seq) {
   while (!shard.pushes.empty() && shard.pushes.front().seq < next_seq) {
     const Unacknowledged& push = shard.pushes.front();
     if (push.sent) shard.flying_bytes -= push.bytes;
-    if (options_.on_acknowledged && push.message.header.has_push()) {
-      options_.on_acknowledged(push.message);
+    if (push.message.header.has_push()) {
+      if (push.first_sent != Time{}) stats_.push_latency.Add(LatencyBin(now_ - push.first_sent));
+      if (options_.on_acknowledged) options_.on_acknowledged(push.message, push.first_sent);
     }
     if (push.message.header.push().end_of_clock()) {
       shard.acknowledged_clock = push.message.header.push().clock();
@@ -232,6 +235,7 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
   }
   if (parts_left_[from] > 0) return;
   shard.pull.reset();
+  if (shard.pull_sent != Time{}) stats_.pull_latency.Add(LatencyBin(now_ - shard.pull_sent));
   --pulls_left_;
   stats_.pull_staleness.Add(
       pull_clock_ > reply.slowest_clock() ? pull_clock_ - reply.slowest_clock() : 0);
@@ -351,11 +355,14 @@ void SessionCore::Sent(Time now) {
   Shard& shard = shards_[*offered_];
   shard.last_sent = now;
   if (offered_request_) {
+    if (shard.requests.front().header.has_pull() && shard.pull_sent == Time{})
+      shard.pull_sent = now;
     shard.requests.pop_front();
   } else {
     auto push = std::find_if(shard.pushes.begin(), shard.pushes.end(),
                              [](const Unacknowledged& p) { return !p.sent; });
     push->sent = true;
+    if (push->first_sent == Time{}) push->first_sent = now;
     shard.flying_bytes += push->bytes;
   }
   turn_ = (*offered_ + 1) % static_cast<uint32_t>(shards_.size());

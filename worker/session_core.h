@@ -31,8 +31,8 @@ struct SessionOptions {
   Duration deadline = Milliseconds(60000);
   size_t window_bytes = 64u << 20;
   size_t fuse_bytes = 64u << 10;
-  // Called for each push that a shard acknowledged, if set.
-  std::function<void(const Message& push)> on_acknowledged;
+  // Called for each push that a shard acknowledged, with when it first left, if set.
+  std::function<void(const Message& push, Time sent)> on_acknowledged;
 };
 
 // One slice's weights as they came, not yet decoded.
@@ -50,6 +50,8 @@ struct SessionStats {
   std::map<std::string, uint64_t> refused;   // pushes, by reason
   std::string last_refusal;
   CountHistogram pull_staleness;             // clocks this worker led the slowest by
+  CountHistogram push_latency;  // common/latency.h: until acknowledged, from when it first left
+  CountHistogram pull_latency;  // until a shard's weights were here, likewise
 };
 
 // Not thread-safe.
@@ -125,6 +127,7 @@ class SessionCore {
     Message message;
     size_t bytes = 0;
     bool sent = false;
+    Time first_sent{};  // the epoch: it never was
   };
   struct Part {
     std::vector<uint32_t> slices;
@@ -140,6 +143,7 @@ class SessionCore {
     size_t part_bytes = 0;
     std::deque<Message> requests;        // pulls, loads and probes to send
     std::optional<Message> pull;         // the one under way, for repeating
+    Time pull_sent{};                    // first
     std::optional<Message> load;
     std::optional<Message> probe;
     size_t loaded = 0;                   // slices of the load under way that have come

@@ -123,9 +123,10 @@ absl::Status Trainer::Prepare() {
   session.deadline = Milliseconds(config_.cluster().deadline());
   session.window_bytes = config_.cluster().window();
   session.fuse_bytes = config_.cluster().fuse();
+  session.on_acknowledged = [this](const Message& push, Time sent) { Acknowledged(push, sent); };
+  trace_.Begin(joined.trace_steps(), key_.worker());
   if (!options_.push_log.empty()) {
     PSGD_ASSIGN_OR_RETURN(push_log_, PushLog::Open(options_.push_log));
-    session.on_acknowledged = [this](const Message& push) { push_log_->Acknowledged(push); };
   }
   session_ = std::make_unique<Session>(std::move(endpoint), session, placement_,
                                        [this] { return Interrupted(); },
@@ -254,12 +255,12 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
 
 absl::Status Trainer::PullWeights(uint64_t clock) {
   {
-    StepClock waiting(&seconds_wait_);
+    StepClock waiting(&seconds_wait_, &trace_, TraceSpan::PULL, clock + 1);
     if (pulled_ahead_ != clock) session_->Pull(clock);
     pulled_ahead_.reset();
     PSGD_RETURN_IF_ERROR(session_->WaitPulled());
   }
-  StepClock decoding(&seconds_encode_);
+  StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, clock + 1);
   PSGD_RETURN_IF_ERROR(InstallWeights());
   // One that was asked for ahead may lack the step before.
   if (clock > 0) pushed_factors_.Forget(clock - 1);
@@ -316,6 +317,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   session_->EndClock(clock);
   seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
   seconds_encode_ += encoding;
+  trace_.Add(TraceSpan::COMPUTE, clock, start, SteadyNow());
   if (!std::isfinite(result.loss_sum)) {
     return absl::OutOfRangeError(absl::StrCat(
         "the loss is not a finite number at step ", clock, "; ", kDiverged));
@@ -326,7 +328,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
 }
 
 absl::StatusOr<Batch> Trainer::NextBatch(const Segment& segment, uint64_t clock) {
-  StepClock loading(&seconds_data_);
+  StepClock loading(&seconds_data_, &trace_, TraceSpan::DATA, clock);
   Batch batch;
   if (ahead_) {
     batch = *std::exchange(ahead_, std::nullopt);

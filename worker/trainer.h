@@ -20,6 +20,7 @@
 #include "worker/push_log.h"
 #include "worker/pushed_factors.h"
 #include "worker/session.h"
+#include "worker/step_trace.h"
 #include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
 
@@ -46,6 +47,8 @@ class Trainer {
   absl::Status PullWeights(uint64_t clock);
   // Asks for them while a step computes (consistency.pull_ahead).
   void PullAhead(const Segment& segment, uint64_t clock);
+  // A shard has taken in a push that first left then.
+  void Acknowledged(const Message& push, Time sent);
   // Of this worker in the segment's deal.
   int Rank(const Segment& segment) const;
   bool HasBatch(const Segment& segment, uint64_t clock) const;
@@ -60,8 +63,9 @@ class Trainer {
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
   absl::Status Interrupted() const;
-  // Whether this process was asked to stop, and how much is left of the time that it has for that.
-  bool Asked() const { return options_.stops != nullptr && *options_.stops > 0; }
+  // Whether this process, or this worker alone, was asked to stop, and how much is left of the time
+  // that it has for that.
+  bool Asked() const;
   Duration DrainTimeLeft() const;
   // Whether to leave before the next step: asked to stop, and the run goes on without this worker.
   absl::StatusOr<bool> LeavesTheRun();
@@ -93,6 +97,7 @@ class Trainer {
   std::unique_ptr<UpdateEncoder> encoder_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PushLog> push_log_;
+  StepTrace trace_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;

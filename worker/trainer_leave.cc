@@ -13,9 +13,17 @@ namespace {
 constexpr Duration kGoodbye = std::chrono::seconds(1);
 }  // namespace
 
+bool Trainer::Asked() const {
+  const bool process = options_.stops != nullptr && *options_.stops > 0;
+  return process || (heartbeat_ && heartbeat_->leave_asked());
+}
+
 Duration Trainer::DrainTimeLeft() const {
-  if (options_.stop_asked == nullptr) return Duration::max();
-  return options_.drain_deadline - (SteadyNow() - options_.stop_asked->load());
+  if (options_.stops != nullptr && *options_.stops > 0) {
+    if (options_.stop_asked == nullptr) return Duration::max();
+    return options_.drain_deadline - (SteadyNow() - options_.stop_asked->load());
+  }
+  return options_.drain_deadline - (SteadyNow() - *heartbeat_->leave_asked());
 }
 
 absl::StatusOr<bool> Trainer::LeavesTheRun() {

@@ -4,6 +4,25 @@
 #include "worker/trainer.h"
 
 namespace psgd {
+namespace {
+
+// What was counted since `before` of the same histogram.
+void AddSince(const CountHistogram& before, const CountHistogram& now,
+              google::protobuf::RepeatedField<uint64_t>* report) {
+  const auto& counts = now.counts();
+  while (report->size() < static_cast<int>(counts.size())) report->Add(0);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const uint64_t earlier = i < before.counts().size() ? before.counts()[i] : 0;
+    *report->Mutable(static_cast<int>(i)) += counts[i] - earlier;
+  }
+}
+
+}  // namespace
+
+void Trainer::Acknowledged(const Message& push, Time sent) {
+  if (push_log_) push_log_->Acknowledged(push);
+  trace_.AddPush(push.header, sent, SteadyNow());
+}
 
 void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
   const EndpointStats traffic = session_->traffic();
@@ -31,15 +50,10 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
     report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
     report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
     report->set_resent(report->resent() + stats.resent - reported_.resent);
-    const auto& counts = stats.pull_staleness.counts();
-    const auto& before = reported_.pull_staleness.counts();
-    while (report->pull_staleness_size() < static_cast<int>(counts.size())) {
-      report->add_pull_staleness(0);
-    }
-    for (size_t s = 0; s < counts.size(); ++s) {
-      const uint64_t earlier = s < before.size() ? before[s] : 0;
-      report->set_pull_staleness(s, report->pull_staleness(s) + counts[s] - earlier);
-    }
+    AddSince(reported_.pull_staleness, stats.pull_staleness, report->mutable_pull_staleness());
+    AddSince(reported_.push_latency, stats.push_latency, report->mutable_push_latency());
+    AddSince(reported_.pull_latency, stats.pull_latency, report->mutable_pull_latency());
+    trace_.MoveTo(report);
     for (const auto& [reason, count] : stats.refused) {
       auto earlier = reported_.refused.find(reason);
       const uint64_t known = earlier == reported_.refused.end() ? 0 : earlier->second;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/cudnn/range.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -64,6 +65,7 @@ class GraphRecording : public Recording {
     cudaGraphExecDestroy(graph_);
   }
   absl::Status Replay() override {
+    const Range range("recorded step");
     return CheckCall(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
   }
 

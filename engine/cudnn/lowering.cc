@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/cudnn/kernels.h"
+#include "engine/cudnn/range.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -10,12 +11,17 @@ namespace {
 // The launches of one node.
 class LaunchKernel : public Kernel {
  public:
-  LaunchKernel(std::vector<Launch> once, std::vector<Launch> renewals, std::vector<Launch> launches)
-      : once_(std::move(once)), renewals_(std::move(renewals)), launches_(std::move(launches)) {}
+  LaunchKernel(std::string name, std::vector<Launch> once, std::vector<Launch> renewals,
+               std::vector<Launch> launches)
+      : name_(std::move(name)),
+        once_(std::move(once)),
+        renewals_(std::move(renewals)),
+        launches_(std::move(launches)) {}
 
   void Bind(const Buffers& buffers) override { buffers_ = &buffers; }
 
   absl::Status Run(const Step& step) override {
+    const Range range(name_.c_str());
     if (!ran_) PSGD_RETURN_IF_ERROR(RunAll(once_, step));
     if (step.recorded || step.parameter_version != parameter_version_) {
       PSGD_RETURN_IF_ERROR(RunAll(renewals_, step));
@@ -32,6 +38,7 @@ class LaunchKernel : public Kernel {
     return absl::OkStatus();
   }
 
+  const std::string name_;  // of the node
   const std::vector<Launch> once_, renewals_, launches_;
   bool ran_ = false;
   const Buffers* buffers_ = nullptr;
@@ -75,8 +82,8 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
   Append(&during_, &launches);
   Append(&after_, &launches);
   if (launches.empty() && renewals_.empty() && once_.empty()) return nullptr;
-  return std::make_unique<LaunchKernel>(std::exchange(once_, {}), std::exchange(renewals_, {}),
-                                        std::move(launches));
+  return std::make_unique<LaunchKernel>(graph_.nodes[node_].name, std::exchange(once_, {}),
+                                        std::exchange(renewals_, {}), std::move(launches));
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {

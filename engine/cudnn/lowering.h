@@ -44,7 +44,10 @@ class Lowering {
 
   // REQUIRED before lowering a node, and afterwards: the node's kernel, null if it launches
   // nothing.
-  void BeginNode(int index) { plan_->BeginNode(index); }
+  void BeginNode(int index) {
+    node_ = index;
+    plan_->BeginNode(index);
+  }
   std::unique_ptr<Kernel> EndNode();
 
   // The format that the tensor was written in.
@@ -92,6 +95,7 @@ class Lowering {
   // By tensor: gradients of parameters that come with the loss scale, and what nodes read.
   std::vector<bool> scaled_, read_;
 
+  int node_ = 0;  // the present one
   // Of the present node: what runs once, when parameters are new, first, in the middle and last.
   std::vector<Launch> once_, renewals_, before_, during_, after_;
 };

@@ -1,4 +1,4 @@
-// Any bytes to the metrics page's port: it answers or hangs up, and still serves the page to the next.
+// Any bytes to the port of a server's pages: it answers or hangs up, and still serves the next.
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "net/http/http_server.h"
 #include "server/metrics_page.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr size_t kMostAnswer = 1u << 20;
 constexpr int kMostSeconds = 20;
 constexpr int kPauseMilliseconds = 5;
-MetricsPage* page = nullptr;
+HttpServer* page = nullptr;
 
 // What the page says to these bytes. After a while, or after an answer, nothing more will come, and the page is
 // told so: whoever says it at once gets no answer.
@@ -67,12 +68,15 @@ void CheckServes() {
 }  // namespace psgd::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  psgd::MetricsPageOptions options;
-  options.host = "127.0.0.1";
-  options.status = []() -> absl::StatusOr<psgd::StatusReply> { return psgd::StatusReply(); };
-  auto started = psgd::MetricsPage::Start(options);
+  auto started = psgd::HttpServer::Listen({});
   psgd::fuzz::Require(started.ok(), "the page cannot be served");
   psgd::fuzz::page = started->release();
+  psgd::fuzz::page->Serve([](const psgd::HttpRequest& request, const psgd::HttpReply& reply) {
+    psgd::HttpResponse response;
+    response.body = psgd::RenderPrometheus(psgd::StatusReply()) + request.body;
+    if (request.path == "/events") return reply.Stream(response.body);
+    reply.Send(response);
+  });
   return 0;
 }
 

@@ -71,6 +71,14 @@ TEST_F(Ctl, ARunningServer) {
   EXPECT_EQ(exported.code, 0) << exported.err;
   EXPECT_EQ(Header("live.safetensors").size(), 5u);  // two layers, and __metadata__
 
+  const Ended one = Run({"drain", "--server", server, "--worker", "1"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_TRUE(Eventually([&] { return StatusOf(server)["workers"][1]["live"] == false; }));
+  EXPECT_THAT(StatusOf(server)["workers"][1]["note"].get<std::string>(),
+              HasSubstr("asked to stop"));
+  EXPECT_EQ(Run({"drain", "--server", server, "--worker", "1"}).code, 2);
+  EXPECT_EQ(StatusOf(server)["state"], "TRAINING");
+
   EXPECT_EQ(Run({"drain", "--server", server, "--reason", "enough"}).code, 0);
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 3);

@@ -167,7 +167,7 @@ TEST_F(Error, MetricsPortOfAnotherServer) {
   const Ended second = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
                                    Path("second"), "--port", "0", "--http", port});
   EXPECT_EQ(second.code, 1) << second.err;
-  EXPECT_THAT(second.err, HasSubstr(":" + port + " for /metrics"));
+  EXPECT_THAT(second.err, HasSubstr(":" + port + " for the pages"));
 }
 
 TEST_F(Error, APublicAddressNeedsConsent) {
@@ -193,6 +193,7 @@ TEST_F(Error, CommandLinesThatMeanNothing) {
       {{"ps-worker", "--cpu", "--server", "localhost"}, "is not HOST:PORT"},
       {{"ps-worker", "--cpu", "--server", "127.0.0.1:1", "--step-delay", "-5ms"}, "is negative"},
       {{"ps-server", "--config", SmallConfig(), "--http", "12abc"}, "is not a port"},
+      {{"ps-server", "--config", SmallConfig(), "--http", "0.0.0.0:0"}, "make-certs.sh"},
       {{"ps-server", "--config", SmallConfig(), "--advertise", "host:99"}, "host without a port"},
   };
   for (const auto& [command, words] : cases) {

@@ -157,6 +157,29 @@ TEST_F(Security, TheMetricsPageAsksForACertificate) {
   ASSERT_TRUE(page);
   EXPECT_EQ(page->status, 200);
   EXPECT_THAT(page->body, HasSubstr("psgd_epoch"));
+
+  // The dashboard goes by the same roles: an observer sees it, an admin may also change something.
+  const auto dashboard = observer.Get("/");
+  ASSERT_TRUE(dashboard);
+  EXPECT_EQ(dashboard->status, 200);
+  const httplib::Headers ours = {{"X-Psgd", "control"}};
+  const auto rate = [&](httplib::SSLClient& client) {
+    return client.Post("/api/learning-rate", ours, "{\"value\": 0.01}", "application/json");
+  };
+  const auto refused = rate(observer);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 403);
+  EXPECT_THAT(refused->body, HasSubstr("a certificate of role observer may not ask for SetHyper"));
+  httplib::SSLClient admin(host, port, certificates_.Path("admin.crt"),
+                           certificates_.Path("admin.key"));
+  admin.set_ca_cert_path(certificates_.Path("ca.crt").c_str());
+  const auto changed = rate(admin);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->status, 200) << changed->body;
+  const auto from_elsewhere =
+      admin.Post("/api/learning-rate", "{\"value\": 0.01}", "application/json");
+  ASSERT_TRUE(from_elsewhere);
+  EXPECT_EQ(from_elsewhere->status, 403);
 }
 
 TEST_F(Security, APublicAddressAsksForIt) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/latency.h"
+
 namespace psgd {
 namespace {
 
@@ -86,6 +88,40 @@ TEST(PrometheusText, HistogramsAreCumulative) {
 
 TEST(PrometheusText, LabelsAreEscaped) {
   EXPECT_EQ(PrometheusLabel("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+}
+
+TEST(Latency, BinsAreHalfOctaves) {
+  EXPECT_EQ(LatencyBin(Duration(0)), 0u);
+  EXPECT_EQ(LatencyBin(std::chrono::microseconds(1)), 0u);
+  EXPECT_EQ(LatencyBin(std::chrono::microseconds(2)), 2u);
+  EXPECT_EQ(LatencyBin(std::chrono::hours(5)), kLatencyBins - 1);
+  for (int microseconds : {3, 70, 1000, 123456}) {
+    const size_t bin = LatencyBin(std::chrono::microseconds(microseconds));
+    EXPECT_LE(microseconds * 1e-6, LatencyBound(bin));
+    EXPECT_GT(microseconds * 1e-6, LatencyBound(bin - 1));
+  }
+  CountHistogram bins;
+  EXPECT_EQ(LatencyQuantile(bins, 0.5), 0);
+  bins.Add(LatencyBin(std::chrono::milliseconds(1)), 99);
+  bins.Add(LatencyBin(std::chrono::seconds(1)), 1);
+  EXPECT_NEAR(LatencyQuantile(bins, 0.5), 1e-3, 0.5e-3);
+  EXPECT_NEAR(LatencyQuantile(bins, 1), 1, 0.5);
+}
+
+TEST(PrometheusText, Latencies) {
+  CountHistogram bins;
+  bins.Add(LatencyBin(std::chrono::microseconds(2)), 3);
+  bins.Add(kLatencyBins - 1);
+  PrometheusText text;
+  text.LatencyHistogram("psgd_push_seconds", "Pushes.", "worker=\"0\"", bins);
+  const std::string page = text.Text();
+  EXPECT_NE(page.find("psgd_push_seconds_bucket{worker=\"0\",le=\"1e-06\"} 0\n"), std::string::npos)
+      << page;
+  EXPECT_NE(page.find("psgd_push_seconds_bucket{worker=\"0\",le=\"2e-06\"} 3\n"), std::string::npos)
+      << page;
+  EXPECT_NE(page.find("psgd_push_seconds_bucket{worker=\"0\",le=\"+Inf\"} 4\n"), std::string::npos)
+      << page;
+  EXPECT_NE(page.find("psgd_push_seconds_count{worker=\"0\"} 4\n"), std::string::npos) << page;
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+#include "apps/described_app.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace psgd {
+namespace {
+
+constexpr absl::string_view kHeading = "Examples:\n";
+
+// "onednn", "reference" of a type "TEXT:{onednn,reference}".
+std::vector<std::string> ChoicesIn(const std::string& type) {
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return absl::StrSplit(type.substr(open + 1, close - open - 1), ',');
+}
+
+}  // namespace
+
+std::vector<DescribedOption> OptionsOf(const CLI::App& app) {
+  std::vector<DescribedOption> options;
+  for (const CLI::Option* option :
+       app.get_options([](const CLI::Option* o) { return !o->get_group().empty(); })) {
+    DescribedOption& described = options.emplace_back();
+    for (const std::string& name : option->get_snames()) described.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) described.names.push_back("--" + name);
+    const std::string type = option->get_type_name();
+    if (option->get_items_expected_max() > 0) {
+      described.choices = ChoicesIn(type);
+      described.value = type.substr(0, type.find(':'));
+      if (described.value.empty()) described.value = "VALUE";
+    }
+    if (!option->get_default_str().empty()) {
+      described.text =
+          absl::StrCat(option->get_description(), " (", option->get_default_str(), ")");
+    } else {
+      described.text = option->get_description();
+    }
+    if (described.names.empty()) described.value = option->get_name(true);
+  }
+  return options;
+}
+
+DescribedApp Describe(const CLI::App& app) {
+  // Programs begin their text with examples, commands end with them.
+  const std::string description = app.get_description();
+  const std::string footer = app.get_footer();
+  absl::string_view text = description;
+  absl::string_view examples = footer;
+  absl::string_view leading = text;
+  if (absl::ConsumePrefix(&leading, kHeading)) {
+    const size_t end = std::min(leading.find("\n\n"), leading.size());
+    examples = leading.substr(0, end);
+    text = leading.substr(std::min(end + 2, leading.size()));
+  }
+  absl::ConsumePrefix(&examples, kHeading);
+  return {std::string(text), std::string(examples)};
+}
+
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
+  return app.get_subcommands(nullptr);
+}
+
+}  // namespace psgd

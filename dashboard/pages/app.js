@@ -1,0 +1,108 @@
+// What the server sends decides what this page is: the dashboard of a run that goes on, or a list of
+// recorded ones.
+import {Board} from "./board.js";
+import {Control} from "./control.js";
+import {showFigures} from "./figures.js";
+import {Library} from "./library.js";
+import {Run} from "./run.js";
+
+const at = (id) => document.getElementById(id);
+const kKinds = {waiting: "warn", training: "good", draining: "warn", finished: "good", failed: "bad"};
+const kSilence = 8000;  // milliseconds
+
+const board = new Board(at("panels"));
+const control = new Control(at("control"));
+let live = null;
+let library = null;
+let over = false;
+let heard = 0;
+
+at("axis").addEventListener("change", (event) => board.across(event.target.value));
+
+// Said once: a screen reader reads it out.
+function say(id, text, kind) {
+  const badge = at(id);
+  if (badge.textContent === text) return;
+  badge.textContent = text;
+  badge.className = kind === undefined ? "" : `badge ${kind}`;
+}
+
+function showLive() {
+  showFigures(at("figures"), [live]);
+  control.show(live);
+  const {state, detail} = live.detail;
+  if (state) say("run-state", detail ? `${state}: ${detail}` : state, kKinds[state]);
+  at("name").textContent = live.name;
+  document.title = `${live.name} – psgd`;
+  board.changed();
+}
+
+let drawing = false;
+function showSoon() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => { drawing = false; showLive(); });
+}
+
+// Runs of a list, kept while their files stay as they are.
+const read = new Map();
+let asked = 0;
+async function showChosen(rows) {
+  const turn = ++asked;
+  at("hint").hidden = rows.length > 0;
+  const runs = await Promise.all(rows.map(async (row) => {
+    const known = read.get(row.id);
+    if (known?.about.changed === row.changed) return known;
+    const reply = await fetch(`api/run?id=${encodeURIComponent(row.id)}`);
+    if (!reply.ok) return known ?? new Run({...row, note: await reply.text()}, []);
+    const {run, records} = await reply.json();
+    const made = new Run(run, records);
+    read.set(row.id, made);
+    return made;
+  }));
+  if (turn !== asked) return;
+  at("panels").hidden = runs.length === 0;
+  showFigures(at("figures"), runs);
+  board.show(runs);
+  at("name").textContent = runs.length === 1 ? runs[0].label : "runs";
+}
+
+const source = new EventSource("events");
+const listen = (name, then) => source.addEventListener(name, (event) => {
+  heard = Date.now();
+  then(JSON.parse(event.data));
+});
+// All of it, also after the server was away: what is shown is what it knows.
+listen("start", ({run, records}) => {
+  over = false;
+  live = new Run(run, records);
+  board.show([live]);
+  say("link", "live", "good");
+  showSoon();
+});
+listen("record", (record) => {
+  if (!live) return;
+  live.add(record);
+  say("link", "live", "good");
+  showSoon();
+});
+listen("over", () => {
+  over = true;
+  say("link", "over", "quiet");
+});
+listen("runs", ({rows}) => {
+  library ??= new Library(at("library"), showChosen);
+  document.title = "runs – psgd";
+  say("link", "live", "good");
+  library.show(rows);
+});
+source.addEventListener("error", () => {
+  say("link", over ? "over: the server has ended" : "reconnecting", over ? "quiet" : "warn");
+  // After a refusal a browser does not try again by itself.
+  if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+});
+setInterval(() => {
+  if (live && !over && source.readyState === EventSource.OPEN && Date.now() - heard > kSilence) {
+    say("link", "silent", "warn");
+  }
+}, 1000);

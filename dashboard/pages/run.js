@@ -1,0 +1,74 @@
+// What is known of one run: its records, as they come.
+
+export class Run {
+  constructor(about, records) {
+    this.about = about;  // of the server: dir, config, control; of a list also its row
+    this.progress = [];
+    this.details = [];
+    this.evaluations = new Map();  // by epoch: a run that went on from a checkpoint makes some again
+    this.events = [];
+    this.checkpoints = [];
+    for (const record of records) this.add(record);
+  }
+
+  add(record) {
+    switch (record.kind) {
+      case "progress": this.progress.push(record); break;
+      case "detail": this.details.push(record); break;
+      case "evaluation":
+        this.evaluations.delete(record.epoch);
+        this.evaluations.set(record.epoch, record);
+        if (this.evaluations.size > 2000) this.evaluations.delete(this.evaluations.keys().next().value);
+        break;
+      case "event": this.events.push(record); break;
+      case "checkpoint": this.checkpoints.push(record); break;
+    }
+    this.thin(this.progress, 3000);
+    this.thin(this.details, 600);
+    if (this.events.length > 300) this.events.shift();
+  }
+
+  // The older, the rarer, so that a page that stays open for days keeps its speed.
+  thin(records, most) {
+    if (records.length <= most) return;
+    const half = records.length >> 1;
+    const kept = records.filter((_, i) => i >= half || i % 2 === 0);
+    records.splice(0, records.length, ...kept);
+  }
+
+  get now() { return this.progress.at(-1) ?? {}; }
+  get detail() { return this.details.at(-1) ?? {workers: [], shards: [], refused: {}}; }
+  get test() { return [...this.evaluations.values()].at(-1) ?? {}; }
+  get label() { return this.about.id ?? this.name; }
+  get name() {
+    const said = /^name:\s*"?([^"\n]+)"?/m.exec(this.about.config ?? "");
+    return said ? said[1] : (this.about.name ?? this.about.dir ?? "");
+  }
+
+  // Where a record lies on the axis that is chosen.
+  at(record, axis) {
+    if (axis !== "epoch") return record.seconds;
+    if (record.epoch !== undefined) return record.epoch;
+    return this.epochAt(record.seconds);
+  }
+  epochAt(seconds) {
+    const records = this.progress;
+    let low = 0, high = records.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (records[middle].seconds < seconds) low = middle + 1; else high = middle;
+    }
+    return records[low]?.epoch ?? 0;
+  }
+
+  // Points {x, y} of a field, or of a function, of all records of a kind.
+  points(records, of, axis) {
+    const points = [];
+    for (const record of records) {
+      const y = typeof of === "function" ? of(record) : record[of];
+      if (Number.isFinite(y)) points.push({x: this.at(record, axis), y});
+    }
+    points.sort((a, b) => a.x - b.x);
+    return points;
+  }
+}

@@ -1,0 +1,41 @@
+// The dashboard over recorded runs: a list, and one or several of them side by side.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/bounded_queue.h"
+#include "dashboard/run_library.h"
+#include "net/http/http_server.h"
+
+namespace psgd {
+
+// Thread-safe. Serves until destroyed.
+class RunPages {
+ public:
+  // `root`: the folder that the runs lie in, or one run's own.
+  static absl::StatusOr<std::unique_ptr<RunPages>> Start(const std::string& root, int port);
+  ~RunPages();
+  // HOST:PORT; the loopback address.
+  std::string address() const;
+
+ private:
+  struct Question {
+    std::string id;
+    HttpReply reply;
+  };
+  explicit RunPages(const std::string& root);
+  void Handle(const HttpRequest& request, const HttpReply& reply);
+  void Work();
+
+  RunLibrary library_;  // of the worker, once that runs
+  BoundedQueue<Question> questions_;
+  std::unique_ptr<HttpServer> http_;
+  std::thread worker_;
+};
+
+// "a b/c" of "a%20b%2Fc".
+std::string PercentDecoded(absl::string_view text);
+
+}  // namespace psgd

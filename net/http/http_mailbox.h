@@ -1,0 +1,31 @@
+// What other threads have for the thread of an HTTP server.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "net/http/http_server.h"
+
+namespace psgd {
+
+// Thread-safe.
+struct HttpReply::Mailbox {
+  struct Letter {
+    enum Kind { kAnswer, kStream, kPublish } kind = kAnswer;
+    uint64_t connection = 0;  // of kPublish: all streams
+    std::string bytes;
+  };
+
+  Mailbox();
+  ~Mailbox();
+  void Put(Letter letter);
+  std::vector<Letter> Take();
+
+  const int event;  // readable while there are letters
+  std::mutex mutex;
+  std::vector<Letter> letters;
+};
+
+}  // namespace psgd

@@ -1,0 +1,131 @@
+#include "net/http/http_parser.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr absl::string_view kEnd = "\r\n\r\n";
+
+bool IsToken(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) ||
+           absl::string_view("!#$%&'*+-.^_`|~").find(c) != absl::string_view::npos;
+  });
+}
+
+bool IsTarget(absl::string_view text) {
+  return absl::StartsWith(text, "/") &&
+         std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isgraph(c); });
+}
+
+absl::Status ParseRequestLine(absl::string_view line, HttpRequest* request) {
+  const size_t first = line.find(' ');
+  const size_t last = line.rfind(' ');
+  if (first == absl::string_view::npos || last <= first) {
+    return absl::InvalidArgumentError("the request line is none");
+  }
+  const absl::string_view method = line.substr(0, first);
+  const absl::string_view target = line.substr(first + 1, last - first - 1);
+  const absl::string_view version = line.substr(last + 1);
+  if (!IsToken(method) || !IsTarget(target) || (version != "HTTP/1.1" && version != "HTTP/1.0")) {
+    return absl::InvalidArgumentError("the request line is none");
+  }
+  request->method = std::string(method);
+  const size_t question = std::min(target.find('?'), target.size());
+  request->path = std::string(target.substr(0, question));
+  request->query = std::string(target.substr(std::min(question + 1, target.size())));
+  if (version == "HTTP/1.0") request->headers["connection"] = "close";
+  return absl::OkStatus();
+}
+
+absl::Status ParseHeader(absl::string_view line, HttpRequest* request) {
+  const size_t colon = line.find(':');
+  if (colon == absl::string_view::npos || !IsToken(line.substr(0, colon))) {
+    return absl::InvalidArgumentError("a header line is none");
+  }
+  const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
+  const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
+  if (std::any_of(value.begin(), value.end(),
+                  [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
+    return absl::InvalidArgumentError(absl::StrCat("the header ", name, " holds what it may not"));
+  }
+  // Two lengths, or two hosts, would be read by others in another way.
+  const bool alone = name == "content-length" || name == "host" || name == "transfer-encoding";
+  if (!request->headers.try_emplace(name, std::string(value)).second && alone) {
+    return absl::InvalidArgumentError(absl::StrCat("the header ", name, " is there twice"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> ParseHttpRequest(absl::string_view bytes, HttpRequest* request) {
+  const size_t end = bytes.substr(0, kMostHttpHeader).find(kEnd);
+  if (end == absl::string_view::npos) {
+    if (bytes.size() < kMostHttpHeader) return 0;
+    return absl::ResourceExhaustedError("the headers are too long");
+  }
+  *request = HttpRequest();
+  absl::string_view head = bytes.substr(0, end);
+  bool first = true;
+  while (first || !head.empty()) {
+    const size_t line = std::min(head.find("\r\n"), head.size());
+    PSGD_RETURN_IF_ERROR(first ? ParseRequestLine(head.substr(0, line), request)
+                               : ParseHeader(head.substr(0, line), request));
+    head.remove_prefix(std::min(line + 2, head.size()));
+    first = false;
+  }
+  if (!request->Header("transfer-encoding").empty()) {
+    return absl::UnimplementedError("a body in chunks is not understood; say its Content-Length");
+  }
+  const size_t body = end + kEnd.size();
+  uint64_t length = 0;
+  const absl::string_view said = request->Header("content-length");
+  const bool digits = std::all_of(said.begin(), said.end(), absl::ascii_isdigit);
+  if (!said.empty() && (!digits || !absl::SimpleAtoi(said, &length))) {
+    return absl::InvalidArgumentError("the Content-Length is no number");
+  }
+  if (length > kMostHttpBody) return absl::ResourceExhaustedError("the body is too long");
+  if (bytes.size() - body < length) return 0;
+  request->body = std::string(bytes.substr(body, length));
+  return body + length;
+}
+
+absl::string_view HttpReason(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 202:
+      return "Accepted";
+    case 304:
+      return "Not Modified";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 409:
+      return "Conflict";
+    case 413:
+      return "Content Too Large";
+    case 421:
+      return "Misdirected Request";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Internal Server Error";
+  }
+}
+
+}  // namespace psgd

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The dashboard of a running server, in a real browser. Exit code 77: there is none."""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+from devtools import find_chromium
+from fixture import PagesTest
+
+# The contrast of each visible text with what is behind it, by WCAG 2; the worst with its text.
+CONTRAST = """(() => {
+  const rgba = (text) => { const n = text.match(/[0-9.]+/g).map(Number); return n.length < 4 ? [...n.slice(0, 3), 1] : n; };
+  const over = (top, under) => under.map((c, i) => i < 3 ? top[i] * top[3] + c * (1 - top[3]) : 1);
+  const ground = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+  };
+  const light = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  let worst = {ratio: 99};
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const element = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !element.checkVisibility() || ['SCRIPT', 'NOSCRIPT'].includes(element.tagName)) continue;
+    if (element.classList.contains('skip')) continue;
+    const behind = ground(element);
+    const ink = over(rgba(getComputedStyle(element).color), behind);
+    const [a, b] = [light(ink), light(behind)].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < worst.ratio) worst = {ratio, text: walk.currentNode.data.trim()};
+  }
+  return worst;
+})()"""
+
+
+class DashboardTest(PagesTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_program, cls.url = cls.start_cluster("live", 3)
+        cls.page = cls.browser.page(cls.url)
+        cls.page.wait("document.querySelector('[data-figure=\"test accuracy\"] b')?.textContent.includes('%')")
+
+    def figure(self, name):
+        return self.page.run(f"document.querySelector('[data-figure=\"{name}\"] b').textContent")
+
+    def test_every_panel_has_data_and_the_console_is_silent(self):
+        self.assert_panels_have_data(self.page)
+        self.assertEqual(self.page.errors(), [])
+
+    def test_values_change_without_a_reload(self):
+        self.page.run("window.sameDocument = true")
+        before = self.figure("time")
+        self.page.wait(f"document.querySelector('[data-figure=\"time\"] b').textContent !== {json.dumps(before)}")
+        self.assertTrue(self.page.run("window.sameDocument"))
+        self.assertEqual(self.page.run("document.getElementById('link').textContent"), "live")
+
+    def test_both_themes_are_legible(self):
+        for theme, dark in (("light", False), ("dark", True)):
+            self.page.dark(dark)
+            self.page.wait(f"document.documentElement.dataset.theme === '{theme}'")
+            worst = self.page.run(CONTRAST)
+            self.assertGreaterEqual(worst["ratio"], 4.5, f"{theme}: {worst}")
+        # The reader's word counts for more than the system's.
+        self.page.run("document.getElementById('theme').click()")
+        self.assertEqual(self.page.run("document.documentElement.dataset.theme"), "light")
+        self.page.run("localStorage.clear()")
+        self.page.dark(False)
+
+    def test_a_narrow_window_is_usable(self):
+        self.page.resize(360, 700)
+        self.addCleanup(self.page.resize, 1280, 900)
+        self.page.wait("innerWidth === 360")
+        self.page.wait("document.documentElement.scrollWidth <= 360")
+        self.assert_panels_have_data(self.page)
+        narrowest = self.page.run("Math.min(...[...document.querySelectorAll('.panel')].map((p) => p.clientWidth))")
+        self.assertGreaterEqual(narrowest, 300)
+
+    def test_keyboard_and_screen_readers(self):
+        unnamed = self.page.run("""[...document.querySelectorAll('button, input, select, canvas, [tabindex]')]
+          .filter((e) => e.checkVisibility() && !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()))
+          .map((e) => e.outerHTML)""")
+        self.assertEqual(unnamed, [])
+        self.page.run("document.querySelector('#panel-loss canvas').scrollIntoView()")
+        self.page.run("document.querySelector('#panel-loss canvas').focus()")
+        self.page.key("ArrowLeft")
+        label = self.page.run("document.activeElement.getAttribute('aria-label')")
+        self.assertRegex(label, r"^Loss at .*training [0-9]")
+        self.page.run("document.getElementById('theme').focus()")
+        self.page.key("Space")
+        self.assertEqual(self.page.run("document.documentElement.dataset.theme"), "dark")
+        self.page.key("Space")
+        self.page.run("localStorage.clear()")
+
+    def test_the_control_row(self):
+        self.page.run("document.getElementById('rate').value = '0.015'; document.querySelector('#rate-form button').click()")
+        self.page.wait("document.getElementById('answer').textContent.startsWith('learning rate 0.015')")
+        self.page.wait("document.querySelector('[data-figure=\"learning rate\"] b').textContent === '0.015'")
+        self.page.run("document.getElementById('checkpoint').click()")
+        self.page.wait("/^checkpoint [0-9]+ is taken/.test(document.getElementById('answer').textContent)")
+        self.page.wait("document.querySelector('[data-figure=\"checkpoint age\"] b').textContent !== '–'")
+        # A worker is let go at the second press only.
+        self.page.run("document.getElementById('drain').value = '2'; document.querySelector('#drain-form button').click()")
+        self.assertEqual(self.page.run("document.querySelector('#drain-form button').textContent"), "Really drain worker 2?")
+        self.page.run("document.querySelector('#drain-form button').click()")
+        self.page.wait("document.querySelector('[data-figure=\"workers\"] b').textContent === '2'")
+        self.page.run("document.getElementById('panel-live').scrollIntoView()")
+        self.page.wait("document.getElementById('panel-live').textContent.includes('pushed its residual')")
+
+    def test_other_sites_may_not(self):
+        for headers in ({}, {"X-Psgd": "control"}, {"Content-Type": "application/json"},
+                        {"X-Psgd": "control", "Content-Type": "application/json", "Origin": "http://evil.example"},
+                        {"X-Psgd": "control", "Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"},
+                        {"X-Psgd": "control", "Content-Type": "application/json", "Host": "evil.example"}):
+            request = urllib.request.Request(self.url + "api/checkpoint", data=b"{}", headers=headers, method="POST")
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request)
+            self.assertEqual(refused.exception.code, 403, headers)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(self.url + "api/checkpoint")
+        self.assertEqual(refused.exception.code, 405)
+
+
+class RestartTest(PagesTest):
+    def test_the_page_survives_its_server(self):
+        run, url = self.start_run("restarted")
+        page = self.browser.page(url)
+        page.wait("document.getElementById('link').textContent === 'live' && document.querySelector('.figure')")
+        page.wait("document.querySelector('[data-figure=\"test accuracy\"] b').textContent.includes('%')")
+        page.wait("Number(document.getElementById('panel-loss').dataset.points) > 20")
+        shown = page.run("Number(document.getElementById('panel-loss').dataset.points)")
+        page.run("window.sameDocument = true")
+        page.run("""new MutationObserver((all) => all.forEach(() => {
+          window.seen = (window.seen ?? '') + document.getElementById('link').textContent + ' '; }))
+          .observe(document.getElementById('link'), {childList: true})""")
+        children = pathlib.Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children").read_text().split()
+        os.kill(next(int(child) for child in children
+                     if "ps-server" in pathlib.Path(f"/proc/{child}/cmdline").read_text()), signal.SIGKILL)
+        page.wait("(window.seen ?? '').includes('reconnecting') && window.seen.trim().endsWith('live')", 60)
+        self.assertTrue(page.run("window.sameDocument"))
+        # What the server showed before it was killed is there again.
+        page.wait(f"Number(document.getElementById('panel-loss').dataset.points) > {shown}")
+        self.assertEqual([e for e in page.errors() if "ERR_" not in e], [])
+        run.process.send_signal(signal.SIGINT)
+        page.wait("document.getElementById('link').textContent.startsWith('over')", 60)
+        run.process.wait(60)
+
+
+if __name__ == "__main__":
+    if find_chromium() is None:
+        print("SKIPPED: no Chromium is installed (apt-get install chromium): the pages are not tried")
+        sys.exit(77)
+    unittest.main()

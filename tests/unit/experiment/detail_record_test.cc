@@ -1,0 +1,70 @@
+#include "experiment/detail_record.h"
+
+#include <gtest/gtest.h>
+
+#include "common/latency.h"
+
+namespace psgd {
+namespace {
+
+void Count(google::protobuf::RepeatedField<uint64_t>* histogram, size_t bin, uint64_t times) {
+  while (histogram->size() <= static_cast<int>(bin)) histogram->Add(0);
+  (*histogram)[static_cast<int>(bin)] += times;
+}
+
+TEST(DetailRecord, LatenciesAreOfWhatCameSince) {
+  StatusReply before;
+  Count(before.mutable_total()->mutable_push_latency(), 20, 1000);
+  Count(before.add_shards()->mutable_journal_latency(), 10, 5);
+  StatusReply now = before;
+  Count(now.mutable_total()->mutable_push_latency(), 4, 10);
+  const Record record = DetailRecord(now, before);
+  EXPECT_DOUBLE_EQ(record["push_p99"].get<double>(), LatencyBound(4) * 1e3);
+  EXPECT_TRUE(record["pull_p99"].is_null());
+  EXPECT_TRUE(record["journal_p50"].is_null());  // nothing was written since
+  // A server that was started again begins to count anew.
+  StatusReply restarted;
+  Count(restarted.mutable_total()->mutable_push_latency(), 6, 3);
+  EXPECT_DOUBLE_EQ(DetailRecord(restarted, before)["push_p50"].get<double>(),
+                   LatencyBound(6) * 1e3);
+}
+
+TEST(DetailRecord, TellsOfWorkersShardsRefusalsAndCheckpoints) {
+  StatusReply status;
+  status.set_state(StatusReply::TRAINING);
+  WorkerStatus* worker = status.add_workers();
+  worker->mutable_key()->set_worker(3);
+  worker->set_live(true);
+  worker->add_pull_staleness(4);
+  worker->add_pull_staleness(0);
+  for (int s = 0; s < 2; ++s) {
+    ShardStatus* shard = status.add_shards();
+    shard->set_shard(s);
+    shard->set_queue_bytes(100);
+    (*shard->mutable_refused())["malformed"] = 2;
+  }
+  (*status.mutable_refused())["role"] = 1;
+  for (int id : {1, 2}) {
+    status.add_checkpoints()->set_id(id);
+    status.mutable_checkpoints()->rbegin()->set_age_seconds(10.0 / id);
+  }
+  const Record record = DetailRecord(status, StatusReply());
+  EXPECT_EQ(record["state"], "training");
+  EXPECT_EQ(record["workers"][0]["id"], 3);
+  EXPECT_EQ(record["workers"][0]["staleness"], Record::array({4}));
+  EXPECT_EQ(record["queue_bytes"], 200);
+  EXPECT_EQ(record["refused"]["malformed"], 4);
+  EXPECT_EQ(record["refused"]["role"], 1);
+  EXPECT_EQ(record["checkpoint_age"], 5);
+}
+
+TEST(DetailSchedule, ALongRunLeavesFew) {
+  DetailSchedule schedule;
+  int due = 0;
+  for (int second = 0; second < 7 * 24 * 3600; ++second) due += schedule.Due(second);
+  EXPECT_GT(due, 300);
+  EXPECT_LT(due, 1200);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,19 @@
+#include "experiment/event_file.h"
+
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+// The files as a whole are read back by tests/observe/records_test.py, which shares no code with
+// this.
+TEST(EventFile, ChecksumsAreThoseOfTheStandard) {
+  EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
+  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(Crc32c(""), 0u);
+  EXPECT_EQ(MaskedCrc32c(""), 0xA282EAD8u);
+}
+
+}  // namespace
+}  // namespace psgd

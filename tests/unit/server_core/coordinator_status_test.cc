@@ -1,0 +1,75 @@
+// What the coordinator counts for people, and one worker that is asked to leave.
+#include "tests/unit/server_core/coordinator_fixture.h"
+
+namespace psgd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+HeartbeatReply Beat(CoordinatorFixture& run, const WorkerKey& key,
+                    const WorkerReport& report = {}) {
+  HeartbeatRequest request;
+  *request.mutable_key() = key;
+  *request.mutable_report() = report;
+  auto reply = run.core().Heartbeat(request, run.now());
+  EXPECT_TRUE(reply.ok()) << reply.status();
+  return reply.ok() ? *reply : HeartbeatReply();
+}
+
+TEST(CoordinatorStatus, CountsHistogramsForEachWorkerAndForAll) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey first = run.JoinAndRegister();
+  const WorkerKey second = run.JoinAndRegister();
+  WorkerReport report;
+  report.add_pull_staleness(3);
+  report.add_push_latency(0);
+  report.add_push_latency(5);
+  report.add_pull_latency(7);
+  Beat(run, first, report);
+  Beat(run, first, report);
+  Beat(run, second, report);
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_THAT(status.workers(0).push_latency(), ElementsAre(0, 10));
+  EXPECT_THAT(status.workers(1).push_latency(), ElementsAre(0, 5));
+  EXPECT_THAT(status.workers(1).pull_staleness(), ElementsAre(3));
+  EXPECT_THAT(status.total().push_latency(), ElementsAre(0, 15));
+  EXPECT_THAT(status.total().pull_latency(), ElementsAre(21));
+}
+
+TEST(CoordinatorStatus, AHostileHistogramSizesNothing) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  const WorkerKey key = run.JoinAndRegister();
+  WorkerReport report;
+  for (int i = 0; i < 100000; ++i) report.add_push_latency(1);
+  Beat(run, key, report);
+  EXPECT_LT(run.core().Status(run.now()).total().push_latency_size(), 100);
+}
+
+TEST(CoordinatorStatus, OneWorkerIsAskedToLeave) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey stays = run.JoinAndRegister();
+  const WorkerKey leaves = run.JoinAndRegister();
+  Effects effects;
+  EXPECT_EQ(run.core().DrainWorker(9, &effects).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(run.core().DrainWorker(leaves.worker(), &effects).ok());
+  EXPECT_TRUE(run.core().DrainWorker(leaves.worker(), &effects).ok());
+  ASSERT_EQ(effects.news.size(), 1u);
+  EXPECT_THAT(effects.news[0], HasSubstr("asked to leave"));
+  EXPECT_TRUE(Beat(run, leaves).leave());
+  EXPECT_FALSE(Beat(run, leaves).drain());
+  EXPECT_FALSE(Beat(run, stays).leave());
+  EXPECT_TRUE(run.core().Status(run.now()).workers(1).leaving());
+
+  // A server that is made again from its journal still asks.
+  CoordinatorFixture again(CoordinatorConfig(2, 1, 4));
+  again.core().Restore(run.core().Save(run.now()), again.now());
+  EXPECT_TRUE(Beat(again, leaves).leave());
+
+  run.Leave(leaves);
+  EXPECT_EQ(run.core().DrainWorker(leaves.worker(), &effects).code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Beat(run, run.JoinAndRegister()).leave());  // who takes its place is another
+}
+
+}  // namespace
+}  // namespace psgd
