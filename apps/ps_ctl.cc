@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
 #include "apps/ctl_examples.h"
+#include "apps/ctl_server.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
@@ -30,9 +31,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kFirstAnswer = std::chrono::seconds(5);  // a server that is there is quick
 constexpr Duration kLookForStop = std::chrono::milliseconds(50);
-constexpr Duration kLongAnswer = std::chrono::minutes(10);  // for what takes it time
 
 struct Arguments {
   std::string server;
@@ -63,32 +62,6 @@ void PrintJson(const google::protobuf::Message& message) {
   std::cout << text << std::flush;
 }
 
-// An admin's certificate, or an observer's where the folder has no other.
-absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) {
-  const bool admin = std::filesystem::exists(CredentialFilesIn(tls.dir, "admin").certificate);
-  return LoadTls(tls, admin ? "admin" : "observer");
-}
-
-// Makes sure that the server is there, so that one that is not is found out soon.
-absl::StatusOr<StatusReply> Reach(const Arguments& arguments) {
-  PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
-  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(arguments.tls));
-  ControlClient client({.server = arguments.server,
-                        .deadline = kFirstAnswer,
-                        .interrupted = {},
-                        .credentials = credentials});
-  return client.Status(StatusRequest());
-}
-
-absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
-  PSGD_RETURN_IF_ERROR(Reach(arguments).status());
-  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(arguments.tls));
-  return std::make_unique<ControlClient>(ControlClientOptions{.server = arguments.server,
-                                                              .deadline = kLongAnswer,
-                                                              .interrupted = {},
-                                                              .credentials = credentials});
-}
-
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
 }
@@ -103,7 +76,7 @@ absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) 
 absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "--run-dir RUN_DIR"));
   if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+    PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
     return WeightsOfServer(*client);
   }
   std::vector<std::string> notes;
@@ -120,7 +93,7 @@ absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
 absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const StatusReply status, Reach(arguments));
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
     if (arguments.json) {
       PrintJson(status);
     } else {
@@ -140,7 +113,7 @@ absl::Status Status(const Arguments& arguments) {
 
 absl::Status Checkpoint(const Arguments& arguments) {
   if (!arguments.name.empty()) PSGD_RETURN_IF_ERROR(CheckName(arguments.name));
-  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
   CheckpointRequest request;
   request.set_name(arguments.name);
   PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
@@ -157,7 +130,7 @@ absl::Status Checkpoint(const Arguments& arguments) {
 absl::Status Checkpoints(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl checkpoints RUN_DIR"));
   if (!arguments.server.empty()) {
-    PSGD_ASSIGN_OR_RETURN(const StatusReply status, Reach(arguments));
+    PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
     std::cout << CheckpointList({status.checkpoints().begin(), status.checkpoints().end()}, arguments.json);
     return absl::OkStatus();
   }
@@ -227,7 +200,7 @@ absl::Status Eval(const Arguments& arguments) {
 }
 
 absl::Status Drain(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
   DrainRequest request;
   request.set_reason(arguments.reason);
   if (arguments.worker) request.set_worker(*arguments.worker);
@@ -257,7 +230,7 @@ absl::Status Ui(const Arguments& arguments) {
 
 absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const SetHyperRequest request, ParseAssignments(arguments.assignments));
-  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
   if (arguments.json) {
     PrintJson(reply);
@@ -270,7 +243,7 @@ absl::Status Set(const Arguments& arguments) {
 }
 
 absl::Status DropFollower(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
   DropFollowerRequest request;
   request.set_replica(arguments.replica);
   PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));

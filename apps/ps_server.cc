@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/exit_code.h"
+#include "apps/opened_run.h"
 #include "apps/server_arguments.h"
 #include "apps/stop_signals.h"
 #include "common/units.h"
@@ -27,9 +28,6 @@ namespace psgd {
 namespace {
 
 using Arguments = ServerArguments;
-
-constexpr Duration kResultsDeadline = std::chrono::seconds(10);
-constexpr Duration kResultsPoll = std::chrono::milliseconds(50);
 
 // The directory of the run that is to go on; empty: it is a new one.
 const std::string& EarlierRun(const Arguments& arguments) {
@@ -50,16 +48,6 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
-absl::Status CheckBind(const Arguments& arguments, absl::string_view option,
-                       const std::string& host) {
-  const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
-  if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      option, " ", host, " lets other machines connect, and nothing checks who they are; make "
-      "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
-      "workers; or, on a network that you trust, add --insecure"));
-}
-
 absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
   PSGD_ASSIGN_OR_RETURN(auto credentials, LoadTls(tls, "server"));
   if (credentials == nullptr || credentials->role == Role::kServer) return credentials;
@@ -74,101 +62,16 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const 
   return store.Load(id);
 }
 
-// Where the pages are; nothing: nowhere.
-absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const Arguments& arguments) {
-  if (arguments.http == "off") return std::nullopt;
-  HttpServerOptions options;
-  const size_t colon = arguments.http.rfind(':');
-  options.host = colon == std::string::npos ? arguments.bind : arguments.http.substr(0, colon);
-  const std::string port = arguments.http.substr(colon == std::string::npos ? 0 : colon + 1);
-  const bool good =
-      absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;
-  if (!good || options.host.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--http ", arguments.http,
-                     " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off"));
-  }
-  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--http", options.host));
-  return options;
-}
-
 absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
   if (text.empty()) return nullptr;
   PSGD_ASSIGN_OR_RETURN(const auto plan, ParseFailpoint(text));
   return std::make_shared<FailpointPlan>(plan.first, plan.second);
 }
 
-// What a server writes to, from when it knows which run it is for.
-struct Opened {
-  RunDir dir;      // its own
-  RunDir results;  // of the run
-  Log log;
-  // Once it leads.
-  std::unique_ptr<LivePages> pages;  // null: nobody asked for them
-  std::unique_ptr<RunRecorder> recorder;
-  std::unique_ptr<TraceFile> trace;
-};
-
-absl::StatusOr<Opened> Open(const Arguments& arguments, const RunDirOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(options));
-  std::error_code made;
-  std::filesystem::create_directories(dir.ServerDir(), made);
-  if (made) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
-                                               made.message(), "; is the disk full or read-only?"));
-  }
-  LogOptions log_options;
-  log_options.name = "server";
-  log_options.file = dir.ServerDir() + "/server.log";
-  log_options.to_stderr = !arguments.quiet;
-  log_options.level = arguments.log_level;
-  PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
-  return Opened{dir, dir, log, nullptr, nullptr, std::make_unique<TraceFile>()};
-}
-
-absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
-    const Arguments& arguments, const RunDir& dir, const Config& config,
-    std::shared_ptr<const Credentials> credentials) {
-  PSGD_ASSIGN_OR_RETURN(const auto address, PagesAddress(arguments));
-  if (!address) return nullptr;
-  LivePagesOptions options;
-  options.http = *address;
-  options.credentials = std::move(credentials);
-  options.names = {arguments.bind, arguments.advertise, address->host};
-  std::erase(options.names, "");
-  options.config = FormatConfig(config);
-  options.run_dir = dir.path();
-  return LivePages::Listen(std::move(options));
-}
-
-// From now on it writes, and shows, what the run leaves behind.
-absl::Status OpenResults(const Arguments& arguments, const Config& config,
-                         std::shared_ptr<const Credentials> credentials, Opened* opened) {
-  if (!arguments.results.empty()) {
-    const Time start = SteadyNow();
-    auto results = RunDir::Take(arguments.results);
-    // Until the server before it is gone.
-    while (!results.ok() && SteadyNow() - start < kResultsDeadline) {
-      std::this_thread::sleep_for(kResultsPoll);
-      results = RunDir::Take(arguments.results);
-    }
-    PSGD_RETURN_IF_ERROR(Annotate(results.status(), "--results"));
-    opened->results = *results;
-  }
-  PSGD_ASSIGN_OR_RETURN(opened->pages, OpenPages(arguments, opened->results, config, credentials));
-  RunRecorder::Observer observer;
-  if (LivePages* const pages = opened->pages.get()) {
-    observer = [pages](const Record& record) { pages->Observe(record); };
-  }
-  PSGD_ASSIGN_OR_RETURN(opened->recorder,
-                        RunRecorder::Open(opened->results, opened->log, observer));
-  return absl::OkStatus();
-}
-
 // `opened` must outlive the server.
 ParameterServerOptions ServerOptions(const Arguments& arguments, const Config& config,
                                      std::shared_ptr<const Credentials> credentials,
-                                     const Opened& opened) {
+                                     const OpenedRun& opened) {
   ParameterServerOptions options;
   options.config = config;
   options.host = arguments.bind;
@@ -257,7 +160,7 @@ absl::StatusOr<Summary::Status> Serve(
   return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
 }
 
-absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server, Opened& opened,
+absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server, OpenedRun& opened,
                               const StopSignals& stops) {
   RunRecorder& recorder = *opened.recorder;
   LivePages* const pages = opened.pages.get();
@@ -323,7 +226,7 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
   dir_options.name = absl::StrCat(config.name(), "-server-", follower->replica());
   dir_options.now = std::time(nullptr);
   dir_options.config_yaml = FormatConfig(config);
-  PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
+  PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
   AnnounceFollowing(arguments, *follower, absl::StrCat(arguments.bind, ":", service->port()),
                     opened.dir);
   const auto end = follower->Follow(opened.dir.ServerDir(), opened.log);
@@ -364,7 +267,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   if (dir_options.resume && arguments.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
-  PSGD_ASSIGN_OR_RETURN(Opened opened, Open(arguments, dir_options));
+  PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
   if (const absl::Status open = OpenResults(arguments, config, credentials, &opened); !open.ok()) {
     opened.dir.Abandon();  // or it would be in the way of the next attempt
     return open;

@@ -16,10 +16,11 @@ absl::Status LocalCluster::StartFollower() {
   const std::string name = absl::StrCat("follower-", ++followers_started_);
   Follower follower;
   follower.run_dir = absl::StrCat(addresses_.run_dir, "/", name);
-  PSGD_ASSIGN_OR_RETURN(
-      follower.process,
-      StartServer(name, {"--follow", addresses_.control, "--port", "0", "--run-dir", follower.run_dir,
-                         "--results", addresses_.run_dir}));
+  std::vector<std::string> arguments = {"--follow",  addresses_.control, "--port",    "0",
+                                        "--run-dir", follower.run_dir,   "--results", addresses_.run_dir};
+  // Once it leads, where those who watch the run look for it.
+  if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
+  PSGD_ASSIGN_OR_RETURN(follower.process, StartServer(name, arguments));
   const Time start = SteadyNow();
   while (SteadyNow() - start < options_.ready_deadline && follower.process->Running() &&
          server_->Running()) {

@@ -1,0 +1,108 @@
+#include "apps/opened_run.h"
+
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "experiment/config_yaml.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kResultsDeadline = std::chrono::seconds(10);
+constexpr Duration kResultsPoll = std::chrono::milliseconds(50);
+
+absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
+    const ServerArguments& arguments, const RunDir& dir, const Config& config,
+    std::shared_ptr<const Credentials> credentials) {
+  PSGD_ASSIGN_OR_RETURN(const auto address, PagesAddress(arguments));
+  if (!address) return nullptr;
+  LivePagesOptions options;
+  options.http = *address;
+  options.credentials = std::move(credentials);
+  options.names = {arguments.bind, arguments.advertise, address->host};
+  std::erase(options.names, "");
+  options.config = FormatConfig(config);
+  options.run_dir = dir.path();
+  return LivePages::Listen(std::move(options));
+}
+
+}  // namespace
+
+absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
+                       const std::string& host) {
+  const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
+  if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " ", host, " lets other machines connect, and nothing checks who they are; make "
+      "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
+      "workers; or, on a network that you trust, add --insecure"));
+}
+
+absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments) {
+  if (arguments.http == "off") return std::nullopt;
+  HttpServerOptions options;
+  const size_t colon = arguments.http.rfind(':');
+  options.host = colon == std::string::npos ? arguments.bind : arguments.http.substr(0, colon);
+  const std::string port = arguments.http.substr(colon == std::string::npos ? 0 : colon + 1);
+  const bool good =
+      absl::SimpleAtoi(port, &options.port) && options.port >= 0 && options.port < 65536;
+  if (!good || options.host.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--http ", arguments.http,
+                     " is not a port; write --http 7080, --http 127.0.0.1:7080, or --http off"));
+  }
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--http", options.host));
+  return options;
+}
+
+absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options) {
+  PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(options));
+  std::error_code made;
+  std::filesystem::create_directories(dir.ServerDir(), made);
+  if (made) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", dir.ServerDir(), ": ",
+                                               made.message(), "; is the disk full or read-only?"));
+  }
+  LogOptions log_options;
+  log_options.name = "server";
+  log_options.file = dir.ServerDir() + "/server.log";
+  log_options.to_stderr = !arguments.quiet;
+  log_options.level = arguments.log_level;
+  PSGD_ASSIGN_OR_RETURN(const Log log, MakeLog(log_options));
+  return OpenedRun{dir, dir, log, nullptr, nullptr, std::make_unique<TraceFile>()};
+}
+
+absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
+                         std::shared_ptr<const Credentials> credentials, OpenedRun* opened) {
+  if (!arguments.results.empty()) {
+    const Time start = SteadyNow();
+    auto results = RunDir::Take(arguments.results);
+    // Until the server before it is gone.
+    while (!results.ok() && SteadyNow() - start < kResultsDeadline) {
+      std::this_thread::sleep_for(kResultsPoll);
+      results = RunDir::Take(arguments.results);
+    }
+    PSGD_RETURN_IF_ERROR(Annotate(results.status(), "--results"));
+    opened->results = *results;
+  }
+  auto pages = OpenPages(arguments, opened->results, config, credentials);
+  // One that takes over has more important things to do.
+  if (!pages.ok() && arguments.follow.empty()) return pages.status();
+  if (pages.ok()) {
+    opened->pages = *std::move(pages);
+  } else {
+    opened->log->warn("no dashboard: {}", std::string(pages.status().message()));
+  }
+  RunRecorder::Observer observer;
+  if (LivePages* const pages = opened->pages.get()) {
+    observer = [pages](const Record& record) { pages->Observe(record); };
+  }
+  PSGD_ASSIGN_OR_RETURN(opened->recorder,
+                        RunRecorder::Open(opened->results, opened->log, observer));
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

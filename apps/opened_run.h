@@ -1,0 +1,39 @@
+// What a server writes to and shows, from when it knows which run it is for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "apps/server_arguments.h"
+#include "common/log.h"
+#include "dashboard/live_pages.h"
+#include "experiment/run_dir.h"
+#include "experiment/run_recorder.h"
+#include "experiment/trace_file.h"
+
+namespace psgd {
+
+struct OpenedRun {
+  RunDir dir;      // its own
+  RunDir results;  // of the run
+  Log log;
+  // Once it leads.
+  std::unique_ptr<LivePages> pages;  // null: nobody asked for them
+  std::unique_ptr<RunRecorder> recorder;
+  std::unique_ptr<TraceFile> trace;
+};
+
+// That `host`, of the named option, is not one that other machines reach unprotected.
+absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
+                       const std::string& host);
+// Where the pages are; nothing: nowhere.
+absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments);
+
+absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options);
+// From now on it writes, and shows, what the run leaves behind.
+absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
+                         std::shared_ptr<const Credentials> credentials, OpenedRun* opened);
+
+}  // namespace psgd
