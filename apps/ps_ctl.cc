@@ -34,12 +34,10 @@ constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
 constexpr char kCheckpointExamples[] = R"(  ps-ctl checkpoint --server 127.0.0.1:7070
   ps-ctl checkpoint --server 127.0.0.1:7070 --name before-decay    # is never pruned
 )";
-constexpr char kCheckpointsExamples[] = R"(  ps-ctl checkpoints runs/wide
-)";
-constexpr char kVerifyExamples[] = R"(  ps-ctl verify runs/wide            # reads checkpoints and journal from end to end
-)";
-constexpr char kPruneExamples[] = R"(  ps-ctl prune runs/wide --keep 1
-)";
+constexpr char kCheckpointsExamples[] = "  ps-ctl checkpoints runs/wide\n";
+constexpr char kVerifyExamples[] =
+    "  ps-ctl verify runs/wide            # reads checkpoints and journal from end to end\n";
+constexpr char kPruneExamples[] = "  ps-ctl prune runs/wide --keep 1\n";
 constexpr char kExportExamples[] = R"(  ps-ctl export --run-dir runs/wide --out weights.safetensors
   ps-ctl export --run-dir runs/wide --onnx network.onnx    # the network, too, for other frameworks
 )";

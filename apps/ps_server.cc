@@ -245,8 +245,9 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
                                                             credentials.get()));
   FollowerOptions options;
   options.leaders = absl::StrSplit(arguments.follow, ',');
-  options.address = absl::StrCat(
-      arguments.advertise.empty() ? arguments.bind : arguments.advertise, ":", service->port());
+  options.host = arguments.bind;
+  options.advertise = arguments.advertise;
+  options.control_port = service->port();
   options.replica = arguments.replica;
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);

@@ -18,19 +18,24 @@ constexpr Duration kConnectPatience = std::chrono::milliseconds(500);
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kLook = std::chrono::milliseconds(20);
 
-FollowerSays::Ask AskFor(const FollowerOptions& options) {
-  FollowerSays::Ask ask;
-  ask.set_replica(options.replica);
-  ask.set_address(options.address);
-  ask.set_protocol(kProtocolVersion);
-  return ask;
-}
-
 bool Over(const CoordinatorRecord& record) {
   return record.state() == StatusReply::FINISHED || record.state() == StatusReply::FAILED;
 }
 
 }  // namespace
+
+Follower::Follower(FollowerOptions options)
+    : options_(std::move(options)),
+      address_(absl::StrCat(options_.advertise.empty() ? options_.host : options_.advertise, ":",
+                            options_.control_port)) {}
+
+FollowerSays::Ask Follower::Ask() const {
+  FollowerSays::Ask ask;
+  ask.set_replica(options_.replica);
+  ask.set_address(address_);
+  ask.set_protocol(kProtocolVersion);
+  return ask;
+}
 
 absl::StatusOr<std::unique_ptr<Follower>> Follower::Connect(FollowerOptions options) {
   std::unique_ptr<Follower> follower(new Follower(std::move(options)));
@@ -60,7 +65,7 @@ Follower::~Follower() = default;
 absl::Status Follower::Reach() {
   absl::Status last = absl::UnavailableError("nobody was asked");
   for (const std::string& leader : Leaders()) {
-    FollowerSays::Ask ask = AskFor(options_);
+    FollowerSays::Ask ask = Ask();
     ask.set_coordinator(true);
     auto link = std::make_unique<LeaderLink>(leader, options_.credentials.get(), kConnectPatience, ask);
     if (!link->connected()) {
@@ -89,7 +94,7 @@ std::vector<std::string> Follower::Leaders() const {
   // By now another of the chain may lead.
   for (const Chain::Member& member : record_.chain().members()) {
     const bool known = std::find(leaders.begin(), leaders.end(), member.address()) != leaders.end();
-    if (!known && member.address() != options_.address) leaders.push_back(member.address());
+    if (!known && member.address() != address_) leaders.push_back(member.address());
   }
   return leaders;
 }
@@ -155,7 +160,7 @@ absl::Status Follower::FollowConnection() {
   std::vector<std::thread> threads;
   threads.emplace_back([this] { ReadCoordinator(); });
   for (uint32_t s = 0; s < shards_.size(); ++s) {
-    FollowerSays::Ask ask = AskFor(options_);
+    FollowerSays::Ask ask = Ask();
     ask.set_shard(s);
     links.push_back(std::make_unique<LeaderLink>(leader_, options_.credentials.get(),
                                                  kConnectPatience, ask));
@@ -212,7 +217,12 @@ void Follower::ReadCoordinator() {
 }
 
 absl::Status Follower::TakeRecord(CoordinatorRecord record) {
+  // As this server would go on from it: it has addresses of its own.
   record.set_replica(options_.replica);
+  record.set_host(options_.host);
+  record.set_advertise(options_.advertise);
+  record.set_control_port(options_.control_port);
+  record.mutable_placement()->clear_endpoints();
   PSGD_RETURN_IF_ERROR(store_->Save(record, /*sync=*/false));
   checkpoint_done_ =
       (record.has_under_way() ? record.under_way().id() : record.next_checkpoint()) - 1;

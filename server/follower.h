@@ -26,7 +26,9 @@ namespace psgd {
 
 struct FollowerOptions {
   std::vector<std::string> leaders;  // HOST:PORT; asked in turn
-  std::string address;               // of its own control plane, as others reach it
+  std::string host;                  // of its own control plane
+  std::string advertise;             // as others reach it; empty: host
+  int control_port = 0;
   uint32_t replica = 0;              // 0: the leader gives it a number
   Duration connect_deadline = std::chrono::seconds(60);
   std::shared_ptr<const Credentials> credentials;
@@ -55,7 +57,8 @@ class Follower {
     std::future<absl::Status> saving;  // an image
   };
 
-  explicit Follower(FollowerOptions options) : options_(std::move(options)) {}
+  explicit Follower(FollowerOptions options);
+  FollowerSays::Ask Ask() const;
   // Asks everybody who may lead once.
   absl::Status Reach();
   std::vector<std::string> Leaders() const;
@@ -76,6 +79,7 @@ class Follower {
   Duration Patience() const;
 
   FollowerOptions options_;
+  const std::string address_;
   LogPart::Run run_;
   std::string server_dir_;
   Log log_ = NullLog();

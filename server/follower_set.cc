@@ -81,6 +81,17 @@ absl::Status FollowerSet::WaitWritten(uint32_t log, uint64_t last) const {
   return absl::OkStatus();
 }
 
+std::vector<Chain::Member> FollowerSet::Candidates() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Chain::Member> candidates;
+  for (const auto& [replica, follower] : followers_) {
+    if (!follower.required && Connected(follower)) {
+      candidates.push_back(MemberOf(replica, follower.address));
+    }
+  }
+  return candidates;
+}
+
 std::vector<Chain::Member> FollowerSet::Ready() const {
   std::lock_guard lock(mutex_);
   std::vector<Chain::Member> ready;

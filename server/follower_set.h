@@ -40,7 +40,8 @@ class FollowerSet {
   // Until every required follower has written that. UNAVAILABLE names one that has not in time.
   absl::Status WaitWritten(uint32_t log, uint64_t last) const;
 
-  // Connected followers that have written all there is and are not required yet.
+  // Connected followers that are not required yet; and those of them that have written all there is.
+  std::vector<Chain::Member> Candidates() const;
   std::vector<Chain::Member> Ready() const;
   // Required ones of which not every log is connected.
   std::vector<Chain::Member> Missing() const;

@@ -209,7 +209,7 @@ absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentR
   Effects effects;
   auto reply = core_.NextSegment(request, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
-  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = chain_;
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(request.key());
   return reply;
 }
 
@@ -228,7 +228,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   std::unique_lock lock(mutex_);
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
-    *reply->mutable_chain() = chain_;
+    *reply->mutable_chain() = ChainFor(request.key());
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
   }
   // Only counts changed: that one of them is lost with the machine does no harm.

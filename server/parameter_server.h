@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -148,6 +149,11 @@ class ParameterServer {
   // A server that died may lead again if nobody behind it does.
   static absl::Status LeadAgain(const ParameterServerOptions& options, CoordinatorRecord* record);
   void TakeInFollowers(Effects* effects);
+  // A worker asked: who leads, and who may by the time it asks again.
+  Chain ChainFor(const WorkerKey& worker);
+  bool EveryWorkerKnows(const std::string& address) const;
+  // Nobody waits for it, and it may not take over.
+  void TakeOut(uint32_t replica);
   // Whether a follower that does not answer leads by now. REQUIRES: mutex_ not held.
   void LookForAnotherLeader();
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const FollowerSays::Ask& ask,
@@ -200,7 +206,13 @@ class ParameterServer {
   uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
   Chain chain_;                 // of a run with followers
+  bool gathered_ = false;       // it has or had as many followers as it wants
   uint32_t next_replica_ = 2;
+  // The servers that a worker was told of, and those that it knows since it asked again.
+  struct Introduced {
+    std::set<std::string> told, known;  // addresses
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;
   std::string deposed_by_;
   bool stopping_ = false;

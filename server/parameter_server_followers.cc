@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(20);
 constexpr Duration kLookPatience = std::chrono::milliseconds(200);
+constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 constexpr int kMostFollowers = 16;  // connected at once
 constexpr size_t kEntriesTogether = 4u << 20;
 
@@ -76,8 +77,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   *record.mutable_chain() = TakenOver(record.chain(), followed.replica);
   options.replica = followed.replica;
   options.control_port = followed.service->port();
-  // Its shards are elsewhere.
-  record.mutable_placement()->clear_endpoints();
   PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
                                                 std::move(followed.store)));
   server->service_ = std::move(followed.service);
@@ -87,10 +86,8 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   for (uint32_t s = 0; s < followed.shards.size(); ++s) {
     PSGD_RETURN_IF_ERROR(server->ServeAgain(s, std::move(followed.shards[s])));
   }
-  server->core_.MoveShards(server->Endpoints());
-  const absl::Status went_on = server->WentOn(absl::StrCat("follower ", followed.replica, " took over"));
-  // Those behind it are not there yet; the ticker tries again.
-  if (!went_on.ok() && !absl::IsUnavailable(went_on)) return went_on;
+  PSGD_RETURN_IF_ERROR(
+      server->WentOn(absl::StrCat("follower ", followed.replica, " took over")));
   PSGD_RETURN_IF_ERROR(server->Open());
   return server;
 }
@@ -102,6 +99,7 @@ void ParameterServer::RestoreChain(const Chain& chain) {
                                                Milliseconds(options_.config.durability().takeover()));
   }
   chain_ = chain;
+  gathered_ = chain_.members_size() > 0;
   for (const Chain::Member& member : chain_.members()) {
     next_replica_ = std::max(next_replica_, member.replica() + 1);
     if (member.replica() != options_.replica) {
@@ -121,7 +119,8 @@ absl::Status ParameterServer::LeadAgain(const ParameterServerOptions& options,
   }
   for (const Chain::Member& member : chain->members()) {
     if (member.replica() == options.replica) continue;
-    const auto other = WhoLeads(member.address(), options.credentials.get(), kLookPatience);
+    const auto other =
+        WhoLeads(member.address(), options.credentials.get(), kFirstLookPatience);
     if (!other.ok() || !other->leads() || other->chain().epoch() < chain->epoch()) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "server ", member.replica(), " at ", member.address(), " leads this run by now; join it with "
@@ -132,13 +131,11 @@ absl::Status ParameterServer::LeadAgain(const ParameterServerOptions& options,
 }
 
 bool ParameterServer::WaitsForFollowers(std::string* reason) const {
-  if (followers_ == nullptr || core_.over()) return false;
-  const auto wanted = static_cast<uint64_t>(options_.config.durability().followers());
-  // Every follower that came in made it grow; later, those that are left have to do.
-  if (chain_.epoch() > wanted) return false;
-  *reason = absl::StrCat("waiting for ", wanted + 1 - chain_.epoch(),
-                         " more followers (durability.followers): ps-server --follow ",
-                         control_address_);
+  // Once all were there, those that are left have to do.
+  if (followers_ == nullptr || gathered_ || core_.over()) return false;
+  *reason = absl::StrCat(
+      "waiting for ", options_.config.durability().followers() + 1 - chain_.members_size(),
+      " more followers (durability.followers): ps-server --follow ", control_address_);
   return true;
 }
 
@@ -154,23 +151,48 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
   return wait ? followers_->WaitWritten(log, shipped_records_) : absl::OkStatus();
 }
 
+Chain ParameterServer::ChainFor(const WorkerKey& worker) {
+  Chain chain = chain_;
+  for (const Chain::Member& member : followers_->Candidates()) *chain.add_members() = member;
+  Introduced& introduced = introduced_[{worker.worker(), worker.incarnation()}];
+  // It asks again, so the last answer came in.
+  introduced.known = std::move(introduced.told);
+  introduced.told.clear();
+  for (const Chain::Member& member : chain.members()) introduced.told.insert(member.address());
+  return chain;
+}
+
+bool ParameterServer::EveryWorkerKnows(const std::string& address) const {
+  const StatusReply status = core_.Status(SteadyNow());
+  return std::all_of(status.workers().begin(), status.workers().end(), [&](const WorkerStatus& worker) {
+    if (!worker.live()) return true;
+    const auto at = introduced_.find({worker.key().worker(), worker.key().incarnation()});
+    return at != introduced_.end() && at->second.known.contains(address);
+  });
+}
+
 void ParameterServer::TakeInFollowers(Effects* effects) {
   if (followers_ == nullptr) return;
   for (const Chain::Member& member : followers_->Ready()) {
+    // A worker that has not heard of it would not find it after it took over.
+    if (!EveryWorkerKnows(member.address())) continue;
     followers_->Require(member.replica(), member.address());
     *chain_.add_members() = member;
     chain_.set_epoch(chain_.epoch() + 1);
     effects->news.push_back(absl::StrCat("server ", member.replica(), " at ", member.address(),
                                          " follows: acknowledgements wait for it, and it would take over"));
   }
-  // One that came back may be somewhere else.
-  for (const FollowerStatus& follower : followers_->Status()) {
-    for (Chain::Member& member : *chain_.mutable_members()) {
-      if (member.replica() != follower.replica() || member.address() == follower.address()) continue;
-      member.set_address(follower.address());
-      chain_.set_epoch(chain_.epoch() + 1);
-    }
+  gathered_ = gathered_ || chain_.members_size() > options_.config.durability().followers();
+}
+
+void ParameterServer::TakeOut(uint32_t replica) {
+  Chain next;
+  next.set_epoch(chain_.epoch() + 1);
+  for (const Chain::Member& member : chain_.members()) {
+    if (member.replica() != replica) *next.add_members() = member;
   }
+  chain_ = next;
+  followers_->Forget(replica);
 }
 
 void ParameterServer::LookForAnotherLeader() {
@@ -204,13 +226,7 @@ absl::StatusOr<DropFollowerReply> ParameterServer::DropFollower(const DropFollow
                                             " is not one of this run's followers; ps-ctl status "
                                             "shows them"));
   }
-  Chain next;
-  next.set_epoch(chain_.epoch() + 1);
-  for (const Chain::Member& member : chain_.members()) {
-    if (member.replica() != request.replica()) *next.add_members() = member;
-  }
-  chain_ = next;
-  followers_->Forget(request.replica());
+  TakeOut(request.replica());
   Effects effects;
   effects.news.push_back(absl::StrCat("goes on without follower ", request.replica(), ", as asked"));
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
@@ -227,6 +243,8 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
   run.mutable_run()->set_starts(recovered_ ? recovered_->starts() : 1);
   if (!stream->Send(run)) return absl::CancelledError("the follower is gone");
   std::lock_guard lock(mutex_);
+  // One that comes back has forgotten what it held: it catches up like a new one.
+  if (IsIn(chain_, replica)) TakeOut(replica);
   auto log = std::make_shared<FollowerLog>(shipped_records_);
   followers_->Connect(replica, ask.address(), followers_->coordinator_log(), log);
   if (core_.model() != nullptr) {

@@ -106,12 +106,15 @@ absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<Durable
 
 absl::Status ParameterServer::WentOn(const std::string& news) {
   std::lock_guard lock(mutex_);
+  if (!KnownAddresses()) core_.MoveShards(Endpoints());
   PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
   effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,
                                       " of its shards together; start ", recovered_->starts(),
                                       " of this server"));
-  return Apply(std::move(effects));
+  const absl::Status applied = Apply(std::move(effects));
+  // Its followers are not there yet; the ticker tries again.
+  return followers_ != nullptr && absl::IsUnavailable(applied) ? absl::OkStatus() : applied;
 }
 
 CoordinatorRecord ParameterServer::Record() const {

@@ -100,6 +100,7 @@ void Cluster::PlanMisfortunes() {
       server_->DieSoon();
     }
   });
+  plan(scenario_.standby_deaths, [this] { server_->KillStandby(); });
   plan(scenario_.full_disks, [this] {
     server_->FillDisks(
         chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)));
@@ -211,6 +212,7 @@ Outcome Cluster::Run() {
     outcome_.stats.pull_staleness.Merge(stats.pull_staleness);
   }
   outcome_.crashes = server_->crashes();
+  outcome_.takeovers = server_->takeovers();
   outcome_.images = server_->images();
   outcome_.breaches = oracle_.breaches();
   outcome_.counts = oracle_.counts();

@@ -27,6 +27,7 @@ struct Outcome {
   Duration took{};
   size_t evaluations = 0;
   uint64_t crashes = 0;                             // of the server
+  uint64_t takeovers = 0;                           // by a server that followed
   uint64_t images = 0;                              // of its shards' journals
   std::vector<std::string> trace;                   // its tail, when asked for
 };

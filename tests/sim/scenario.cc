@@ -74,7 +74,10 @@ Scenario RandomScenario(uint64_t seed) {
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
   if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
   if (chance.Happens(0.6)) {
-    s.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    const bool followed = chance.Happens(0.5);
+    s.config.mutable_durability()->set_acknowledge(followed ? DurabilityConfig::REPLICATED
+                                                            : DurabilityConfig::JOURNAL);
+    s.standby_deaths = followed ? static_cast<int>(chance.Choice({0, 0, 1, 3})) : 0;
     s.server_crashes = static_cast<int>(chance.Choice({0, 1, 2, 4}));
     s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
     s.disk_delay = std::chrono::milliseconds(chance.Choice({0, 1, 20}));
@@ -116,7 +119,9 @@ std::string Describe(const Scenario& s) {
       s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", server crashes ", s.server_crashes, ", full disks ", s.full_disks,
+      s.poison, ", server crashes ", s.server_crashes,
+      s.config.durability().acknowledge() == DurabilityConfig::REPLICATED ? " (followed)" : "",
+      ", standby deaths ", s.standby_deaths, ", full disks ", s.full_disks,
       ", clock steps ", s.clock_steps, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
       ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
       Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),

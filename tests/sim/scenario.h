@@ -29,6 +29,7 @@ enum class Sabotage {
   kForgetOrders,  // a server that is started again does not give its last orders again
   kOldRecord,     // it finds an old record of the coordinator
   kHideStep,      // the server's clock runs far ahead, tick by tick
+  kDontWait,      // the leader goes on when the server that follows did not answer
 };
 
 struct Scenario {
@@ -48,6 +49,7 @@ struct Scenario {
   int server_crashes = 0;
   int full_disks = 0;
   int clock_steps = 0;           // ahead or back, of the server's clock or a worker's
+  int standby_deaths = 0;        // of the server that follows, where one does
   Duration disk_delay{};         // at most, until a shard's steps are written down
   uint64_t image_after = 1u << 30;
   DiskFault disk_fault = DiskFault::kNone;

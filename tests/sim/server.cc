@@ -13,8 +13,23 @@ Server::Server(Cluster* cluster, const Scenario& scenario)
       scenario_(scenario),
       chance_(scenario.network_seed, 3),
       saboteur_(scenario.sabotage),
-      disks_(scenario.config.cluster().shards()) {
+      disks_(scenario.config.cluster().shards()),
+      standby_(scenario.network_seed, disks_.size(), scenario.sabotage != Sabotage::kDontWait,
+               [this](uint32_t shard) {
+        // Of the life in which it leads.
+        DurableShardOptions options = ShardOptionsFor(shard);
+        options.journal = nullptr;
+        options.shard.starts = static_cast<uint32_t>(crashes_ + 2);
+        return options;
+      }),
+      behind_(std::make_shared<Standby*>(&standby_)) {
+  for (auto& disk : disks_) disk = std::make_unique<ShardDisk>();
   Start();
+  if (replicated()) BeginStandbyLater();
+}
+
+bool Server::replicated() const {
+  return scenario_.config.durability().acknowledge() == DurabilityConfig::REPLICATED;
 }
 
 bool Server::journals() const {
@@ -29,7 +44,12 @@ DurableShardOptions Server::ShardOptionsFor(uint32_t shard) {
   options.shard.held_bytes = scenario_.held_bytes;
   options.shard.starts = static_cast<uint32_t>(crashes_ + 1);
   options.image_after = scenario_.image_after;
-  if (journals()) options.journal = std::make_unique<SimJournal>(&disks_[shard]);
+  if (replicated()) {
+    options.journal =
+        std::make_unique<SimReplicatedJournal>(disks_[shard].get(), shard, behind_);
+  } else if (journals()) {
+    options.journal = std::make_unique<SimJournal>(disks_[shard].get());
+  }
   return options;
 }
 
@@ -61,7 +81,7 @@ void Server::Die() {
   ++life_;
   ++crashes_;
   steps_to_live_ = 0;
-  Damage(scenario_.disk_fault, &disks_[0]);
+  Damage(scenario_.disk_fault, disks_[0].get());
   cluster_->queue().After(
       chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(600)),
       [this] { StartAgain(); });
@@ -79,14 +99,21 @@ void Server::StartAgain() {
   if (cluster_->tracing()) cluster_->Note("the server is started again");
   // Nobody was told of a model yet: all begins anew.
   if (record_.empty()) {
-    for (ShardDisk& disk : disks_) disk = {};
+    for (auto& disk : disks_) *disk = {};
     told_ = 0;
+    if (replicated()) standby_.Begin();
     Start();
     return;
   }
   CoordinatorRecord record;
   record.ParseFromString(record_);
-  const absl::Status recovered = Recover(record);
+  const bool takes_over = standby_.may_lead() && chance_.Happens(0.85);
+  const absl::Status recovered = takes_over ? TakeOver() : Recover(record);
+  if (replicated() && !takes_over) {
+    // It comes to the server that is back as a new one.
+    standby_.Die();
+    BeginStandbyLater();
+  }
   if (!recovered.ok()) {
     cluster_->oracle().Breach(absl::StrCat("the server cannot go on: ", recovered.ToString()));
     return;
@@ -95,19 +122,28 @@ void Server::StartAgain() {
   CarryOut();
 }
 
-absl::Status Server::Recover(const CoordinatorRecord& record) {
+void Server::RestoreCoordinator(const CoordinatorRecord& record) {
   CoordinatorOptions options;
   options.config = scenario_.config;
   options.first_incarnation = static_cast<uint32_t>(crashes_ + 1);
   coordinator_ = std::make_unique<CoordinatorCore>(options);
   coordinator_->Restore(record, Now());
-  PSGD_RETURN_IF_ERROR(orders_.Restore(record));
   commit_due_.assign(disks_.size(), false);
+}
+
+absl::Status Server::Recover(const CoordinatorRecord& record) {
+  RestoreCoordinator(record);
+  PSGD_RETURN_IF_ERROR(orders_.Restore(record));
   for (uint32_t s = 0; s < disks_.size(); ++s) {
     std::vector<std::string> notes;
     PSGD_ASSIGN_OR_RETURN(auto shard, DurableShard::Recover(ShardOptionsFor(s), &notes));
     shards_.push_back(std::move(shard));
   }
+  RestoreCuts();
+  return absl::OkStatus();
+}
+
+void Server::RestoreCuts() {
   const auto& under_way = coordinator_->checkpoint_under_way();
   for (uint32_t s = 0; s < disks_.size(); ++s) {
     const auto cut = shards_[s]->TakeReplayedCut();
@@ -117,7 +153,6 @@ absl::Status Server::Recover(const CoordinatorRecord& record) {
       shards_[s]->CheckpointDone(cut->checkpoint);
     }
   }
-  return absl::OkStatus();
 }
 
 bool Server::Apply(Effects effects) {
@@ -163,13 +198,13 @@ bool Server::CarryOut() {
 
 bool Server::SaveRecord() {
   if (!journals() || coordinator_->model() == nullptr) return true;
-  if (disks_[0].full) return false;
+  if (disks_[0]->full) return false;
   if (scenario_.sabotage == Sabotage::kOldRecord && crashes_ == 0 && told_ > 4) return true;
   CoordinatorRecord record = coordinator_->Save(Now());
   orders_.Save(&record);
   if (scenario_.sabotage == Sabotage::kForgetOrders) record.clear_orders();
   record_ = record.SerializeAsString();
-  return true;
+  return !replicated() || standby_.Save(record_).ok();
 }
 
 void Server::Tell(uint64_t number, const ShardCommand& command) {
@@ -262,16 +297,16 @@ void Server::CheckpointWritten(uint64_t id) {
 }
 
 void Server::FillDisks(Duration length) {
-  for (ShardDisk& disk : disks_) disk.full = true;
+  for (auto& disk : disks_) disk->full = true;
   cluster_->queue().After(length, [this] {
-    for (ShardDisk& disk : disks_) disk.full = false;
+    for (auto& disk : disks_) disk->full = false;
   });
 }
 
 void Server::CheckDisks() {
   if (!journals() || record_.empty()) return;
   for (uint32_t s = 0; s < shards_.size(); ++s) {
-    disks_[s].full = false;
+    disks_[s]->full = false;
     Commit(s);
     std::vector<std::string> notes;
     const auto again = DurableShard::Recover(ShardOptionsFor(s), &notes);

@@ -14,6 +14,7 @@
 #include "tests/sim/chance.h"
 #include "tests/sim/sabotage.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/standby.h"
 #include "tests/sim/storage.h"
 
 namespace psgd::sim {
@@ -34,6 +35,7 @@ class Server {
   bool settled() const { return !orders_.pending(); }
   uint64_t crashes() const { return crashes_; }
   uint64_t images() const { return images_; }
+  uint64_t takeovers() const { return takeovers_; }
 
   // Carries out what the coordinator decided. False: nobody gets an answer, since the server died on
   // the way or cannot write it down.
@@ -51,6 +53,7 @@ class Server {
   void Die();
   void DieSoon();
   void FillDisks(Duration length);
+  void KillStandby();
   // What the disks hold makes the very shards that are here.
   void CheckDisks();
 
@@ -58,6 +61,14 @@ class Server {
   void Start();
   void StartAgain();
   absl::Status Recover(const CoordinatorRecord& record);
+  // Goes on with the shards that the standby holds, and its disks: the server's own are lost.
+  absl::Status TakeOver();
+  void RestoreCoordinator(const CoordinatorRecord& record);
+  void RestoreCuts();
+  // A standby begins to follow a little later, and is waited for once it has caught up.
+  void BeginStandbyLater();
+  void CatchUp();
+  bool replicated() const;
   DurableShardOptions ShardOptionsFor(uint32_t shard);
   bool journals() const;
   // True when this is the moment at which it dies.
@@ -78,8 +89,10 @@ class Server {
   Saboteur saboteur_;
 
   // The disks.
-  std::vector<ShardDisk> disks_;
+  std::vector<std::unique_ptr<ShardDisk>> disks_;
   std::string record_;
+  Standby standby_;
+  std::shared_ptr<Standby*> behind_;  // the shards of this life
 
   // This life.
   bool up_ = false;
@@ -101,6 +114,7 @@ class Server {
   int steps_to_live_ = 0;
   uint64_t crashes_ = 0;
   uint64_t images_ = 0;
+  uint64_t takeovers_ = 0;
 };
 
 }  // namespace psgd::sim

@@ -41,7 +41,7 @@ std::string Failure(const Scenario& scenario) {
 TEST(Simulation, RandomRunsKeepEveryPromise) {
   Oracle::Counts total;
   ShardStats stats;
-  uint64_t resent = 0, evaluations = 0, crashes = 0, images = 0;
+  uint64_t resent = 0, evaluations = 0, crashes = 0, takeovers = 0, images = 0;
   int failures = 0;
   const Range range = RandomRuns();
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
@@ -59,14 +59,15 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     for (const auto& [reason, count] : outcome.stats.refused) stats.refused[reason] += count;
     resent += outcome.resent;
     crashes += outcome.crashes;
+    takeovers += outcome.takeovers;
     images += outcome.images;
     evaluations += outcome.evaluations;
   }
   std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
             << " of them in doubt, " << total.pulls_checked << " pulls and " << total.cuts_checked
             << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
-            << evaluations << " evaluations, " << crashes << " crashes of the server, " << images
-            << " images of journals;";
+            << evaluations << " evaluations, " << crashes << " crashes of the server, "
+            << takeovers << " takeovers, " << images << " images of journals;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
   if (range.seeds < 100) return;
@@ -76,6 +77,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(stats.duplicates, 10 * range.seeds);
   EXPECT_GT(total.pushes_in_doubt, 0u);
   EXPECT_GT(crashes, range.seeds / 2);
+  EXPECT_GT(takeovers, range.seeds / 10);
   EXPECT_GT(images, range.seeds / 2);
   for (const char* reason : {"out_of_order", "fenced", "non_finite", "overloaded"}) {
     EXPECT_GT(stats.refused[reason], 0u) << reason;
@@ -166,12 +168,13 @@ TEST(Simulation, WorkersThatPullWhatChangedHaveTheShardsWeights) {
 // Real-valued updates that depend on the weights, on what a worker was shown, and on the order: each
 // life of the server goes on with the same bits, and the journal makes them once more.
 TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
-  uint64_t crashes = 0, images = 0;
+  uint64_t crashes = 0, takeovers = 0, images = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     Scenario scenario = CalmScenario(seed, 1 + static_cast<int>(seed % 3),
                                      std::initializer_list<int64_t>{2, -1}.begin()[seed % 2]);
     scenario.smooth = true;
-    scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    scenario.config.mutable_durability()->set_acknowledge(
+        seed % 5 < 2 ? DurabilityConfig::REPLICATED : DurabilityConfig::JOURNAL);
     scenario.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
     scenario.config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.01);
     scenario.config.mutable_consistency()->set_compensation(
@@ -184,9 +187,11 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
     EXPECT_EQ(Failure(scenario), "");
     const Outcome outcome = Cluster(scenario, false).Run();
     crashes += outcome.crashes;
+    takeovers += outcome.takeovers;
     images += outcome.images;
   }
   EXPECT_GT(crashes, 60u);
+  EXPECT_GT(takeovers, 10u);
   EXPECT_GT(images, 60u);
 }
 
@@ -215,8 +220,9 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
     if (sabotage == Sabotage::kHideStep) scenario.clock_steps = 2;
     if (disk != DiskFault::kNone || sabotage == Sabotage::kForgetOrders ||
-        sabotage == Sabotage::kOldRecord) {
-      scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+        sabotage == Sabotage::kOldRecord || sabotage == Sabotage::kDontWait) {
+      scenario.config.mutable_durability()->set_acknowledge(
+          sabotage == Sabotage::kDontWait ? DurabilityConfig::REPLICATED : DurabilityConfig::JOURNAL);
       scenario.server_crashes = 2;
       scenario.config.mutable_train()->set_epochs(3);
     }
@@ -247,6 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kForgetOrders, "the run did not end"},
                     Breakage{Sabotage::kOldRecord, "was not dealt to it"},
                     Breakage{Sabotage::kHideStep, "was put out, though it was heard"},
+                    Breakage{Sabotage::kDontWait, "has lost pushes that it acknowledged"},
                     Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
                              DiskFault::kForgetsLast},
                     Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},

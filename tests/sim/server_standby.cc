@@ -1,0 +1,62 @@
+// The part of the simulated server that is followed.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/cluster.h"
+
+namespace psgd::sim {
+
+absl::Status Server::TakeOver() {
+  if (cluster_->tracing()) cluster_->Note("the standby takes over");
+  ++takeovers_;
+  Standby::Held held = standby_.TakeOver();
+  CoordinatorRecord record;
+  record.ParseFromString(held.record);
+  record_ = held.record;
+  disks_ = std::move(held.disks);
+  behind_ = std::move(held.behind);
+  *behind_ = &standby_;
+  RestoreCoordinator(record);
+  PSGD_RETURN_IF_ERROR(orders_.Restore(record));
+  for (auto& shard : held.shards) shards_.push_back(std::move(shard));
+  RestoreCuts();
+  BeginStandbyLater();
+  return absl::OkStatus();
+}
+
+void Server::KillStandby() {
+  if (!standby_.up()) return;
+  if (cluster_->tracing()) cluster_->Note("the standby dies");
+  standby_.Die();
+  BeginStandbyLater();
+}
+
+void Server::BeginStandbyLater() {
+  cluster_->queue().After(
+      chance_.Between(std::chrono::milliseconds(2), std::chrono::milliseconds(120)), [this] {
+        // A standby that waits for a leader keeps what it has.
+        if (!up_ || coordinator_->model() == nullptr) return BeginStandbyLater();
+        if (standby_.up()) return;
+        standby_.Begin();
+        CatchUp();
+      });
+}
+
+void Server::CatchUp() {
+  if (!standby_.up() || standby_.may_lead()) return;
+  if (up_ && SaveRecord()) {
+    for (uint32_t s = 0; s < shards_.size(); ++s) {
+      if (standby_.connected(s)) continue;
+      const auto start = shards_[s]->StartForFollower();
+      if (absl::IsUnavailable(start.status())) continue;
+      const absl::Status connected = start.ok() ? standby_.Connect(s, *start) : start.status();
+      if (!connected.ok()) {
+        cluster_->oracle().Breach(absl::StrCat("shard ", s, " cannot be followed: ", connected.ToString()));
+      }
+    }
+    if (standby_.complete()) return standby_.TakeIn();
+  }
+  cluster_->queue().After(std::chrono::milliseconds(20), [this] { CatchUp(); });
+}
+
+}  // namespace psgd::sim
