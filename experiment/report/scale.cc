@@ -8,6 +8,21 @@ namespace {
 
 constexpr double kRoom = 0.05;  // of the range, at each end
 
+std::vector<double> RoundNumbers(double low, double high, int most) {
+  std::vector<double> ticks;
+  const double raw = (high - low) / most;
+  const double magnitude = std::pow(10.0, std::floor(std::log10(raw)));
+  double step = magnitude;
+  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
+    step = factor * magnitude;
+    if (step >= raw) break;
+  }
+  for (int64_t i = std::llround(std::ceil(low / step)); static_cast<double>(i) * step <= high; ++i) {
+    ticks.push_back(static_cast<double>(i) * step);
+  }
+  return ticks;
+}
+
 }  // namespace
 
 Scale::Scale(const std::vector<double>& numbers, bool logarithmic, bool zero, double from, double to)
@@ -32,8 +47,8 @@ double Scale::At(double number) const {
 }
 
 std::vector<double> Scale::Ticks(int most) const {
-  std::vector<double> ticks;
   if (logarithmic_) {
+    std::vector<double> ticks;
     const double decades = high_ - low_;
     const std::vector<double> within = decades > 3    ? std::vector<double>{1}
                                        : decades > 0.7 ? std::vector<double>{1, 2, 5}
@@ -45,19 +60,10 @@ std::vector<double> Scale::Ticks(int most) const {
         if (std::log10(tick) >= low_ && std::log10(tick) <= high_) ticks.push_back(tick);
       }
     }
-    return ticks;
+    // So near to each other that no digit changes.
+    return ticks.size() < 2 ? RoundNumbers(std::pow(10.0, low_), std::pow(10.0, high_), most) : ticks;
   }
-  const double raw = (high_ - low_) / most;
-  const double magnitude = std::pow(10.0, std::floor(std::log10(raw)));
-  double step = magnitude;
-  for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
-    step = factor * magnitude;
-    if (step >= raw) break;
-  }
-  for (int64_t i = std::llround(std::ceil(low_ / step)); static_cast<double>(i) * step <= high_; ++i) {
-    ticks.push_back(static_cast<double>(i) * step);
-  }
-  return ticks;
+  return RoundNumbers(low_, high_, most);
 }
 
 }  // namespace psgd

@@ -43,6 +43,10 @@ absl::Status CheckAsha(const SweepAsha& asha) {
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
   PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
+  if (prepared.sweep.name().front() == '.') {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.file, ": name: \"", prepared.sweep.name(), "\" begins with a dot; it names a folder"));
+  }
   if (prepared.sweep.has_asha()) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckAsha(prepared.sweep.asha()), options.file));
   }

@@ -25,6 +25,7 @@ TEST(Scale, HasRoundTicksWithin) {
   const Scale decades({1, 10000}, true, false, 0, 100);
   EXPECT_THAT(decades.Ticks(6), ElementsAre(1, 10, 100, 1000, 10000));
   EXPECT_FALSE(decades.Shows(0));
+  EXPECT_THAT(Scale({2.0001e6, 2.0011e6}, true, false, 0, 100).Ticks(3), testing::SizeIs(testing::Ge(2u)));
   // One number, or none, is no reason to divide by zero.
   EXPECT_EQ(Scale({5}, false, false, 0, 100).At(5), 50);
   EXPECT_FALSE(Scale({}, true, false, 0, 100).Ticks(5).empty());
