@@ -105,9 +105,13 @@ TEST_F(SlurmTest, ASweepsRunsAreJobs) {
     EXPECT_EQ(run["epochs"], 2.0);
     EXPECT_GT(run["accuracy"], 0.5);
   }
-  // The workers were tasks of the job's second part.
-  const std::string controller = daemons_[1]->Err();
-  EXPECT_THAT(controller, HasSubstr("het_job"));
+  // The template by itself, with its own numbers of tasks.
+  const Ended by_hand = RunProgram({"/usr/bin/sbatch", "--wait", "--output=" + Path("by-hand.log"),
+                                    PSGD_SOURCE_DIR "/deploy/slurm/run.sbatch", ProgramPath("ps-run"), SmallConfig(),
+                                    "--run-dir", Path("by-hand"), "--threads", "1"});
+  EXPECT_EQ(by_hand.code, 0) << by_hand.err << File("by-hand.log");
+  EXPECT_EQ(Summary("by-hand")["status"], "finished");
+  EXPECT_THAT(daemons_[1]->Err(), HasSubstr("het_job"));
 }
 
 TEST_F(SlurmTest, CtrlCStopsTheJobWithACheckpoint) {
