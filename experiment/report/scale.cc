@@ -17,7 +17,8 @@ std::vector<double> RoundNumbers(double low, double high, int most) {
     step = factor * magnitude;
     if (step >= raw) break;
   }
-  for (int64_t i = std::llround(std::ceil(low / step)); static_cast<double>(i) * step <= high; ++i) {
+  for (int64_t i = std::llround(std::ceil(low / step)); static_cast<double>(i) * step <= high;
+       ++i) {
     ticks.push_back(static_cast<double>(i) * step);
   }
   return ticks;
@@ -25,11 +26,13 @@ std::vector<double> RoundNumbers(double low, double high, int most) {
 
 }  // namespace
 
-Scale::Scale(const std::vector<double>& numbers, bool logarithmic, bool zero, double from, double to)
+Scale::Scale(const std::vector<double>& numbers, bool logarithmic, bool zero, double from,
+             double to)
     : logarithmic_(logarithmic), from_(from), to_(to) {
   std::vector<double> seen;
   for (const double number : numbers) {
-    if (std::isfinite(number) && Shows(number)) seen.push_back(logarithmic ? std::log10(number) : number);
+    if (std::isfinite(number) && Shows(number))
+      seen.push_back(logarithmic ? std::log10(number) : number);
   }
   if (zero && !logarithmic) seen.push_back(0);
   if (seen.empty()) return;
@@ -50,9 +53,10 @@ std::vector<double> Scale::Ticks(int most) const {
   if (logarithmic_) {
     std::vector<double> ticks;
     const double decades = high_ - low_;
-    const std::vector<double> within = decades > 3    ? std::vector<double>{1}
-                                       : decades > 0.7 ? std::vector<double>{1, 2, 5}
-                                                       : std::vector<double>{1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9};
+    const std::vector<double> within = decades > 3 ? std::vector<double>{1}
+                                       : decades > 0.7
+                                           ? std::vector<double>{1, 2, 5}
+                                           : std::vector<double>{1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9};
     const int step = std::max(1, static_cast<int>(std::ceil(decades / most)));
     for (int decade = static_cast<int>(std::floor(low_)); decade <= high_; decade += step) {
       for (const double digit : within) {
@@ -61,7 +65,8 @@ std::vector<double> Scale::Ticks(int most) const {
       }
     }
     // So near to each other that no digit changes.
-    return ticks.size() < 2 ? RoundNumbers(std::pow(10.0, low_), std::pow(10.0, high_), most) : ticks;
+    return ticks.size() < 2 ? RoundNumbers(std::pow(10.0, low_), std::pow(10.0, high_), most)
+                            : ticks;
   }
   return RoundNumbers(low_, high_, most);
 }
