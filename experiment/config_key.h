@@ -15,7 +15,8 @@ struct ConfigKey {
   const google::protobuf::FieldDescriptor* field = nullptr;
 };
 
-// Makes the sections on the way, in `root`. An unknown key is an error with what was probably meant.
+// Makes the sections on the way, in `root`. An unknown key is an error with what was probably
+// meant.
 absl::StatusOr<ConfigKey> FindConfigKey(const std::string& path, google::protobuf::Message* root);
 
 }  // namespace psgd

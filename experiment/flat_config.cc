@@ -21,7 +21,8 @@ std::string Values(const Message& message, const FieldDescriptor& field) {
   return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
 }
 
-void Append(const Message& message, const std::string& prefix, bool with_defaults, FlatConfig* flat) {
+void Append(const Message& message, const std::string& prefix, bool with_defaults,
+            FlatConfig* flat) {
   const auto* reflection = message.GetReflection();
   const auto& type = *message.GetDescriptor();
   const std::unique_ptr<Message> defaults(message.New());

@@ -42,46 +42,63 @@ std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const
   }
   if (shown.empty()) return std::nullopt;
   const std::vector<size_t> front = ParetoFront(points);
-  XyPlot plot{id, title, "", {what, true, false, RoundBytes, {}}, {"test accuracy", false, false, Percent, {}},
-              style.Legend(false), {}};
-  std::vector<std::vector<std::string>> data{{"configuration", "bytes", "accuracy", "spread", "seeds", "pareto"}};
+  XyPlot plot{id,
+              title,
+              "",
+              {what, true, false, RoundBytes, {}},
+              {"test accuracy", false, false, Percent, {}},
+              style.Legend(false),
+              {}};
+  std::vector<std::vector<std::string>> data{
+      {"configuration", "bytes", "accuracy", "spread", "seeds", "pareto"}};
   for (size_t i = 0; i < shown.size(); ++i) {
     const ReportGroup& group = *shown[i];
     const bool best = std::count(front.begin(), front.end(), i) > 0;
     PlotSeries series;
     series.css_class = style.ColorOf(group);
     series.shape = style.ShapeOf(group);
-    PlotPoint point{points[i].first, points[i].second, group.accuracy.spread, "", best ? group.label : "", best};
+    PlotPoint point{points[i].first,         points[i].second,
+                    group.accuracy.spread,   "",
+                    best ? group.label : "", best};
     point.tip = absl::StrCat(group.label, ": ", ReadablePercent(group.accuracy.mean), " with ",
                              HumanBytes(points[i].first));
     series.points.push_back(std::move(point));
     plot.series.push_back(std::move(series));
     data.push_back({group.label, CsvNumber(points[i].first), CsvNumber(group.accuracy.mean),
-                    CsvNumber(group.accuracy.spread), absl::StrCat(group.accuracy.count), best ? "yes" : "no"});
+                    CsvNumber(group.accuracy.spread), absl::StrCat(group.accuracy.count),
+                    best ? "yes" : "no"});
   }
   PlotSeries line;
   line.name = "Pareto front";
   line.css_class = "front";
   line.shape = -1;
   line.line = true;
-  for (const size_t index : front) line.points.push_back({points[index].first, points[index].second});
+  for (const size_t index : front)
+    line.points.push_back({points[index].first, points[index].second});
   plot.below.push_back(std::move(line));
-  plot.description = absl::StrCat(shown.size(), " configurations; ", front.size(),
-                                  " of them are on the Pareto front. The table below the figure has the numbers.");
+  plot.description =
+      absl::StrCat(shown.size(), " configurations; ", front.size(),
+                   " of them are on the Pareto front. The table below the figure has the numbers.");
   return Figure{id, title,
-                "Each point is a configuration, the mean of its seeds with their standard deviation. Up and to the "
-                "left is better. Ringed points are on the Pareto front: none sends less and is more accurate. The "
+                "Each point is a configuration, the mean of its seeds with their standard "
+                "deviation. Up and to the "
+                "left is better. Ringed points are on the Pareto front: none sends less and is "
+                "more accurate. The "
                 "star is the dense synchronous twin.",
                 Draw(plot), std::move(data)};
 }
 
 std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                                   const SeriesStyle& style) {
-  XyPlot plot{"accuracy-time", "Accuracy against wall time", "",
+  XyPlot plot{"accuracy-time",
+              "Accuracy against wall time",
+              "",
               {"time since the run began", false, true, ReadableTime, {}},
-              {"test accuracy", false, false, Percent, {}}, style.Legend(true), {}};
-  std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch", "accuracy", "loss",
-                                              "bytes_pushed", "bytes_pulled"}};
+              {"test accuracy", false, false, Percent, {}},
+              style.Legend(true),
+              {}};
+  std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch",
+                                              "accuracy", "loss", "bytes_pushed", "bytes_pulled"}};
   size_t curves = 0;
   for (const bool twins : {false, true}) {  // those of twins lie on top
     for (const ReportGroup& group : groups) {
@@ -95,10 +112,11 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
         series.line = true;
         series.faint = !twins && groups.size() > 12;
         for (const CurvePoint& point : run.data.curve) {
-          series.points.push_back({point.seconds, point.accuracy, 0, absl::StrCat(run.label, ", seed ", run.seed), "", false});
-          data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds), CsvNumber(point.epoch),
-                          CsvNumber(point.accuracy), CsvNumber(point.loss), CsvNumber(point.bytes_pushed),
-                          CsvNumber(point.bytes_pulled)});
+          series.points.push_back({point.seconds, point.accuracy, 0,
+                                   absl::StrCat(run.label, ", seed ", run.seed), "", false});
+          data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds),
+                          CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),
+                          CsvNumber(point.bytes_pushed), CsvNumber(point.bytes_pulled)});
         }
         plot.series.push_back(std::move(series));
       }
@@ -107,7 +125,8 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
   if (curves == 0) return std::nullopt;
   plot.description = absl::StrCat(curves, " runs, a line each.");
   return Figure{plot.id, plot.title,
-                "A line for each run, a corner for each evaluation on the test set. Runs that shared the machine "
+                "A line for each run, a corner for each evaluation on the test set. Runs that "
+                "shared the machine "
                 "with others took longer than they would have alone.",
                 Draw(plot), std::move(data)};
 }
@@ -117,7 +136,8 @@ double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
   double before_seconds = 0, before = 0;
   for (const CurvePoint& point : curve) {
     if (point.accuracy >= target) {
-      const double share = point.accuracy > before ? (target - before) / (point.accuracy - before) : 1;
+      const double share =
+          point.accuracy > before ? (target - before) / (point.accuracy - before) : 1;
       return before_seconds + share * (point.seconds - before_seconds);
     }
     before_seconds = point.seconds;
@@ -126,7 +146,8 @@ double SecondsTo(double target, const std::vector<CurvePoint>& curve) {
   return -1;
 }
 
-// Half a point below the twin, which is what most should reach; without one, what half of the groups reach.
+// Half a point below the twin, which is what most should reach; without one, what half of the
+// groups reach.
 double TargetOf(const std::vector<ReportGroup>& groups) {
   std::vector<double> reached;
   for (const ReportGroup& group : groups) {
@@ -135,11 +156,13 @@ double TargetOf(const std::vector<ReportGroup>& groups) {
     reached.push_back(group.accuracy.mean);
   }
   if (reached.empty()) return -1;
-  std::nth_element(reached.begin(), reached.begin() + static_cast<ptrdiff_t>(reached.size() / 2), reached.end());
+  std::nth_element(reached.begin(), reached.begin() + static_cast<ptrdiff_t>(reached.size() / 2),
+                   reached.end());
   return std::floor(reached[reached.size() / 2] * 1000) / 1000;
 }
 
-std::optional<Figure> TimeToAccuracy(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
+                                     const std::vector<ReportGroup>& groups,
                                      const SeriesStyle& style, const FigureOptions& options) {
   const double target = options.target.value_or(TargetOf(groups));
   if (target <= 0) return std::nullopt;
@@ -149,7 +172,8 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report, const std::vector
     size_t tried;
   };
   std::vector<Reached> all;
-  std::vector<std::vector<std::string>> data{{"configuration", "accuracy", "seconds", "spread", "reached", "seeds"}};
+  std::vector<std::vector<std::string>> data{
+      {"configuration", "accuracy", "seconds", "spread", "reached", "seeds"}};
   for (const ReportGroup& group : groups) {
     std::vector<double> seconds;
     size_t tried = 0;
@@ -169,8 +193,10 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report, const std::vector
   const std::string title = absl::StrCat("Time to ", Percent(target), " accuracy");
   BarPlot plot{"time-to-accuracy", title, "", "time", ReadableTime, {}, {}};
   for (const Reached& one : all) {
-    data.push_back({one.group->label, CsvNumber(target), one.seconds.count > 0 ? CsvNumber(one.seconds.mean) : "",
-                    CsvNumber(one.seconds.spread), absl::StrCat(one.seconds.count), absl::StrCat(one.tried)});
+    data.push_back({one.group->label, CsvNumber(target),
+                    one.seconds.count > 0 ? CsvNumber(one.seconds.mean) : "",
+                    CsvNumber(one.seconds.spread), absl::StrCat(one.seconds.count),
+                    absl::StrCat(one.tried)});
     // Of many, the fastest; the twin always.
     if (plot.bars.size() >= kMostBars && !one.group->twin) continue;
     Bar bar;
@@ -188,10 +214,14 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report, const std::vector
     }
     plot.bars.push_back(std::move(bar));
   }
-  plot.description = absl::StrCat(all.size(), " configurations; the fastest is ", all.front().group->label, ".");
-  std::string caption = "Mean over the seeds that reached it, between evaluations along a straight line; * is the twin.";
+  plot.description =
+      absl::StrCat(all.size(), " configurations; the fastest is ", all.front().group->label, ".");
+  std::string caption =
+      "Mean over the seeds that reached it, between evaluations along a straight line; * is the "
+      "twin.";
   if (all.size() > plot.bars.size()) {
-    absl::StrAppend(&caption, " The ", plot.bars.size(), " fastest of ", all.size(), " are drawn; the data has all.");
+    absl::StrAppend(&caption, " The ", plot.bars.size(), " fastest of ", all.size(),
+                    " are drawn; the data has all.");
   }
   return Figure{plot.id, title, caption, Draw(plot), std::move(data)};
 }
@@ -209,7 +239,8 @@ MadeFigures AccuracyFigures(const ReportRuns& report, const std::vector<ReportGr
   };
   add(AgainstBytes(groups, style, "accuracy-bytes", "Accuracy against bytes pushed",
                    "bytes that workers pushed, headers included", Pushed));
-  add(AgainstBytes(groups, style, "accuracy-bytes-total", "Accuracy against bytes pushed and pulled",
+  add(AgainstBytes(groups, style, "accuracy-bytes-total",
+                   "Accuracy against bytes pushed and pulled",
                    "bytes pushed and pulled, headers included", Moved));
   add(AgainstTime(report, groups, style));
   add(TimeToAccuracy(report, groups, style, options));

@@ -30,7 +30,8 @@ std::optional<NumberAndRest> NumberOf(const std::string& value) {
   for (size_t i = 0; i < words.size(); ++i) {
     absl::string_view word = absl::StripSuffix(words[i], ",");
     double scale = 1;
-    for (const auto& [unit, factor] : {std::pair<absl::string_view, double>{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}) {
+    for (const auto& [unit, factor] :
+         {std::pair<absl::string_view, double>{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}) {
       if (absl::EndsWith(word, unit)) {
         word.remove_suffix(unit.size());
         scale = factor;
@@ -58,7 +59,8 @@ struct AxisPoint {
 // By what else sets them apart.
 using Curves = std::map<std::string, std::vector<AxisPoint>>;
 
-Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& axis, std::set<double>* numbers) {
+Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& axis,
+                   std::set<double>* numbers) {
   Curves curves;
   for (const ReportGroup& group : groups) {
     if (group.accuracy.count == 0) continue;
@@ -78,25 +80,35 @@ Curves CurvesAlong(const std::vector<ReportGroup>& groups, const std::string& ax
     curves[name].push_back({found->number, &group});
   }
   // Two points are no curve, and where no curve has three there is nothing to see.
-  if (std::none_of(curves.begin(), curves.end(), [](const auto& curve) { return curve.second.size() > 2; })) {
+  if (std::none_of(curves.begin(), curves.end(),
+                   [](const auto& curve) { return curve.second.size() > 2; })) {
     numbers->clear();
   }
   for (auto& [name, points] : curves) {
-    std::sort(points.begin(), points.end(), [](const AxisPoint& a, const AxisPoint& b) { return a.at < b.at; });
+    std::sort(points.begin(), points.end(),
+              [](const AxisPoint& a, const AxisPoint& b) { return a.at < b.at; });
   }
   return curves;
 }
 
-Figure Along(const std::string& axis, const Curves& curves, const std::set<double>& numbers, bool accuracy) {
+Figure Along(const std::string& axis, const Curves& curves, const std::set<double>& numbers,
+             bool accuracy) {
   const std::string key = ShortKey(axis);
   const bool logarithmic = *numbers.begin() > 0 && *numbers.rbegin() / *numbers.begin() >= 8;
   const std::vector<double> ticks(numbers.begin(), numbers.end());
   XyPlot plot{absl::StrCat(accuracy ? "accuracy-" : "throughput-", key),
-              absl::StrCat(accuracy ? "Accuracy over " : "Throughput over ", key), "",
+              absl::StrCat(accuracy ? "Accuracy over " : "Throughput over ", key),
+              "",
               {axis, logarithmic, false, Short, ticks.size() <= 12 ? ticks : std::vector<double>()},
-              {accuracy ? "test accuracy" : "samples/s", false, !accuracy, accuracy ? NumberFormat(Percent) : NumberFormat(ReadableCount), {}},
-              {}, {}};
-  std::vector<std::vector<std::string>> data{{"configuration", axis, accuracy ? "accuracy" : "samples_per_second", "spread"}};
+              {accuracy ? "test accuracy" : "samples/s",
+               false,
+               !accuracy,
+               accuracy ? NumberFormat(Percent) : NumberFormat(ReadableCount),
+               {}},
+              {},
+              {}};
+  std::vector<std::vector<std::string>> data{
+      {"configuration", axis, accuracy ? "accuracy" : "samples_per_second", "spread"}};
   const bool lines = curves.size() <= 16;
   int color = 0;
   for (const auto& [name, points] : curves) {
@@ -108,23 +120,30 @@ Figure Along(const std::string& axis, const Curves& curves, const std::set<doubl
     series.line = lines && points.size() > 1;
     if (!twin) ++color;
     for (const AxisPoint& point : points) {
-      const Statistic& statistic = accuracy ? point.group->accuracy : point.group->samples_per_second;
-      const std::string text = accuracy ? ReadablePercent(statistic.mean) : ReadableCount(statistic.mean) + " samples/s";
-      series.points.push_back({point.at, statistic.mean, statistic.spread, absl::StrCat(point.group->label, ": ", text), "", false});
-      data.push_back({point.group->label, CsvNumber(point.at), CsvNumber(statistic.mean), CsvNumber(statistic.spread)});
+      const Statistic& statistic =
+          accuracy ? point.group->accuracy : point.group->samples_per_second;
+      const std::string text =
+          accuracy ? ReadablePercent(statistic.mean) : ReadableCount(statistic.mean) + " samples/s";
+      series.points.push_back({point.at, statistic.mean, statistic.spread,
+                               absl::StrCat(point.group->label, ": ", text), "", false});
+      data.push_back({point.group->label, CsvNumber(point.at), CsvNumber(statistic.mean),
+                      CsvNumber(statistic.spread)});
     }
     if (!lines) series.name.clear();
     plot.series.push_back(std::move(series));
   }
-  plot.description = absl::StrCat(curves.size(), " curves over ", numbers.size(), " values of ", axis, ".");
-  return {plot.id, plot.title, "Means over seeds, with their standard deviation; a line joins what differs in this key alone.",
+  plot.description =
+      absl::StrCat(curves.size(), " curves over ", numbers.size(), " values of ", axis, ".");
+  return {plot.id, plot.title,
+          "Means over seeds, with their standard deviation; a line joins what differs in this key "
+          "alone.",
           Draw(plot), std::move(data)};
 }
 
 }  // namespace
 
-MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& groups, const SeriesStyle&,
-                        const FigureOptions&) {
+MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& groups,
+                        const SeriesStyle&, const FigureOptions&) {
   std::vector<std::string> axes;
   for (const ReportGroup& group : groups) {
     for (const auto& [axis, value] : group.axes) {

@@ -42,7 +42,8 @@ std::vector<size_t> ParetoFront(const std::vector<std::pair<double, double>>& co
   for (const size_t index : order) {
     const auto& [cost, gain] = cost_and_gain[index];
     if (!front.empty() && gain <= cost_and_gain[front.back()].second) continue;
-    if (!front.empty() && cost <= cost_and_gain[front.back()].first * (1 + kSameCost)) front.pop_back();
+    if (!front.empty() && cost <= cost_and_gain[front.back()].first * (1 + kSameCost))
+      front.pop_back();
     front.push_back(index);
   }
   return front;
@@ -53,9 +54,11 @@ SeriesStyle::SeriesStyle(const std::vector<ReportGroup>& groups) {
   for (const ReportGroup& group : groups) {
     twins_ = twins_ || group.twin;
     for (const auto& [axis, value] : group.axes) {
-      auto named = std::find_if(axes.begin(), axes.end(), [&](const Named& n) { return n.axis == axis; });
+      auto named =
+          std::find_if(axes.begin(), axes.end(), [&](const Named& n) { return n.axis == axis; });
       if (named == axes.end()) named = axes.insert(axes.end(), Named{axis, {}});
-      if (std::count(named->values.begin(), named->values.end(), value) == 0) named->values.push_back(value);
+      if (std::count(named->values.begin(), named->values.end(), value) == 0)
+        named->values.push_back(value);
     }
   }
   // What is the same in all tells nothing apart.
@@ -118,8 +121,10 @@ std::vector<Figure> MakeFigures(const ReportRuns& report, const std::vector<Repo
                                 const FigureOptions& options) {
   const SeriesStyle style(groups);
   std::vector<Figure> figures;
-  for (const auto& make : {AccuracyFigures, ScalingFigures, AxisFigures, TimeFigures, StalenessFigures}) {
-    for (Figure& figure : make(report, groups, style, options)) figures.push_back(std::move(figure));
+  for (const auto& make :
+       {AccuracyFigures, ScalingFigures, AxisFigures, TimeFigures, StalenessFigures}) {
+    for (Figure& figure : make(report, groups, style, options))
+      figures.push_back(std::move(figure));
   }
   return figures;
 }

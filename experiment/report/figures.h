@@ -12,7 +12,7 @@
 namespace psgd {
 
 struct Figure {
-  std::string id;       // a file's name, too
+  std::string id;  // a file's name, too
   std::string title;
   std::string caption;  // how to read it
   Svg svg;

@@ -46,8 +46,10 @@ void Fill(const ReportRuns& report, ReportGroup* group) {
   group->samples_per_second = of_summary([](const Summary& s) { return s.samples_per_second; });
   group->bytes_pushed = of_summary([](const Summary& s) { return s.bytes_pushed; });
   group->bytes_pulled = of_summary([](const Summary& s) { return s.bytes_pulled; });
-  group->push_ratio = of_summary([](const Summary& s) { return Ratio(s.bytes_pushed_dense, s.bytes_pushed); });
-  group->pull_ratio = of_summary([](const Summary& s) { return Ratio(s.bytes_pulled_dense, s.bytes_pulled); });
+  group->push_ratio =
+      of_summary([](const Summary& s) { return Ratio(s.bytes_pushed_dense, s.bytes_pushed); });
+  group->pull_ratio =
+      of_summary([](const Summary& s) { return Ratio(s.bytes_pulled_dense, s.bytes_pulled); });
   group->staleness = of_summary([](const Summary& s) { return s.staleness.mean; });
   group->staleness_max = of_summary([](const Summary& s) { return s.staleness.max; }).high;
   group->done = group->epochs.count;
@@ -65,7 +67,8 @@ Statistic Statistic::Of(const std::vector<double>& values) {
   for (const double value : values) sum += value;
   statistic.mean = sum / static_cast<double>(values.size());
   for (const double value : values) squares += (value - statistic.mean) * (value - statistic.mean);
-  if (values.size() > 1) statistic.spread = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  if (values.size() > 1)
+    statistic.spread = std::sqrt(squares / static_cast<double>(values.size() - 1));
   return statistic;
 }
 

@@ -24,19 +24,19 @@ struct ReportGroup {
   std::string label;
   AxisValues axes;
   bool twin = false;
-  std::vector<size_t> runs;   // indices, in order of seeds
-  size_t done = 0;            // of those, finished or stopped early
-  Statistic accuracy;         // of the done ones, as all that follows
+  std::vector<size_t> runs;  // indices, in order of seeds
+  size_t done = 0;           // of those, finished or stopped early
+  Statistic accuracy;        // of the done ones, as all that follows
   Statistic loss;
-  Statistic against_twin;     // accuracy less that of the twin with the same seed
+  Statistic against_twin;  // accuracy less that of the twin with the same seed
   Statistic epochs;
   Statistic seconds;
   Statistic samples_per_second;
   Statistic bytes_pushed;
   Statistic bytes_pulled;
-  Statistic push_ratio;       // fp32 would have cost so many times more
+  Statistic push_ratio;  // fp32 would have cost so many times more
   Statistic pull_ratio;
-  Statistic staleness;        // mean of a run's pulls
+  Statistic staleness;  // mean of a run's pulls
   double staleness_max = 0;
 };
 

@@ -20,7 +20,8 @@ std::string DownloadLink(const std::string& name, const std::string& csv) {
 
 std::string Cell(const TableCell& cell) {
   if (cell.number.empty()) {
-    return absl::StrCat(cell.text == "-" ? "<td>" : "<td class=\"word\">", Escaped(cell.text), "</td>");
+    return absl::StrCat(cell.text == "-" ? "<td>" : "<td class=\"word\">", Escaped(cell.text),
+                        "</td>");
   }
   return absl::StrCat("<td data-n=\"", cell.number, "\">", Escaped(cell.text), "</td>");
 }
@@ -30,8 +31,8 @@ std::string MainTable(const ReportTable& table) {
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"All configurations\">\n"
       "<table class=\"sortable\">\n<thead><tr>";
   for (size_t c = 0; c < table.columns.size(); ++c) {
-    absl::StrAppend(&html, "<th scope=\"col\"", c < 2 ? " class=\"word\"" : "", "><button type=\"button\">",
-                    Escaped(table.columns[c]), "</button></th>");
+    absl::StrAppend(&html, "<th scope=\"col\"", c < 2 ? " class=\"word\"" : "",
+                    "><button type=\"button\">", Escaped(table.columns[c]), "</button></th>");
   }
   html += "</tr></thead>\n<tbody>\n";
   for (size_t r = 0; r < table.rows.size(); ++r) {
@@ -45,12 +46,15 @@ std::string MainTable(const ReportTable& table) {
 // For those who cannot see the figure, and those who want its numbers.
 std::string DataTable(const Figure& figure) {
   const size_t rows = std::min(figure.data.size(), kMostDataRows + 1);
-  std::string html = absl::StrCat("<details class=\"screen\"><summary>Data of this figure</summary>\n<p>",
-                                  DownloadLink(figure.id, FigureCsv(figure)));
+  std::string html =
+      absl::StrCat("<details class=\"screen\"><summary>Data of this figure</summary>\n<p>",
+                   DownloadLink(figure.id, FigureCsv(figure)));
   if (rows < figure.data.size()) {
-    absl::StrAppend(&html, " has all ", figure.data.size() - 1, " rows; these are the first ", rows - 1, ".");
+    absl::StrAppend(&html, " has all ", figure.data.size() - 1, " rows; these are the first ",
+                    rows - 1, ".");
   }
-  absl::StrAppend(&html, "</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Data: ",
+  absl::StrAppend(&html,
+                  "</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Data: ",
                   Escaped(figure.title), "\"><table><thead><tr>");
   for (const std::string& name : figure.data.front()) {
     absl::StrAppend(&html, "<th scope=\"col\">", Escaped(name), "</th>");
@@ -58,7 +62,8 @@ std::string DataTable(const Figure& figure) {
   html += "</tr></thead><tbody>\n";
   for (size_t r = 1; r < rows; ++r) {
     html += "<tr>";
-    for (const std::string& cell : figure.data[r]) absl::StrAppend(&html, "<td>", Escaped(cell), "</td>");
+    for (const std::string& cell : figure.data[r])
+      absl::StrAppend(&html, "<td>", Escaped(cell), "</td>");
     html += "</tr>\n";
   }
   return html + "</tbody></table></div></details>\n";
@@ -75,19 +80,21 @@ std::string FigureHtml(const Figure& figure) {
 std::string Troubles(const ReportRuns& report) {
   std::string rows;
   for (const ReportRun& run : report.runs) {
-    const bool fine = run.status == ReportStatus::kFinished || run.status == ReportStatus::kStopped ||
-                      run.status == ReportStatus::kWaiting;
+    const bool fine = run.status == ReportStatus::kFinished ||
+                      run.status == ReportStatus::kStopped || run.status == ReportStatus::kWaiting;
     std::vector<std::string> words = run.data.problems;
     if (!run.detail.empty() && !fine) words.insert(words.begin(), run.detail);
     if (fine && words.empty()) continue;
-    absl::StrAppend(&rows, "<tr><td>", Escaped(run.label), ", seed ", run.seed, "</td><td class=\"word bad\">",
-                    NameOf(run.status), "</td><td class=\"word\">", Escaped(absl::StrJoin(words, "; ")),
-                    "</td><td class=\"word\">", Escaped(run.data.dir), "</td></tr>\n");
+    absl::StrAppend(&rows, "<tr><td>", Escaped(run.label), ", seed ", run.seed,
+                    "</td><td class=\"word bad\">", NameOf(run.status), "</td><td class=\"word\">",
+                    Escaped(absl::StrJoin(words, "; ")), "</td><td class=\"word\">",
+                    Escaped(run.data.dir), "</td></tr>\n");
   }
   if (rows.empty()) return "";
   return absl::StrCat(
       "<h2 id=\"troubles\">Runs with something missing</h2>\n<div class=\"scroll\" tabindex=\"0\" "
-      "role=\"region\" aria-label=\"Runs with something missing\"><table><thead><tr><th scope=\"col\">run</th>"
+      "role=\"region\" aria-label=\"Runs with something missing\"><table><thead><tr><th "
+      "scope=\"col\">run</th>"
       "<th scope=\"col\" class=\"word\">status</th><th scope=\"col\" class=\"word\">what</th>"
       "<th scope=\"col\" class=\"word\">where</th></tr></thead><tbody>\n",
       rows, "</tbody></table></div>\n");
@@ -104,24 +111,33 @@ std::string CountsText(const ReportRuns& report) {
 
 }  // namespace
 
-std::string ReportPage(const ReportRuns& report, const ReportTable& table, const std::vector<Figure>& figures) {
+std::string ReportPage(const ReportRuns& report, const ReportTable& table,
+                       const std::vector<Figure>& figures) {
   std::string html = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" "
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link "
+      "rel=\"icon\" "
       "href=\"data:,\">\n<title>",
-      Escaped(report.title), "</title>\n<style>", kPageStyle, kDrawingStyle, "</style>\n</head>\n<body>\n<main>\n<h1>",
-      Escaped(report.title), "</h1>\n");
+      Escaped(report.title), "</title>\n<style>", kPageStyle, kDrawingStyle,
+      "</style>\n</head>\n<body>\n<main>\n<h1>", Escaped(report.title), "</h1>\n");
   if (!report.question.empty()) {
     absl::StrAppend(&html, "<p class=\"question\">", Escaped(report.question), "</p>\n");
   }
-  absl::StrAppend(&html, "<p>", CountsText(report), ". The dense synchronous twin sends whole updates, and its workers "
-                  "step together; others are compared with the twin of the same seed, in points of accuracy. ",
-                  "Means of seeds come with their standard deviation. Behind bytes: how many times less that is than fp32.</p>\n");
-  for (const std::string& note : report.notes) absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
-  absl::StrAppend(&html, "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. All runs, one a row: ",
+  absl::StrAppend(
+      &html, "<p>", CountsText(report),
+      ". The dense synchronous twin sends whole updates, and its workers "
+      "step together; others are compared with the twin of the same seed, in points of accuracy. ",
+      "Means of seeds come with their standard deviation. Behind bytes: how many times less that "
+      "is than fp32.</p>\n");
+  for (const std::string& note : report.notes)
+    absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
+  absl::StrAppend(&html,
+                  "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. All "
+                  "runs, one a row: ",
                   DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table));
   for (const Figure& figure : figures) html += FigureHtml(figure);
-  absl::StrAppend(&html, Troubles(report), "</main>\n<div id=\"tip\" aria-hidden=\"true\"></div>\n<script>", kPageScript,
+  absl::StrAppend(&html, Troubles(report),
+                  "</main>\n<div id=\"tip\" aria-hidden=\"true\"></div>\n<script>", kPageScript,
                   "</script>\n</body>\n</html>\n");
   return html;
 }

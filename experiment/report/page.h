@@ -9,6 +9,7 @@
 
 namespace psgd {
 
-std::string ReportPage(const ReportRuns& report, const ReportTable& table, const std::vector<Figure>& figures);
+std::string ReportPage(const ReportRuns& report, const ReportTable& table,
+                       const std::vector<Figure>& figures);
 
 }  // namespace psgd

@@ -60,7 +60,8 @@ void DrawAxes(const XyPlot& plot, const Frame& frame, const Scale& x, const Scal
     svg->Text(x.At(tick), frame.bottom + 18, Anchor::kMiddle, text, "soft");
   }
   svg->Line(frame.left, frame.bottom, frame.right, frame.bottom, "axis");
-  svg->Text((frame.left + frame.right) / 2, frame.bottom + 38, Anchor::kMiddle, plot.x.label, "soft");
+  svg->Text((frame.left + frame.right) / 2, frame.bottom + 38, Anchor::kMiddle, plot.x.label,
+            "soft");
   svg->TextUp(14, (frame.top + frame.bottom) / 2, plot.y.label);
 }
 
@@ -72,16 +73,18 @@ class Labels {
     const double width = static_cast<double>(text.size()) * kLetter;
     const bool to_the_left = x + 8 + width > frame_.right;
     for (const double up : {-7.0, 16.0, -20.0}) {
-      const Frame box{to_the_left ? x - 8 - width : x + 8, to_the_left ? x - 8 : x + 8 + width, y + up - 11,
-                      y + up + 3};
-      const bool outside = box.left < frame_.left || box.top < frame_.top || box.bottom > frame_.bottom;
+      const Frame box{to_the_left ? x - 8 - width : x + 8, to_the_left ? x - 8 : x + 8 + width,
+                      y + up - 11, y + up + 3};
+      const bool outside =
+          box.left < frame_.left || box.top < frame_.top || box.bottom > frame_.bottom;
       const bool taken = std::any_of(taken_.begin(), taken_.end(), [&](const Frame& other) {
         return box.left < other.right && other.left < box.right && box.top < other.bottom &&
                other.top < box.bottom;
       });
       if (outside || taken) continue;
       taken_.push_back(box);
-      svg_->Text(to_the_left ? x - 8 : x + 8, y + up, to_the_left ? Anchor::kEnd : Anchor::kStart, text);
+      svg_->Text(to_the_left ? x - 8 : x + 8, y + up, to_the_left ? Anchor::kEnd : Anchor::kStart,
+                 text);
       return;
     }
   }
@@ -92,7 +95,8 @@ class Labels {
   std::vector<Frame> taken_;
 };
 
-void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels* labels, Svg* svg) {
+void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels* labels,
+                Svg* svg) {
   std::vector<std::pair<double, double>> places;
   for (const PlotPoint& point : series.points) {
     if (x.Shows(point.x) && y.Shows(point.y)) places.emplace_back(x.At(point.x), y.At(point.y));
@@ -108,7 +112,8 @@ void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels
     if (series.shape < 0 || !x.Shows(point.x) || !y.Shows(point.y)) continue;
     const double at_x = x.At(point.x), at_y = y.At(point.y);
     if (point.spread > 0) {
-      svg->Line(at_x, y.At(point.y - point.spread), at_x, y.At(point.y + point.spread), "bar-error");
+      svg->Line(at_x, y.At(point.y - point.spread), at_x, y.At(point.y + point.spread),
+                "bar-error");
     }
     if (point.ring) svg->Marker(0, at_x, at_y, 9, "ring");
     svg->Marker(series.shape, at_x, at_y, series.line ? 3 : 4.5, series.css_class, point.tip);
@@ -192,7 +197,8 @@ Svg Draw(const BarPlot& plot) {
   }
   double y = kTop + legend;
   for (const Bar& bar : plot.bars) {
-    svg.Text(left - 8, y + 12, Anchor::kEnd, Shortened(bar.label, kBarLetters), bar.strong ? "strong" : "");
+    svg.Text(left - 8, y + 12, Anchor::kEnd, Shortened(bar.label, kBarLetters),
+             bar.strong ? "strong" : "");
     double from = 0;
     for (const BarPart& part : bar.parts) {
       if (part.value > 0) {
@@ -228,7 +234,8 @@ Svg Draw(const HistogramPlot& plot) {
     svg.Text(left, top + 6, Anchor::kStart, Shortened(panel.label, 30), "strong");
     svg.Text(left, top + 22, Anchor::kStart, panel.text, "soft");
     for (const double share : {0.5 * highest, highest}) {
-      svg.Line(left, base - room * share / highest, left + width, base - room * share / highest, "rule");
+      svg.Line(left, base - room * share / highest, left + width, base - room * share / highest,
+               "rule");
       svg.Text(left - 4, base - room * share / highest + 4, Anchor::kEnd,
                absl::StrFormat("%.0f%%", share * 100), "soft");
     }
@@ -237,14 +244,16 @@ Svg Draw(const HistogramPlot& plot) {
     for (size_t n = 0; n < panel.shares.size(); ++n) {
       const double tall = room * panel.shares[n] / highest;
       if (panel.shares[n] <= 0) continue;
-      svg.Rect(left + bar * static_cast<double>(n) + bar * 0.1, base - std::max(tall, 0.5), bar * 0.8,
-               std::max(tall, 0.5), panel.css_class,
-               absl::StrFormat("%s: %d in %.2f %% of pulls", panel.label, n, panel.shares[n] * 100));
+      svg.Rect(
+          left + bar * static_cast<double>(n) + bar * 0.1, base - std::max(tall, 0.5), bar * 0.8,
+          std::max(tall, 0.5), panel.css_class,
+          absl::StrFormat("%s: %d in %.2f %% of pulls", panel.label, n, panel.shares[n] * 100));
     }
     svg.Line(left, base, left + width, base, "axis");
     const size_t step = std::max<size_t>(1, (longest + 7) / 8);
     for (size_t n = 0; n < longest; n += step) {
-      svg.Text(left + bar * (static_cast<double>(n) + 0.5), base + 15, Anchor::kMiddle, absl::StrCat(n), "soft");
+      svg.Text(left + bar * (static_cast<double>(n) + 0.5), base + 15, Anchor::kMiddle,
+               absl::StrCat(n), "soft");
     }
   }
   svg.Text(kWidth / 2, kTop + rows * kPanelHeight + 14, Anchor::kMiddle, plot.label, "soft");

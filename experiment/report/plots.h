@@ -13,17 +13,17 @@ namespace psgd {
 struct PlotPoint {
   double x = 0;
   double y = 0;
-  double spread = 0;   // of y, shown up and down
-  std::string tip{};   // shown when somebody points at it
-  std::string label{}; // beside it; empty: none
-  bool ring = false;   // marked
+  double spread = 0;    // of y, shown up and down
+  std::string tip{};    // shown when somebody points at it
+  std::string label{};  // beside it; empty: none
+  bool ring = false;    // marked
 };
 
 struct PlotSeries {
-  std::string name;    // in the legend; empty: not there
+  std::string name;  // in the legend; empty: not there
   std::vector<PlotPoint> points;
   std::string css_class = "c0";
-  int shape = 0;       // of its markers; -1: none
+  int shape = 0;  // of its markers; -1: none
   bool line = false;
   bool faint = false;
 };
@@ -31,7 +31,7 @@ struct PlotSeries {
 struct PlotAxis {
   std::string label;
   bool logarithmic = false;
-  bool zero = false;   // begins there
+  bool zero = false;  // begins there
   NumberFormat format;
   std::vector<double> ticks;  // instead of round numbers
 };
@@ -80,7 +80,7 @@ struct HistogramPlot {
   std::string id;
   std::string title;
   std::string description;
-  std::string label;             // of the numbers
+  std::string label;  // of the numbers
   std::vector<Panel> panels;
 };
 Svg Draw(const HistogramPlot& plot);

@@ -72,7 +72,8 @@ absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
     run.axes = entry.axes;
     run.seed = entry.seed;
     run.twin = entry.twin;
-    if (const auto twin = index.find(entry.twin_id); twin != index.end()) run.twin_of = twin->second;
+    if (const auto twin = index.find(entry.twin_id); twin != index.end())
+      run.twin_of = twin->second;
     std::error_code error;
     const std::optional<Outcome> outcome = dir.ReadOutcome(entry.id);
     if (fs::exists(dir.RunPath(entry.id), error)) {
@@ -102,12 +103,14 @@ void FindRuns(const fs::path& folder, int depth, std::vector<std::string>* found
   if (depth == 0) return;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) FindRuns(entry.path(), depth - 1, found);
+    if (entry.is_directory(error) && !entry.is_symlink(error))
+      FindRuns(entry.path(), depth - 1, found);
   }
 }
 
 // Keys that are not the same in all runs, without those that name a run.
-std::vector<std::string> VaryingKeys(const std::vector<std::map<std::string, std::string>>& configs) {
+std::vector<std::string> VaryingKeys(
+    const std::vector<std::map<std::string, std::string>>& configs) {
   std::map<std::string, std::set<std::string>> values;
   std::map<std::string, size_t> times;
   for (const auto& config : configs) {
@@ -156,7 +159,8 @@ void Compare(std::vector<ReportRun>* runs) {
     run.seed = run.data.config->seed();
     const auto& config = configs[next++];
     for (const std::string& key : varying) {
-      if (const auto value = config.find(key); value != config.end()) run.axes.emplace_back(key, value->second);
+      if (const auto value = config.find(key); value != config.end())
+        run.axes.emplace_back(key, value->second);
     }
     run.label = run.axes.empty() ? run.data.config->name() : AxesLabel(run.axes);
     const auto twin = twins.find(TaskOf(Flatten(*run.data.config, /*with_defaults=*/true)));
@@ -169,7 +173,8 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   FindRuns(folder, kDeepest, &found);
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        folder, " holds no runs: neither a sweep's plan.json nor folders with a config.yaml; check its "
+        folder,
+        " holds no runs: neither a sweep's plan.json nor folders with a config.yaml; check its "
         "spelling"));
   }
   std::sort(found.begin(), found.end());
@@ -190,13 +195,20 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
 
 const char* NameOf(ReportStatus status) {
   switch (status) {
-    case ReportStatus::kFinished: return "finished";
-    case ReportStatus::kStopped: return "stopped early";
-    case ReportStatus::kFailed: return "failed";
-    case ReportStatus::kInterrupted: return "interrupted";
-    case ReportStatus::kUnfinished: return "unfinished";
-    case ReportStatus::kWaiting: return "waiting";
-    case ReportStatus::kBroken: return "broken";
+    case ReportStatus::kFinished:
+      return "finished";
+    case ReportStatus::kStopped:
+      return "stopped early";
+    case ReportStatus::kFailed:
+      return "failed";
+    case ReportStatus::kInterrupted:
+      return "interrupted";
+    case ReportStatus::kUnfinished:
+      return "unfinished";
+    case ReportStatus::kWaiting:
+      return "waiting";
+    case ReportStatus::kBroken:
+      return "broken";
   }
   return "";
 }

@@ -11,18 +11,26 @@
 
 namespace psgd {
 
-enum class ReportStatus { kFinished, kStopped, kFailed, kInterrupted, kUnfinished, kWaiting, kBroken };
+enum class ReportStatus {
+  kFinished,
+  kStopped,
+  kFailed,
+  kInterrupted,
+  kUnfinished,
+  kWaiting,
+  kBroken
+};
 const char* NameOf(ReportStatus status);
 
 struct ReportRun {
-  std::string id;         // of the sweep, or the directory's name
-  std::string label;      // those that differ in their seeds alone share it
+  std::string id;     // of the sweep, or the directory's name
+  std::string label;  // those that differ in their seeds alone share it
   AxisValues axes;
   uint64_t seed = 0;
   bool twin = false;
   std::optional<size_t> twin_of;  // index of the dense synchronous run that it is compared with
   ReportStatus status = ReportStatus::kWaiting;
-  std::string detail;     // how it failed, why it was stopped
+  std::string detail;  // how it failed, why it was stopped
   RunData data;
 
   // After the last evaluation that counts; nothing: there was none.

@@ -20,7 +20,8 @@ constexpr char kSeconds[] = "\"seconds\":";
 // Of a record that is not worth parsing for it; negative: it says nothing.
 double SecondsIn(const std::string& line) {
   const size_t at = line.find(kSeconds);
-  return at == std::string::npos ? -1 : std::strtod(line.c_str() + at + sizeof kSeconds - 1, nullptr);
+  return at == std::string::npos ? -1
+                                 : std::strtod(line.c_str() + at + sizeof kSeconds - 1, nullptr);
 }
 
 std::vector<uint64_t> CountsIn(const Record& record, const char* key) {
@@ -62,7 +63,8 @@ void MetricsFollower::Line(const std::string& line) {
   const Record record = Record::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!record.is_object()) {
     if (damaged_lines_++ == 0) {
-      problems_.push_back(absl::StrCat("metrics.jsonl, line ", number_, " is damaged; it is left out"));
+      problems_.push_back(
+          absl::StrCat("metrics.jsonl, line ", number_, " is damaged; it is left out"));
     }
     return;
   }
@@ -81,8 +83,12 @@ void MetricsFollower::ParseProgress() {
 
 void MetricsFollower::AddEvaluation(const Record& record) {
   ParseProgress();
-  CurvePoint point{seconds(), NumberIn(record, "epoch"), NumberIn(record, "accuracy"),
-                   NumberIn(record, "loss"), 0, 0};
+  CurvePoint point{seconds(),
+                   NumberIn(record, "epoch"),
+                   NumberIn(record, "accuracy"),
+                   NumberIn(record, "loss"),
+                   0,
+                   0};
   if (progress_.is_object()) {
     point.bytes_pushed = NumberIn(progress_, "bytes_pushed");
     point.bytes_pulled = NumberIn(progress_, "bytes_pulled");

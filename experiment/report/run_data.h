@@ -1,5 +1,5 @@
-// What a run directory tells for a report. Files that are missing or damaged are said to be, and what the
-// others hold is used.
+// What a run directory tells for a report. Files that are missing or damaged are said to be, and
+// what the others hold is used.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ struct RunData {
   std::vector<std::string> problems;  // what could not be read, for people
   std::optional<Config> config;
   std::optional<Summary> summary;
-  std::vector<CurvePoint> curve;      // by epoch
-  Record progress;                    // the last; null: there is none
-  double seconds = 0;                 // as CurvePoint has them, at the last record
+  std::vector<CurvePoint> curve;         // by epoch
+  Record progress;                       // the last; null: there is none
+  double seconds = 0;                    // as CurvePoint has them, at the last record
   std::vector<uint64_t> pull_staleness;  // how often each was seen
 };
 

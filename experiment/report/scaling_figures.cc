@@ -36,8 +36,8 @@ double Shards(const ReportGroup& group, const ReportRuns& report) {
   return config == nullptr ? 0 : config->cluster().shards();
 }
 
-// What a curve is called: all that sets its groups apart but the number along the axis, and the batch that
-// follows it.
+// What a curve is called: all that sets its groups apart but the number along the axis, and the
+// batch that follows it.
 std::string CurveName(const ReportGroup& group, const std::string& key, const std::string& word) {
   AxisValues others;
   for (const auto& [axis, value] : group.axes) {
@@ -45,7 +45,8 @@ std::string CurveName(const ReportGroup& group, const std::string& key, const st
     const bool says_count = axis == "way" && absl::StrContains(value, word);
     if (!is_count && !says_count) others.emplace_back(axis, value);
   }
-  if (group.twin) return others.empty() ? "dense, synchronous" : "dense, synchronous, " + AxesLabel(others);
+  if (group.twin)
+    return others.empty() ? "dense, synchronous" : "dense, synchronous, " + AxesLabel(others);
   return AxesLabel(others);
 }
 
@@ -54,8 +55,9 @@ std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 10
 
 class ScalingFigure {
  public:
-  ScalingFigure(const ReportRuns& report, const std::vector<ReportGroup>& groups, const std::string& key,
-                const std::string& word, CountOf count) : word_(word) {
+  ScalingFigure(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                const std::string& key, const std::string& word, CountOf count)
+      : word_(word) {
     for (const ReportGroup& group : groups) {
       const double number = count(group, report);
       if (group.samples_per_second.count == 0 || number <= 0) continue;
@@ -63,7 +65,8 @@ class ScalingFigure {
     }
     std::erase_if(curves_, [](const auto& curve) { return curve.second.size() < 2; });
     for (auto& [name, points] : curves_) {
-      std::sort(points.begin(), points.end(), [](const Measured& a, const Measured& b) { return a.count < b.count; });
+      std::sort(points.begin(), points.end(),
+                [](const Measured& a, const Measured& b) { return a.count < b.count; });
       for (const Measured& point : points) counts_.push_back(point.count);
     }
     std::sort(counts_.begin(), counts_.end());
@@ -73,20 +76,27 @@ class ScalingFigure {
   bool empty() const { return counts_.size() < 2; }
 
   Figure Throughput() const {
-    XyPlot plot{absl::StrCat("scaling-", word_), absl::StrCat("Throughput over ", word_), "",
-                {word_, true, false, WholeNumber, counts_}, {"samples/s", true, false, ReadableCount, {}}, {}, {}};
-    std::vector<std::vector<std::string>> data{{"configuration", word_, "samples_per_second", "spread", "speedup",
-                                                "efficiency"}};
+    XyPlot plot{absl::StrCat("scaling-", word_),
+                absl::StrCat("Throughput over ", word_),
+                "",
+                {word_, true, false, WholeNumber, counts_},
+                {"samples/s", true, false, ReadableCount, {}},
+                {},
+                {}};
+    std::vector<std::vector<std::string>> data{
+        {"configuration", word_, "samples_per_second", "spread", "speedup", "efficiency"}};
     double best_of_one = 0;
     int color = 0;
     for (const auto& [name, points] : curves_) {
       PlotSeries series = SeriesOf(name, points, color++);
       for (const Measured& point : points) {
-        series.points.push_back({point.count, point.rate.mean, point.rate.spread,
-                                 absl::StrCat(point.group->label, ": ", ReadableCount(point.rate.mean), " samples/s"),
-                                 "", false});
-        data.push_back({name, CsvNumber(point.count), CsvNumber(point.rate.mean), CsvNumber(point.rate.spread),
-                        CsvNumber(Speedup(points, point)), CsvNumber(Efficiency(points, point))});
+        series.points.push_back(
+            {point.count, point.rate.mean, point.rate.spread,
+             absl::StrCat(point.group->label, ": ", ReadableCount(point.rate.mean), " samples/s"),
+             "", false});
+        data.push_back({name, CsvNumber(point.count), CsvNumber(point.rate.mean),
+                        CsvNumber(point.rate.spread), CsvNumber(Speedup(points, point)),
+                        CsvNumber(Efficiency(points, point))});
       }
       best_of_one = std::max(best_of_one, points.front().rate.mean / points.front().count);
       plot.series.push_back(std::move(series));
@@ -98,16 +108,24 @@ class ScalingFigure {
     ideal.line = true;
     for (const double count : counts_) ideal.points.push_back({count, best_of_one * count});
     plot.below.push_back(std::move(ideal));
-    plot.description = absl::StrCat(curves_.size(), " curves over ", counts_.size(), " numbers of ", word_, ".");
+    plot.description =
+        absl::StrCat(curves_.size(), " curves over ", counts_.size(), " numbers of ", word_, ".");
     return {plot.id, plot.title,
-            absl::StrCat("Both axes are logarithmic. The ideal line has the best rate of the smallest number of ",
-                         word_, ", multiplied. On one machine, ", word_, " beyond its cores cannot follow it."),
+            absl::StrCat("Both axes are logarithmic. The ideal line has the best rate of the "
+                         "smallest number of ",
+                         word_, ", multiplied. On one machine, ", word_,
+                         " beyond its cores cannot follow it."),
             Draw(plot), std::move(data)};
   }
 
   Figure EfficiencyFigure() const {
-    XyPlot plot{absl::StrCat("efficiency-", word_), absl::StrCat("Efficiency over ", word_), "",
-                {word_, true, false, WholeNumber, counts_}, {"efficiency", false, true, Percent, {}}, {}, {}};
+    XyPlot plot{absl::StrCat("efficiency-", word_),
+                absl::StrCat("Efficiency over ", word_),
+                "",
+                {word_, true, false, WholeNumber, counts_},
+                {"efficiency", false, true, Percent, {}},
+                {},
+                {}};
     std::vector<std::vector<std::string>> data{{"configuration", word_, "efficiency"}};
     int color = 0;
     for (const auto& [name, points] : curves_) {
@@ -115,7 +133,8 @@ class ScalingFigure {
       for (const Measured& point : points) {
         const double efficiency = Efficiency(points, point);
         series.points.push_back({point.count, efficiency, 0,
-                                 absl::StrCat(point.group->label, ": ", Percent(efficiency)), "", false});
+                                 absl::StrCat(point.group->label, ": ", Percent(efficiency)), "",
+                                 false});
         data.push_back({name, CsvNumber(point.count), CsvNumber(efficiency)});
       }
       plot.series.push_back(std::move(series));
@@ -129,15 +148,18 @@ class ScalingFigure {
     plot.below.push_back(std::move(ideal));
     plot.description = "Speedup divided by how many times more there are.";
     return {plot.id, plot.title,
-            absl::StrCat("Samples/s for each of the ", word_, ", of those that the smallest number of the same curve has."),
+            absl::StrCat("Samples/s for each of the ", word_,
+                         ", of those that the smallest number of the same curve has."),
             Draw(plot), std::move(data)};
   }
 
  private:
-  static PlotSeries SeriesOf(const std::string& name, const std::vector<Measured>& points, int color) {
+  static PlotSeries SeriesOf(const std::string& name, const std::vector<Measured>& points,
+                             int color) {
     PlotSeries series;
     series.name = name.empty() ? "all runs" : name;
-    series.css_class = points.front().group->twin ? "ink" : absl::StrCat("c", color % kSeriesColors);
+    series.css_class =
+        points.front().group->twin ? "ink" : absl::StrCat("c", color % kSeriesColors);
     series.shape = points.front().group->twin ? static_cast<int>(Svg::kStar) : color % Svg::kShapes;
     series.line = true;
     return series;

@@ -16,7 +16,11 @@ constexpr size_t kLargest = 40;  // what is staler is counted there
 
 MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                              const SeriesStyle& style, const FigureOptions&) {
-  HistogramPlot plot{"staleness", "Staleness of pulls", "", "clocks that the puller led the slowest worker by", {}};
+  HistogramPlot plot{"staleness",
+                     "Staleness of pulls",
+                     "",
+                     "clocks that the puller led the slowest worker by",
+                     {}};
   std::vector<std::vector<std::string>> data{{"configuration", "staleness", "pulls", "share"}};
   size_t left_out = 0;
   for (const ReportGroup& group : groups) {
@@ -35,7 +39,8 @@ MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportG
     size_t largest = 0;
     for (size_t n = 0; n < counts.size(); ++n) {
       if (counts[n] <= 0) continue;
-      data.push_back({group.label, absl::StrCat(n), CsvNumber(counts[n]), CsvNumber(counts[n] / total)});
+      data.push_back(
+          {group.label, absl::StrCat(n), CsvNumber(counts[n]), CsvNumber(counts[n] / total)});
       mean += static_cast<double>(n) * counts[n] / total;
       largest = n;
       panel.shares.resize(std::min(n, kLargest) + 1);
@@ -52,9 +57,11 @@ MadeFigures StalenessFigures(const ReportRuns& report, const std::vector<ReportG
   }
   if (plot.panels.empty()) return {};
   plot.description = absl::StrCat(plot.panels.size(), " histograms.");
-  std::string caption = absl::StrCat("Configurations whose pulls were all at staleness 0 are not drawn; what is above ",
-                                     kLargest, " is counted there.");
-  if (left_out > 0) absl::StrAppend(&caption, " ", left_out, " more configurations are in the data alone.");
+  std::string caption = absl::StrCat(
+      "Configurations whose pulls were all at staleness 0 are not drawn; what is above ", kLargest,
+      " is counted there.");
+  if (left_out > 0)
+    absl::StrAppend(&caption, " ", left_out, " more configurations are in the data alone.");
   std::vector<Figure> figures;
   figures.push_back({plot.id, plot.title, caption, Draw(plot), std::move(data)});
   return figures;

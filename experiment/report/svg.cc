@@ -32,8 +32,8 @@ std::string Corners(double x, double y, double radius, int corners, double turn,
 
 }  // namespace
 
-// Colours that people with any kind of colour vision tell apart (after Okabe and Ito), darker on white and
-// lighter on black so that thin lines stay legible.
+// Colours that people with any kind of colour vision tell apart (after Okabe and Ito), darker on
+// white and lighter on black so that thin lines stay legible.
 const char kDrawingStyle[] = R"css(
 .plot{--c0:#0064a8;--c1:#c44e00;--c2:#00805c;--c3:#a8437f;--c4:#8a6a00;--c5:#2b7fb8;--c6:#6a4fb0;--c7:#666;
 --ink:#1c1c1c;--soft:#666;--rule:#ddd;--paper:#fff;font:12px system-ui,sans-serif}
@@ -74,8 +74,8 @@ Svg::Svg(double width, double height, std::string id, std::string title, std::st
       description_(std::move(description)) {}
 
 void Svg::Line(double x1, double y1, double x2, double y2, absl::string_view css_class) {
-  absl::StrAppend(&body_, "<line x1=\"", N(x1), "\" y1=\"", N(y1), "\" x2=\"", N(x2), "\" y2=\"", N(y2),
-                  "\" class=\"", css_class, "\"/>\n");
+  absl::StrAppend(&body_, "<line x1=\"", N(x1), "\" y1=\"", N(y1), "\" x2=\"", N(x2), "\" y2=\"",
+                  N(y2), "\" class=\"", css_class, "\"/>\n");
 }
 
 void Svg::Shape(absl::string_view element, absl::string_view css_class, absl::string_view tip) {
@@ -90,15 +90,16 @@ void Svg::Shape(absl::string_view element, absl::string_view css_class, absl::st
 
 void Svg::Rect(double x, double y, double width, double height, absl::string_view css_class,
                absl::string_view tip) {
-  Shape(absl::StrCat("rect x=\"", N(x), "\" y=\"", N(y), "\" width=\"", N(width), "\" height=\"", N(height),
-                     "\""),
+  Shape(absl::StrCat("rect x=\"", N(x), "\" y=\"", N(y), "\" width=\"", N(width), "\" height=\"",
+                     N(height), "\""),
         css_class, tip);
 }
 
-void Svg::Polyline(const std::vector<std::pair<double, double>>& points, absl::string_view css_class,
-                   absl::string_view tip) {
+void Svg::Polyline(const std::vector<std::pair<double, double>>& points,
+                   absl::string_view css_class, absl::string_view tip) {
   std::string list;
-  for (const auto& [x, y] : points) absl::StrAppend(&list, list.empty() ? "" : " ", N(x), ",", N(y));
+  for (const auto& [x, y] : points)
+    absl::StrAppend(&list, list.empty() ? "" : " ", N(x), ",", N(y));
   Shape(absl::StrCat("polyline points=\"", list, "\""), css_class, tip);
 }
 
@@ -107,8 +108,8 @@ void Svg::Marker(int shape, double x, double y, double size, absl::string_view c
   std::string path;
   switch (shape) {
     case 0:
-      return Shape(absl::StrCat("circle cx=\"", N(x), "\" cy=\"", N(y), "\" r=\"", N(size), "\""), css_class,
-                   tip);
+      return Shape(absl::StrCat("circle cx=\"", N(x), "\" cy=\"", N(y), "\" r=\"", N(size), "\""),
+                   css_class, tip);
     case 1:
       path = Corners(x, y, size * 1.25, 4, kPi / 4, 1);
       break;
@@ -127,8 +128,11 @@ void Svg::Marker(int shape, double x, double y, double size, absl::string_view c
   Shape(absl::StrCat("path d=\"", path, "\""), css_class, tip);
 }
 
-void Svg::Text(double x, double y, Anchor anchor, absl::string_view text, absl::string_view css_class) {
-  const char* where = anchor == Anchor::kStart ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
+void Svg::Text(double x, double y, Anchor anchor, absl::string_view text,
+               absl::string_view css_class) {
+  const char* where = anchor == Anchor::kStart    ? "start"
+                      : anchor == Anchor::kMiddle ? "middle"
+                                                  : "end";
   absl::StrAppend(&body_, "<text x=\"", N(x), "\" y=\"", N(y), "\" text-anchor=\"", where, "\"");
   if (!css_class.empty()) absl::StrAppend(&body_, " class=\"", css_class, "\"");
   absl::StrAppend(&body_, ">", Escaped(text), "</text>\n");
@@ -136,16 +140,18 @@ void Svg::Text(double x, double y, Anchor anchor, absl::string_view text, absl::
 
 void Svg::TextUp(double x, double y, absl::string_view text) {
   absl::StrAppend(&body_, "<text transform=\"translate(", N(x), " ", N(y),
-                  ") rotate(-90)\" text-anchor=\"middle\" class=\"soft\">", Escaped(text), "</text>\n");
+                  ") rotate(-90)\" text-anchor=\"middle\" class=\"soft\">", Escaped(text),
+                  "</text>\n");
 }
 
 std::string Svg::Wrapped(absl::string_view attributes, absl::string_view style) const {
-  return absl::StrCat("<svg ", attributes, "class=\"plot\" viewBox=\"0 0 ", N(width_), " ", N(height_),
-                      "\" width=\"", N(width_), "\" height=\"", N(height_), "\" role=\"img\" aria-labelledby=\"",
-                      id_, "-title ", id_, "-description\">\n<title id=\"", id_, "-title\">", Escaped(title_),
-                      "</title>\n<desc id=\"", id_, "-description\">", Escaped(description_), "</desc>\n", style,
-                      "<rect class=\"background\" width=\"", N(width_), "\" height=\"", N(height_), "\"/>\n",
-                      body_, "</svg>\n");
+  return absl::StrCat("<svg ", attributes, "class=\"plot\" viewBox=\"0 0 ", N(width_), " ",
+                      N(height_), "\" width=\"", N(width_), "\" height=\"", N(height_),
+                      "\" role=\"img\" aria-labelledby=\"", id_, "-title ", id_,
+                      "-description\">\n<title id=\"", id_, "-title\">", Escaped(title_),
+                      "</title>\n<desc id=\"", id_, "-description\">", Escaped(description_),
+                      "</desc>\n", style, "<rect class=\"background\" width=\"", N(width_),
+                      "\" height=\"", N(height_), "\"/>\n", body_, "</svg>\n");
 }
 
 std::string Svg::Inline() const { return Wrapped("", ""); }

@@ -1,5 +1,5 @@
-// Drawings as SVG text. Colours are classes, so that a page, or the drawing by itself, decides about light
-// and dark.
+// Drawings as SVG text. Colours are classes, so that a page, or the drawing by itself, decides
+// about light and dark.
 #pragma once
 
 #include <string>
@@ -33,7 +33,8 @@ class Svg {
   // Circle, square, triangle, diamond, cross or, for what others are compared with, a star.
   void Marker(int shape, double x, double y, double size, absl::string_view css_class,
               absl::string_view tip = "");
-  void Text(double x, double y, Anchor anchor, absl::string_view text, absl::string_view css_class = "");
+  void Text(double x, double y, Anchor anchor, absl::string_view text,
+            absl::string_view css_class = "");
   // Upwards, for the label of an axis.
   void TextUp(double x, double y, absl::string_view text);
 

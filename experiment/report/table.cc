@@ -21,7 +21,8 @@ TableCell Word(const std::string& text) { return {text, ""}; }
 
 // The mean, with the spread where there is one.
 template <typename Format>
-TableCell MeanCell(const Statistic& statistic, Format format, double spread_scale, int spread_digits) {
+TableCell MeanCell(const Statistic& statistic, Format format, double spread_scale,
+                   int spread_digits) {
   if (statistic.count == 0) return kNothing;
   std::string text = format(statistic.mean);
   if (statistic.count > 1) {
@@ -33,7 +34,8 @@ TableCell MeanCell(const Statistic& statistic, Format format, double spread_scal
 // Bytes, and how many times less that is than fp32.
 TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
   if (bytes.count == 0) return kNothing;
-  return {absl::StrFormat(ratio.mean < 9.95 ? "%s (%.1fx)" : "%s (%.0fx)", HumanBytes(bytes.mean), ratio.mean),
+  return {absl::StrFormat(ratio.mean < 9.95 ? "%s (%.1fx)" : "%s (%.0fx)", HumanBytes(bytes.mean),
+                          ratio.mean),
           Number(bytes.mean)};
 }
 
@@ -61,10 +63,11 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     row.push_back(Plain(group.loss, Loss));
     row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
-    row.push_back(group.staleness.count == 0 ? kNothing
-                                             : TableCell{absl::StrFormat("%.2f, max %.0f", group.staleness.mean,
-                                                                         group.staleness_max),
-                                                         Number(group.staleness.mean)});
+    row.push_back(group.staleness.count == 0
+                      ? kNothing
+                      : TableCell{absl::StrFormat("%.2f, max %.0f", group.staleness.mean,
+                                                  group.staleness_max),
+                                  Number(group.staleness.mean)});
     row.push_back(Plain(group.samples_per_second, ReadableCount));
     row.push_back(Plain(group.seconds, ReadableTime));
     table.rows.push_back(std::move(row));
@@ -74,9 +77,12 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
 }
 
 std::string TableMarkdown(const ReportTable& table) {
-  const auto escaped = [](const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); };
+  const auto escaped = [](const std::string& text) {
+    return absl::StrReplaceAll(text, {{"|", "\\|"}});
+  };
   std::string text = absl::StrCat("| ", absl::StrJoin(table.columns, " | "), " |\n|");
-  for (size_t c = 0; c < table.columns.size(); ++c) absl::StrAppend(&text, c < 2 ? "---|" : "---:|");
+  for (size_t c = 0; c < table.columns.size(); ++c)
+    absl::StrAppend(&text, c < 2 ? "---|" : "---:|");
   text += "\n";
   for (const auto& row : table.rows) {
     text += "|";
@@ -91,7 +97,8 @@ std::string TableText(const ReportTable& table) {
   for (const auto& row : table.rows) {
     std::vector<std::string> cells;
     // A sign of two bytes would shift the columns.
-    for (const TableCell& cell : row) cells.push_back(absl::StrReplaceAll(cell.text, {{"±", "+-"}}));
+    for (const TableCell& cell : row)
+      cells.push_back(absl::StrReplaceAll(cell.text, {{"±", "+-"}}));
     text.Add(std::move(cells));
   }
   return text.Text();
@@ -105,7 +112,8 @@ std::string CsvCell(const std::string& text) {
 std::string RunsCsv(const ReportRuns& report) {
   std::string csv =
       "id,configuration,seed,status,twin,accuracy,loss,epochs,steps,seconds,samples_per_second,"
-      "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,staleness_mean,staleness_p99,"
+      "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,staleness_mean,staleness_"
+      "p99,"
       "staleness_max,workers,shards,transport,codec,detail\n";
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
@@ -117,8 +125,8 @@ std::string RunsCsv(const ReportRuns& report) {
                                summary.samples_per_second}) {
       cells.push_back(Number(value));
     }
-    for (const uint64_t value : {summary.bytes_pushed, summary.bytes_pulled, summary.bytes_pushed_dense,
-                                 summary.bytes_pulled_dense}) {
+    for (const uint64_t value : {summary.bytes_pushed, summary.bytes_pulled,
+                                 summary.bytes_pushed_dense, summary.bytes_pulled_dense}) {
       cells.push_back(absl::StrCat(value));
     }
     cells.push_back(Number(summary.staleness.mean));

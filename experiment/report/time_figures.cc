@@ -15,9 +15,10 @@ std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 10
 
 }  // namespace
 
-MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups, const SeriesStyle&,
-                        const FigureOptions&) {
-  BarPlot plot{"phases", "Where the workers' time went", "", "share of the workers' time", Percent, {}, {}};
+MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                        const SeriesStyle&, const FigureOptions&) {
+  BarPlot plot{
+      "phases", "Where the workers' time went", "", "share of the workers' time", Percent, {}, {}};
   std::vector<std::vector<std::string>> data{{"configuration", "phase", "seconds", "share"}};
   std::vector<std::string> phases;
   for (const ReportGroup& group : groups) {
@@ -49,9 +50,12 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
   plot.description = absl::StrCat(plot.bars.size(), " configurations.");
   std::vector<Figure> figures;
   figures.push_back({plot.id, plot.title,
-                     "data: waiting for samples. compute: forward and backward, and handing updates to the network. "
-                     "encode: updates to payloads, and payloads of pulls to weights. wait: for weights, which is the "
-                     "wire, the shards applying pushes, and slower workers where the staleness bound says so. * is the twin.",
+                     "data: waiting for samples. compute: forward and backward, and handing "
+                     "updates to the network. "
+                     "encode: updates to payloads, and payloads of pulls to weights. wait: for "
+                     "weights, which is the "
+                     "wire, the shards applying pushes, and slower workers where the staleness "
+                     "bound says so. * is the twin.",
                      Draw(plot), std::move(data)});
   return figures;
 }

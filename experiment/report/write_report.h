@@ -10,11 +10,11 @@
 namespace psgd {
 
 struct ReportOptions {
-  std::string dir;       // of a sweep, or any folder of run directories
-  std::string out{};     // the page; empty: report.html in that folder
-  bool markdown = false; // the table instead of the page
-  bool csv = false;      // a row for each run instead of the page
-  std::string svg_dir{}; // each figure as a file by itself, too; empty: no
+  std::string dir;                 // of a sweep, or any folder of run directories
+  std::string out{};               // the page; empty: report.html in that folder
+  bool markdown = false;           // the table instead of the page
+  bool csv = false;                // a row for each run instead of the page
+  std::string svg_dir{};           // each figure as a file by itself, too; empty: no
   std::optional<double> target{};  // accuracy that times are taken to
 };
 

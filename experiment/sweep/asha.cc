@@ -25,9 +25,8 @@ bool Asha::GoesOn(const std::string& run, double epoch, double accuracy, double 
   const auto [mine, is_new] = scores.emplace(run, Score(accuracy, loss));
   if (!is_new) return true;
   const size_t kept = scores.size() / static_cast<size_t>(asha_.reduction());
-  const auto better = std::count_if(scores.begin(), scores.end(), [&](const auto& other) {
-    return other.second > mine->second;
-  });
+  const auto better = std::count_if(scores.begin(), scores.end(),
+                                    [&](const auto& other) { return other.second > mine->second; });
   // Until there are so many that one of them is the best part, nobody can be told to be worse.
   return kept == 0 || static_cast<size_t>(better) < kept;
 }

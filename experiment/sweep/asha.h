@@ -8,16 +8,17 @@
 
 namespace psgd {
 
-// Remembers what runs reached at each rung. A run that reaches one goes on while it is among the best
-// 1/reduction of those that reached it so far, itself included; the first ones go on in any case. Nobody
-// waits for others, so with several runs at a time it depends on who comes first. Not thread-safe.
+// Remembers what runs reached at each rung. A run that reaches one goes on while it is among the
+// best 1/reduction of those that reached it so far, itself included; the first ones go on in any
+// case. Nobody waits for others, so with several runs at a time it depends on who comes first. Not
+// thread-safe.
 class Asha {
  public:
   // REQUIRES: asha has rungs, in rising order.
   explicit Asha(const SweepAsha& asha) : asha_(asha) {}
 
-  // A run's evaluation after so many epochs. False: it is to stop. What is no rung, or was told before,
-  // changes nothing, and stops nobody.
+  // A run's evaluation after so many epochs. False: it is to stop. What is no rung, or was told
+  // before, changes nothing, and stops nobody.
   bool GoesOn(const std::string& run, double epoch, double accuracy, double loss);
 
  private:

@@ -28,15 +28,17 @@ struct Task {
 std::string TaskKey(const Config& config) {
   std::string key;
   for (const auto& [name, value] : Flatten(config, /*with_defaults=*/false)) {
-    if (absl::StartsWith(name, "data") || absl::StartsWith(name, "model")) absl::StrAppend(&key, name, "=", value, "\n");
+    if (absl::StartsWith(name, "data") || absl::StartsWith(name, "model"))
+      absl::StrAppend(&key, name, "=", value, "\n");
   }
   return key;
 }
 
 absl::StatusOr<Task> LookAt(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(const ModelGraph model, BuildTrainingGraph(config.model(), InputShapeOf(data.shape),
-                                                                   config.data().batch()));
+  PSGD_ASSIGN_OR_RETURN(
+      const ModelGraph model,
+      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
   Task task;
   task.samples = static_cast<double>(data.train->size());
   const ModelSpec spec = MakeModelSpec("", model.graph);
@@ -50,7 +52,8 @@ absl::StatusOr<Task> LookAt(const Config& config) {
 
 }  // namespace
 
-absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs, const std::string& dir) {
+absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
+                                            const std::string& dir) {
   std::map<std::string, double> seconds;  // of what is done
   if (const auto report = ReadReportRuns(dir); report.ok()) {
     for (const ReportRun& run : report->runs) {
@@ -71,7 +74,8 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
     const double batch = run.config.data().batch();
     double samples = task.samples * run.config.train().epochs();
     if (const auto most = run.config.train().max_steps(); most > 0) {
-      samples = std::min(samples, static_cast<double>(most) * batch * run.config.cluster().workers());
+      samples =
+          std::min(samples, static_cast<double>(most) * batch * run.config.cluster().workers());
     }
     if (const auto found = seconds.find(run.id); found != seconds.end()) {
       ++estimate.done;
@@ -90,13 +94,16 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
 std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   std::string text = absl::StrCat(estimate.runs, " runs");
   if (estimate.done > 0) absl::StrAppend(&text, ", ", estimate.done, " of them done");
-  absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ", ReadableCount(estimate.steps),
-                  " steps; in fp32 they would move ", HumanBytes(estimate.dense_bytes), ".\n");
+  absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ",
+                  ReadableCount(estimate.steps), " steps; in fp32 they would move ",
+                  HumanBytes(estimate.dense_bytes), ".\n");
   if (estimate.seconds < 0) {
-    return text + "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
+    return text +
+           "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
   }
-  absl::StrAppend(&text, "At the speed of those that are done: ", ReadableTime(estimate.seconds / parallel), " with ",
-                  parallel, parallel == 1 ? " run" : " runs", " at a time.\n");
+  absl::StrAppend(
+      &text, "At the speed of those that are done: ", ReadableTime(estimate.seconds / parallel),
+      " with ", parallel, parallel == 1 ? " run" : " runs", " at a time.\n");
   return text;
 }
 

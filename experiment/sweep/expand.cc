@@ -115,14 +115,15 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
   if (sweep.twin() == Sweep::EACH) {
     for (const auto& setting : choice.settings) {
       const bool dropped = std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
-        return !entry.in_twin && std::count(entry.settings.begin(), entry.settings.end(), setting) > 0;
+        return !entry.in_twin &&
+               std::count(entry.settings.begin(), entry.settings.end(), setting) > 0;
       });
       if (!dropped && !IsAboutUpdates(setting.first)) kept.settings.push_back(setting);
     }
     for (const auto& axis : choice.axes) {
-      const bool varies = std::any_of(kept.settings.begin(), kept.settings.end(), [&](const auto& setting) {
-        return setting.first == axis.first;
-      });
+      const bool varies =
+          std::any_of(kept.settings.begin(), kept.settings.end(),
+                      [&](const auto& setting) { return setting.first == axis.first; });
       const bool way = axis.first == "way" && !kept.settings.empty() &&
                        std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
                          return entry.in_twin && entry.axes.front() == axis;
@@ -132,7 +133,8 @@ absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, cons
   }
   PSGD_ASSIGN_OR_RETURN(PlannedRun twin, Plan(sweep, base, kept));
   twin.config = DenseTwin(std::move(twin.config));
-  twin.label = twin.axes.empty() ? kTwinLabel : absl::StrCat(kTwinLabel, ", ", AxesLabel(twin.axes));
+  twin.label =
+      twin.axes.empty() ? kTwinLabel : absl::StrCat(kTwinLabel, ", ", AxesLabel(twin.axes));
   twin.twin = true;
   return twin;
 }
@@ -237,7 +239,8 @@ std::string ShortKey(const std::string& key) { return key.substr(key.rfind('.') 
 
 std::string AxesLabel(const AxisValues& axes) {
   return absl::StrJoin(axes, ", ", [](std::string* out, const auto& axis) {
-    absl::StrAppend(out, axis.first == "way" ? "" : absl::StrCat(ShortKey(axis.first), " "), axis.second);
+    absl::StrAppend(out, axis.first == "way" ? "" : absl::StrCat(ShortKey(axis.first), " "),
+                    axis.second);
   });
 }
 

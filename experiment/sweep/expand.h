@@ -11,17 +11,18 @@
 
 namespace psgd {
 
-// What sets a run apart from the others of a sweep: the axis and where on it. Ordered as in the file.
+// What sets a run apart from the others of a sweep: the axis and where on it. Ordered as in the
+// file.
 using AxisValues = std::vector<std::pair<std::string, std::string>>;
 
 struct PlannedRun {
-  std::string id;      // of what it computes: the same settings have the same id in every sweep
-  std::string label;   // for people; runs that differ in their seeds alone share it
+  std::string id;     // of what it computes: the same settings have the same id in every sweep
+  std::string label;  // for people; runs that differ in their seeds alone share it
   AxisValues axes;
-  Config config;       // resolved and valid
+  Config config;  // resolved and valid
   SweepLaunch launch;
-  bool twin = false;   // dense and synchronous, what others are compared with
-  std::string twin_id; // of the twin with the same seed; empty: there is none
+  bool twin = false;    // dense and synchronous, what others are compared with
+  std::string twin_id;  // of the twin with the same seed; empty: there is none
 
   std::string LabelWithSeed() const;
 };

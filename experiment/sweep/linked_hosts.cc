@@ -18,8 +18,10 @@ absl::Status RunScript(const std::string& script, const std::string& network,
   child.name = "netns.sh";
   child.argv = {"/usr/bin/env", "PSGD_NETNS=" + network, script};
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
-  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process, ChildProcess::Start(std::move(child)));
-  if (!process->WaitEnded(kPatience)) return absl::DeadlineExceededError("scripts/netns.sh does not end");
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
+                        ChildProcess::Start(std::move(child)));
+  if (!process->WaitEnded(kPatience))
+    return absl::DeadlineExceededError("scripts/netns.sh does not end");
   if (process->exit_code() == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "launch.link: scripts/netns.sh ", process->HowItEnded(), " (", process->StderrTail(),
@@ -37,14 +39,17 @@ absl::StatusOr<std::unique_ptr<LinkedHosts>> LinkedHosts::Up(const std::string& 
 
 LinkedHosts::~LinkedHosts() { (void)RunScript(script_, network_, {"down"}); }
 
-std::string LinkedHosts::Prefix(int host) const { return absl::StrCat("ip netns exec ", network_, "-", host); }
+std::string LinkedHosts::Prefix(int host) const {
+  return absl::StrCat("ip netns exec ", network_, "-", host);
+}
 
 std::string LinkedHosts::Address(int host) { return absl::StrCat("10.77.0.", host); }
 
 absl::Status CheckLink(const std::string& link) {
   if (link == "unlimited") return absl::OkStatus();
   size_t digits = 0;
-  while (digits < link.size() && absl::ascii_isdigit(static_cast<unsigned char>(link[digits]))) ++digits;
+  while (digits < link.size() && absl::ascii_isdigit(static_cast<unsigned char>(link[digits])))
+    ++digits;
   const std::string unit = link.substr(digits);
   if (digits > 0 && (unit == "kbit" || unit == "mbit" || unit == "gbit")) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -1,4 +1,5 @@
-// Hosts on this machine whose links are as slow as asked for: network namespaces by scripts/netns.sh.
+// Hosts on this machine whose links are as slow as asked for: network namespaces by
+// scripts/netns.sh.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace psgd {
 // Takes the hosts away when it goes. Not thread-safe.
 class LinkedHosts {
  public:
-  // `network` names them; others of that name, as a crash leaves them, go first. `rate` as tc has it.
+  // `network` names them; others of that name, as a crash leaves them, go first. `rate` as tc has
+  // it.
   static absl::StatusOr<std::unique_ptr<LinkedHosts>> Up(const std::string& network, int hosts,
                                                          const std::string& rate);
   ~LinkedHosts();

@@ -27,7 +27,8 @@ bool TakesWholeNumbers(const std::string& key) {
   if (!place.ok()) return false;
   const auto type = place->field->cpp_type();
   using Field = google::protobuf::FieldDescriptor;
-  return type == Field::CPPTYPE_INT32 || type == Field::CPPTYPE_INT64 || type == Field::CPPTYPE_UINT64;
+  return type == Field::CPPTYPE_INT32 || type == Field::CPPTYPE_INT64 ||
+         type == Field::CPPTYPE_UINT64;
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ std::vector<Share> Shares(const ShareOptions& options) {
   size_t next_core = 0, next_gpu = 0;
   for (int i = 0; i < options.parallel; ++i) {
     Share share;
-    share.cores = Take(options.cores, options.cores_per_run > 0 ? options.cores_per_run : each, &next_core);
+    share.cores =
+        Take(options.cores, options.cores_per_run > 0 ? options.cores_per_run : each, &next_core);
     share.gpus = Take(options.gpus, options.gpus_per_run, &next_gpu);
     shares.push_back(std::move(share));
   }

@@ -16,12 +16,20 @@
 namespace psgd {
 
 absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const PlannedRun& run,
-                                                      int threads, const std::string& gpus, bool resume) {
+                                                      int threads, const std::string& gpus,
+                                                      bool resume) {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-run"));
-  std::vector<std::string> argv = {program, "--quiet", "--json", "--threads", absl::StrCat(threads), "--precision",
-                                   absl::AsciiStrToLower(SweepLaunch::Precision_Name(run.launch.precision()))};
+  std::vector<std::string> argv = {
+      program,
+      "--quiet",
+      "--json",
+      "--threads",
+      absl::StrCat(threads),
+      "--precision",
+      absl::AsciiStrToLower(SweepLaunch::Precision_Name(run.launch.precision()))};
   if (!gpus.empty()) {
-    argv.insert(argv.end(), {"--gpu", gpus, "--workers", absl::StrCat(run.config.cluster().workers())});
+    argv.insert(argv.end(),
+                {"--gpu", gpus, "--workers", absl::StrCat(run.config.cluster().workers())});
   }
   if (resume) {
     argv.insert(argv.end(), {"--resume", dir.RunPath(run.id)});
@@ -40,8 +48,9 @@ int ThreadsOf(const PlannedRun& run, int cores) {
 absl::StatusOr<RunCommand> CommandOf(const SweepDir& dir, const PlannedRun& run, const Share& share,
                                      bool resume, int slot) {
   RunCommand command;
-  PSGD_ASSIGN_OR_RETURN(command.argv, PsRunCommand(dir, run, ThreadsOf(run, static_cast<int>(share.cores.size())),
-                                            absl::StrJoin(share.gpus, ","), resume));
+  PSGD_ASSIGN_OR_RETURN(command.argv,
+                        PsRunCommand(dir, run, ThreadsOf(run, static_cast<int>(share.cores.size())),
+                                     absl::StrJoin(share.gpus, ","), resume));
   if (run.launch.link() == "unlimited") return command;
 
   // Short, since interfaces have it in their names, and this sweep's own.

@@ -28,15 +28,16 @@ struct RunCommand {
 };
 
 // ps-run itself; writes the config that it reads.
-absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const PlannedRun& run, int threads,
-                                                      const std::string& gpus, bool resume);
+absl::StatusOr<std::vector<std::string>> PsRunCommand(const SweepDir& dir, const PlannedRun& run,
+                                                      int threads, const std::string& gpus,
+                                                      bool resume);
 
 // Of each worker, where its run has so many cores.
 int ThreadsOf(const PlannedRun& run, int cores);
 
 // `sbatch --wait`, which ends as the job does; it writes to the run's log.
-absl::StatusOr<RunCommand> SlurmCommandOf(const SweepDir& dir, const PlannedRun& run, const SlurmOptions& slurm,
-                                          int cores, bool resume);
+absl::StatusOr<RunCommand> SlurmCommandOf(const SweepDir& dir, const PlannedRun& run,
+                                          const SlurmOptions& slurm, int cores, bool resume);
 
 // The name of its job.
 std::string SlurmJobName(const PlannedRun& run);
@@ -45,8 +46,8 @@ absl::StatusOr<bool> SlurmHasJob(const PlannedRun& run);
 // Asks it to stop with a checkpoint, or ends it at once; one that has not begun never will.
 void StopSlurmJob(const PlannedRun& run, bool at_once);
 
-// `resume`: goes on with what its run directory holds. `slot`: the number of the share, for names that no
-// other run uses at the same time.
+// `resume`: goes on with what its run directory holds. `slot`: the number of the share, for names
+// that no other run uses at the same time.
 absl::StatusOr<RunCommand> CommandOf(const SweepDir& dir, const PlannedRun& run, const Share& share,
                                      bool resume, int slot);
 

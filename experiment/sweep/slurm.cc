@@ -15,9 +15,11 @@ absl::StatusOr<std::string> Ask(std::vector<std::string> argv) {
   ChildOptions child;
   child.name = argv.front();
   child.argv = std::move(argv);
-  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process, ChildProcess::Start(std::move(child)));
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
+                        ChildProcess::Start(std::move(child)));
   if (!process->WaitEnded(kPatience)) {
-    return absl::UnavailableError(absl::StrCat(process->name(), " does not answer; is slurmctld up?"));
+    return absl::UnavailableError(
+        absl::StrCat(process->name(), " does not answer; is slurmctld up?"));
   }
   if (process->exit_code() != 0) {
     return absl::UnavailableError(
@@ -31,8 +33,8 @@ absl::StatusOr<std::string> Ask(std::vector<std::string> argv) {
 std::string SlurmJobName(const PlannedRun& run) { return absl::StrCat("psgd-", run.id); }
 
 absl::StatusOr<bool> SlurmHasJob(const PlannedRun& run) {
-  PSGD_ASSIGN_OR_RETURN(const std::string job, Ask({"squeue", "--me", "--noheader", "--format=%i", "--name",
-                                                    SlurmJobName(run)}));
+  PSGD_ASSIGN_OR_RETURN(const std::string job, Ask({"squeue", "--me", "--noheader", "--format=%i",
+                                                    "--name", SlurmJobName(run)}));
   return !job.empty();
 }
 
@@ -47,22 +49,30 @@ void StopSlurmJob(const PlannedRun& run, bool at_once) {
   (void)Ask({"scancel", "--me", "--batch", "--signal=INT", "--name", name});
 }
 
-absl::StatusOr<RunCommand> SlurmCommandOf(const SweepDir& dir, const PlannedRun& run, const SlurmOptions& slurm,
-                                          int cores, bool resume) {
+absl::StatusOr<RunCommand> SlurmCommandOf(const SweepDir& dir, const PlannedRun& run,
+                                          const SlurmOptions& slurm, int cores, bool resume) {
   RunCommand command;
   PSGD_ASSIGN_OR_RETURN(const std::string sbatch, FoundProgram("sbatch"));
   PSGD_ASSIGN_OR_RETURN(const std::string script, ShippedFile("deploy/slurm/run.sbatch"));
   const int workers = run.config.cluster().workers();
   const int threads = ThreadsOf(run, cores);
-  command.argv = {sbatch, "--wait", "--quiet", "--job-name", SlurmJobName(run), "--open-mode=append",
-                  "--output", dir.LogFile(run.id), "--ntasks=1",
+  command.argv = {sbatch,
+                  "--wait",
+                  "--quiet",
+                  "--job-name",
+                  SlurmJobName(run),
+                  "--open-mode=append",
+                  "--output",
+                  dir.LogFile(run.id),
+                  "--ntasks=1",
                   absl::StrCat("--cpus-per-task=", run.config.cluster().shards())};
   command.argv.insert(command.argv.end(), slurm.server.begin(), slurm.server.end());
   command.argv.insert(command.argv.end(), {":", absl::StrCat("--ntasks=", workers),
                                            absl::StrCat("--cpus-per-task=", threads)});
   command.argv.insert(command.argv.end(), slurm.workers.begin(), slurm.workers.end());
   command.argv.push_back(script);
-  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> ps_run, PsRunCommand(dir, run, threads, slurm.gpus, resume));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> ps_run,
+                        PsRunCommand(dir, run, threads, slurm.gpus, resume));
   command.argv.insert(command.argv.end(), ps_run.begin(), ps_run.end());
   return command;
 }

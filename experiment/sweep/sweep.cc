@@ -33,9 +33,11 @@ struct Prepared {
 };
 
 absl::Status CheckAsha(const SweepAsha& asha) {
-  if (asha.rungs().empty()) return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
+  if (asha.rungs().empty())
+    return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
   if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
-    return absl::InvalidArgumentError("asha.rungs: each must be higher than the one before, as [1, 3, 9]");
+    return absl::InvalidArgumentError(
+        "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
   }
   return absl::OkStatus();
 }
@@ -43,11 +45,17 @@ absl::Status CheckAsha(const SweepAsha& asha) {
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
   PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
+  if (prepared.sweep.name().front() == '.') {
+    return absl::InvalidArgumentError(absl::StrCat(options.file, ": name: \"",
+                                                   prepared.sweep.name(),
+                                                   "\" begins with a dot; it names a folder"));
+  }
   if (prepared.sweep.has_asha()) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckAsha(prepared.sweep.asha()), options.file));
   }
   PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
-  for (const std::string& assignment : options.set) PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
+  for (const std::string& assignment : options.set)
+    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
   auto plan = ExpandSweep(prepared.sweep, base);
   if (!plan.ok()) return Annotate(plan.status(), options.file);
   prepared.plan = *std::move(plan);
@@ -60,21 +68,27 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
 }
 
 absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
-  PSGD_ASSIGN_OR_RETURN(const SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
+  PSGD_ASSIGN_OR_RETURN(const SweepEstimate estimate,
+                        EstimateSweep(prepared.plan.runs, prepared.dir));
   if (options.json) {
-    const Record json{{"runs", estimate.runs},   {"done", estimate.done},
-                      {"samples", estimate.samples}, {"steps", estimate.steps},
-                      {"dense_bytes", estimate.dense_bytes},
-                      {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
+    const Record json{
+        {"runs", estimate.runs},
+        {"done", estimate.done},
+        {"samples", estimate.samples},
+        {"steps", estimate.steps},
+        {"dense_bytes", estimate.dense_bytes},
+        {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
     return PlanJson(prepared.sweep.name(), prepared.plan.runs, json).dump(2) + "\n";
   }
   TextTable table({"id", "configuration", "seed", "compared with"});
   for (const PlannedRun& run : prepared.plan.runs) {
     table.Add({run.id, run.label, absl::StrCat(run.config.seed()),
-               run.twin ? "(twin)" : run.twin_id.empty() ? "-" : run.twin_id});
+               run.twin              ? "(twin)"
+               : run.twin_id.empty() ? "-"
+                                     : run.twin_id});
   }
-  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n", table.Text(), "\n",
-                      EstimateText(estimate, options.parallel));
+  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n",
+                      table.Text(), "\n", EstimateText(estimate, options.parallel));
 }
 
 absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
@@ -85,8 +99,9 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   shares.gpus_per_run = sweep.resources().gpus();
   if (options.gpu.empty()) {
     if (shares.gpus_per_run == 0) return shares;
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.file, ": resources.gpus asks for ", shares.gpus_per_run, " a run; say which with --gpu, as --gpu 0-7"));
+    return absl::InvalidArgumentError(absl::StrCat(options.file, ": resources.gpus asks for ",
+                                                   shares.gpus_per_run,
+                                                   " a run; say which with --gpu, as --gpu 0-7"));
   }
   PSGD_ASSIGN_OR_RETURN(shares.gpus, ParseDeviceList(options.gpu));
   shares.gpus_per_run = std::max(1, shares.gpus_per_run);
@@ -97,8 +112,9 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
 absl::StatusOr<ShareOptions> OfJobs(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.file, ": launch.link limits links of this machine; it has no meaning with --launcher slurm"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.file,
+        ": launch.link limits links of this machine; it has no meaning with --launcher slurm"));
   }
   ShareOptions shares;
   shares.parallel = options.parallel;
@@ -111,7 +127,8 @@ absl::StatusOr<std::unique_ptr<HeldLock>> TakeDir(const SweepDir& dir) {
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<HeldLock> lock, HeldLock::Try(dir.LockFile()));
   if (lock != nullptr) return lock;
   return absl::FailedPreconditionError(
-      absl::StrCat("another ps-sweep works in ", dir.path(), "; wait until it has ended, or choose another --dir"));
+      absl::StrCat("another ps-sweep works in ", dir.path(),
+                   "; wait until it has ended, or choose another --dir"));
 }
 
 absl::StatusOr<std::string> Results(const SweepOptions& options, const std::string& dir) {
@@ -119,7 +136,8 @@ absl::StatusOr<std::string> Results(const SweepOptions& options, const std::stri
   const std::vector<ReportGroup> groups = GroupRuns(report);
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
-  return absl::StrCat("\n", TableText(TableOf(report, groups)), "\nreport: ", written.files.front(), "\n");
+  return absl::StrCat("\n", TableText(TableOf(report, groups)), "\nreport: ", written.files.front(),
+                      "\n");
 }
 
 SweepResult Failed(const absl::Status& status) { return {"", status}; }
@@ -157,7 +175,8 @@ SweepResult RunSweep(const SweepOptions& options) {
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
   runner.stops = options.stops;
-  runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet, prepared->sweep.name()};
+  runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet,
+                    prepared->sweep.name()};
   SweepResult result;
   result.status = SweepRunner(std::move(runner), prepared->plan.runs).Run();
   const auto results = Results(options, prepared->dir);

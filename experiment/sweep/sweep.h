@@ -11,10 +11,10 @@ namespace psgd {
 
 struct SweepOptions {
   std::string file;
-  std::string dir;               // empty: runs/NAME
+  std::string dir;  // empty: runs/NAME
   bool dry_run = false;
   int parallel = 1;
-  std::string gpu;               // a list, as 0-7
+  std::string gpu;  // a list, as 0-7
   std::string launcher = "local";
   std::string slurm_server;      // words for sbatch, of the server's part of a job
   std::string slurm_workers;     // and of the workers'
@@ -25,8 +25,8 @@ struct SweepOptions {
   const std::atomic<int>* stops = nullptr;
 };
 
-// What to print on standard output: results, which are there also when runs failed. CANCELLED: stopped as
-// asked, and the same command goes on.
+// What to print on standard output: results, which are there also when runs failed. CANCELLED:
+// stopped as asked, and the same command goes on.
 struct SweepResult {
   std::string output;
   absl::Status status;

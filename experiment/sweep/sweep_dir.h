@@ -1,13 +1,14 @@
-// The directory of a sweep: where everything that it leaves behind has its place, and what is known of
-// its runs. All that is known is in files, so that a sweep which was killed goes on where it was.
+// The directory of a sweep: where everything that it leaves behind has its place, and what is known
+// of its runs. All that is known is in files, so that a sweep which was killed goes on where it
+// was.
 //
 //   DIR/sweep.yaml             as it was given
 //   DIR/plan.json              the runs, in order
 //   DIR/configs/ID.yaml        of each run, resolved
 //   DIR/runs/ID/               its run directory
 //   DIR/logs/ID.log            what ps-run said
-//   DIR/outcomes/ID.json       what its run directory cannot tell: that it failed, or what asha decided
-//   DIR/failed/ID-N/           run directories of attempts that failed and were repeated
+//   DIR/outcomes/ID.json       what its run directory cannot tell: that it failed, or what asha
+//   decided DIR/failed/ID-N/           run directories of attempts that failed and were repeated
 //   DIR/locks/ID               held as long as any process of the run lives
 #pragma once
 
@@ -41,8 +42,8 @@ struct SweepPlan {
 struct Outcome {
   enum class Kind { kFailed, kStopped, kFinished };
   Kind kind = Kind::kFailed;
-  std::string detail;    // for people
-  double epoch = 0;      // after which it was stopped
+  std::string detail;  // for people
+  double epoch = 0;    // after which it was stopped
 };
 
 // A file that is locked until this object and all processes that inherited its descriptor are gone.
@@ -86,7 +87,9 @@ class SweepDir {
   std::string ConfigFile(const std::string& id) const { return path_ + "/configs/" + id + ".yaml"; }
   std::string RunPath(const std::string& id) const { return path_ + "/runs/" + id; }
   std::string LogFile(const std::string& id) const { return path_ + "/logs/" + id + ".log"; }
-  std::string OutcomeFile(const std::string& id) const { return path_ + "/outcomes/" + id + ".json"; }
+  std::string OutcomeFile(const std::string& id) const {
+    return path_ + "/outcomes/" + id + ".json";
+  }
   std::string RunLock(const std::string& id) const { return path_ + "/locks/" + id; }
 
  private:

@@ -21,8 +21,8 @@ std::string ActiveLine(const ActiveRun& run, int width) {
   std::string figures;
   const Record& progress = run.metrics->progress();
   if (progress.is_object()) {
-    absl::StrAppendFormat(&figures, "  epoch %.2f/%d  loss %.3f", NumberIn(progress, "epoch"), run.epochs,
-                          NumberIn(progress, "loss"));
+    absl::StrAppendFormat(&figures, "  epoch %.2f/%d  loss %.3f", NumberIn(progress, "epoch"),
+                          run.epochs, NumberIn(progress, "loss"));
   } else {
     figures = "  starting";
   }
@@ -30,16 +30,19 @@ std::string ActiveLine(const ActiveRun& run, int width) {
     absl::StrAppendFormat(&figures, "  test %.1f %%", run.metrics->curve().back().accuracy * 100);
   }
   if (progress.is_object()) {
-    absl::StrAppend(&figures, "  ", ReadableCount(NumberIn(progress, "samples_per_second")), " samples/s");
+    absl::StrAppend(&figures, "  ", ReadableCount(NumberIn(progress, "samples_per_second")),
+                    " samples/s");
   }
   absl::StrAppend(&figures, "  ", ReadableTime(run.seconds));
   const int room = std::max(kNarrowestLabel, width - 3 - static_cast<int>(figures.size()));
   std::string label = run.label;
-  if (static_cast<int>(label.size()) > room) label = label.substr(0, static_cast<size_t>(room) - 3) + "...";
+  if (static_cast<int>(label.size()) > room)
+    label = label.substr(0, static_cast<size_t>(room) - 3) + "...";
   return absl::StrCat("  ", label, figures).substr(0, static_cast<size_t>(std::max(width - 1, 0)));
 }
 
-std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active, double seconds_left) {
+std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
+                       double seconds_left) {
   std::string line = absl::StrCat(name, ": ", counts.finished, " of ", counts.runs, " finished");
   const auto add = [&](size_t count, const char* word) {
     if (count > 0) absl::StrAppend(&line, ", ", count, " ", word);
@@ -52,7 +55,8 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
   return line;
 }
 
-void SweepDisplay::Update(const SweepCounts& counts, const std::vector<ActiveRun>& active, double seconds_left) {
+void SweepDisplay::Update(const SweepCounts& counts, const std::vector<ActiveRun>& active,
+                          double seconds_left) {
   if (options_.quiet || !options_.terminal.interactive) return;
   // Often enough to see it move, and no faster than anybody reads.
   if (drawn_ > 0 && SteadyNow() - drawn_at_ < kRedrawPeriod) return;
@@ -60,7 +64,8 @@ void SweepDisplay::Update(const SweepCounts& counts, const std::vector<ActiveRun
   Clear();
   const int width = TerminalWidth(options_.fd);
   std::string text = CountsLine(options_.name, counts, active.size(), seconds_left)
-                         .substr(0, static_cast<size_t>(std::max(width - 1, 0))) + "\n";
+                         .substr(0, static_cast<size_t>(std::max(width - 1, 0))) +
+                     "\n";
   drawn_ = 1;
   for (const ActiveRun& run : active) {
     if (drawn_ > kMostLines) break;

@@ -26,10 +26,11 @@ struct ActiveRun {
   const MetricsFollower* metrics = nullptr;
 };
 
-// "  push topk, staleness 4, seed 1  epoch 1.28/2  loss 0.371  test 79.6 %  8.13 k samples/s  43 s",
-// no wider than `width`.
+// "  push topk, staleness 4, seed 1  epoch 1.28/2  loss 0.371  test 79.6 %  8.13 k samples/s  43
+// s", no wider than `width`.
 std::string ActiveLine(const ActiveRun& run, int width);
-std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active, double seconds_left);
+std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
+                       double seconds_left);
 
 struct SweepDisplayOptions {
   int fd = 2;

@@ -14,26 +14,30 @@ Record StatisticJson(const Statistic& statistic) {
   return {{"mean", statistic.mean}, {"spread", statistic.spread}, {"seeds", statistic.count}};
 }
 
-Record OrNull(const std::optional<double>& value) { return value ? Record(*value) : Record(nullptr); }
+Record OrNull(const std::optional<double>& value) {
+  return value ? Record(*value) : Record(nullptr);
+}
 
 }  // namespace
 
-Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& groups, const std::string& dir) {
+Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                 const std::string& dir) {
   Record json{{"name", report.title}, {"question", report.question}, {"dir", dir}};
   json["configurations"] = Record::array();
   for (const ReportGroup& group : groups) {
-    json["configurations"].push_back({{"label", group.label},
-                                      {"axes", AxesJson(group.axes)},
-                                      {"twin", group.twin},
-                                      {"runs", group.runs.size()},
-                                      {"done", group.done},
-                                      {"accuracy", StatisticJson(group.accuracy)},
-                                      {"against_twin", StatisticJson(group.against_twin)},
-                                      {"loss", StatisticJson(group.loss)},
-                                      {"bytes_pushed", StatisticJson(group.bytes_pushed)},
-                                      {"bytes_pulled", StatisticJson(group.bytes_pulled)},
-                                      {"samples_per_second", StatisticJson(group.samples_per_second)},
-                                      {"seconds", StatisticJson(group.seconds)}});
+    json["configurations"].push_back(
+        {{"label", group.label},
+         {"axes", AxesJson(group.axes)},
+         {"twin", group.twin},
+         {"runs", group.runs.size()},
+         {"done", group.done},
+         {"accuracy", StatisticJson(group.accuracy)},
+         {"against_twin", StatisticJson(group.against_twin)},
+         {"loss", StatisticJson(group.loss)},
+         {"bytes_pushed", StatisticJson(group.bytes_pushed)},
+         {"bytes_pulled", StatisticJson(group.bytes_pulled)},
+         {"samples_per_second", StatisticJson(group.samples_per_second)},
+         {"seconds", StatisticJson(group.seconds)}});
   }
   json["runs"] = Record::array();
   for (const ReportRun& run : report.runs) {
@@ -57,7 +61,8 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
   return json;
 }
 
-Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs, const Record& estimate) {
+Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs,
+                const Record& estimate) {
   Record json{{"name", name}, {"estimate", estimate}, {"runs", Record::array()}};
   for (const PlannedRun& run : runs) {
     json["runs"].push_back({{"id", run.id},

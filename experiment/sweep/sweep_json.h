@@ -9,9 +9,11 @@
 
 namespace psgd {
 
-Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& groups, const std::string& dir);
+Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& groups,
+                 const std::string& dir);
 
 // What --dry-run tells.
-Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs, const Record& estimate);
+Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs,
+                const Record& estimate);
 
 }  // namespace psgd

@@ -49,7 +49,10 @@ std::string LastWords(const std::string& log) {
 }  // namespace
 
 SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs)
-    : options_(std::move(options)), runs_(std::move(runs)), dir_(options_.dir), display_(options_.display) {
+    : options_(std::move(options)),
+      runs_(std::move(runs)),
+      dir_(options_.dir),
+      display_(options_.display) {
   counts_.runs = runs_.size();
   if (options_.asha) asha_.emplace(*options_.asha);
   for (const PlannedRun& run : runs_) {
@@ -73,8 +76,9 @@ absl::Status SweepRunner::Run() {
     return absl::CancelledError("stopped; the same command goes on where this one ended");
   }
   if (counts_.failed == 0) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(counts_.failed, " of ", counts_.runs, " runs failed; their logs are in ",
-                                         dir_.path(), "/logs; --retry-failed repeats them"));
+  return absl::AbortedError(absl::StrCat(counts_.failed, " of ", counts_.runs,
+                                         " runs failed; their logs are in ", dir_.path(),
+                                         "/logs; --retry-failed repeats them"));
 }
 
 absl::Status SweepRunner::TakeStock() {
@@ -101,7 +105,8 @@ absl::Status SweepRunner::TakeStock() {
     if (failed && !options_.retry_failed) {
       ++counts_.failed;
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
-                                 " (--retry-failed repeats it)"), /*important=*/true);
+                                 " (--retry-failed repeats it)"),
+                    /*important=*/true);
       continue;
     }
     if (failed) {
@@ -117,7 +122,8 @@ absl::Status SweepRunner::TakeStock() {
 }
 
 bool SweepRunner::SlotIsFree(size_t slot) const {
-  return std::none_of(active_.begin(), active_.end(), [&](const auto& active) { return active->slot == slot; });
+  return std::none_of(active_.begin(), active_.end(),
+                      [&](const auto& active) { return active->slot == slot; });
 }
 
 absl::Status SweepRunner::StartRuns() {
@@ -145,7 +151,8 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
     PSGD_ASSIGN_OR_RETURN(taken, SlurmHasJob(run));
   }
   if (taken) {
-    if (!told_of_locks_) display_.Note("waiting until the processes of an interrupted sitting have ended");
+    if (!told_of_locks_)
+      display_.Note("waiting until the processes of an interrupted sitting have ended");
     told_of_locks_ = true;
     return false;
   }
@@ -166,11 +173,14 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   } else {
     std::error_code error;
     std::filesystem::remove_all(dir_.RunPath(run.id), error);
-    if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
+    if (error)
+      return absl::UnavailableError(
+          absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
   }
-  auto command = options_.slurm.use
-                     ? SlurmCommandOf(dir_, run, options_.slurm, options_.cores_per_run, active->resumed)
-                     : CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
+  auto command =
+      options_.slurm.use
+          ? SlurmCommandOf(dir_, run, options_.slurm, options_.cores_per_run, active->resumed)
+          : CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
   if (!command.ok()) {
     Fail(run, std::string(command.status().message()));
     return true;
@@ -184,7 +194,8 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   child.keep_open = active->lock->descriptor();
   PSGD_ASSIGN_OR_RETURN(active->child, ChildProcess::Start(std::move(child)));
   active->start = SteadyNow();
-  display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (", run.id, ")"));
+  display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
+                             run.id, ")"));
   active_.push_back(std::move(active));
   return true;
 }
@@ -224,21 +235,24 @@ absl::Status SweepRunner::Ended(Active& active) {
       CountDone(run, *active.metrics);
     }
     const auto& curve = active.metrics->curve();
-    display_.Note(absl::StrCat(counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-                               curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
-                               " in ", ReadableTime(Seconds(SteadyNow() - active.start))));
+    display_.Note(absl::StrCat(
+        counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+        curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)), " in ",
+        ReadableTime(Seconds(SteadyNow() - active.start))));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
     // It goes on in the next sitting.
     ++interrupted_;
-    if (stops() == 0) display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
+    if (stops() == 0)
+      display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
     return absl::OkStatus();
   }
   if (active.resumed) {
     // What it was to go on from may be at fault: once more, from the beginning.
-    display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ", LastWords(dir_.LogFile(run.id)),
-                               "; it begins again"), /*important=*/true);
+    display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ",
+                               LastWords(dir_.LogFile(run.id)), "; it begins again"),
+                  /*important=*/true);
     PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
     waiting_.push_front(&run);
     counts_.waiting = waiting_.size();
@@ -275,8 +289,10 @@ bool SweepRunner::GoesOn(const PlannedRun& run, const MetricsFollower& metrics) 
   if (!asha_ || compared_with_.count(run.id) > 0) return true;
   for (const CurvePoint& point : metrics.curve()) {
     if (asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss)) continue;
-    const Outcome outcome{Outcome::Kind::kStopped, absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
-                          point.epoch};
+    const Outcome outcome{
+        Outcome::Kind::kStopped,
+        absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
+        point.epoch};
     // Written before it is stopped: whatever happens next, it was decided.
     return !dir_.WriteOutcome(run.id, outcome).ok();
   }
@@ -288,7 +304,8 @@ void SweepRunner::PassOnStops() {
   if (now <= passed_stops_) return;
   passed_stops_ = now;
   if (now == 1 && !active_.empty()) {
-    display_.Note("stopping: runs take a checkpoint (Ctrl-C again stops at once)", /*important=*/true);
+    display_.Note("stopping: runs take a checkpoint (Ctrl-C again stops at once)",
+                  /*important=*/true);
   }
   for (const auto& active : active_) Stop(*active, /*at_once=*/now > 1);
 }
@@ -310,7 +327,8 @@ void SweepRunner::Show() {
   double left = -1;
   if (ended_ > 0) {
     const double each = seconds_ended_ / static_cast<double>(ended_);
-    left = each * (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
+    left = each *
+           (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
            static_cast<double>(options_.shares.size());
   }
   display_.Update(counts_, shown, left);

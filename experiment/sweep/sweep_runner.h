@@ -1,6 +1,6 @@
-// Runs what a sweep asks for, some at a time, each a ps-run. What is known of runs is in files (sweep_dir.h),
-// so that it may die at any moment: another one finds what is finished, goes on with what was begun, and
-// starts the rest.
+// Runs what a sweep asks for, some at a time, each a ps-run. What is known of runs is in files
+// (sweep_dir.h), so that it may die at any moment: another one finds what is finished, goes on with
+// what was begun, and starts the rest.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ namespace psgd {
 
 struct SweepRunnerOptions {
   std::string dir;
-  std::vector<Share> shares;         // a run at a time on each
-  SlurmOptions slurm;                // instead of on this machine
-  int cores_per_run = 1;             // of a job
+  std::vector<Share> shares;  // a run at a time on each
+  SlurmOptions slurm;         // instead of on this machine
+  int cores_per_run = 1;      // of a job
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
@@ -83,7 +83,7 @@ class SweepRunner {
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   SweepCounts counts_;
-  size_t interrupted_ = 0;    // runs that were begun and are to go on another time
+  size_t interrupted_ = 0;  // runs that were begun and are to go on another time
   int passed_stops_ = 0;
   double seconds_ended_ = 0;  // of the runs that ended in this sitting
   size_t ended_ = 0;

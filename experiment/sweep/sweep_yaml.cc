@@ -80,7 +80,8 @@ class SweepReader {
 
   absl::Status ExpectMap(uint32_t node, const std::string& path) const {
     if (tree_.nodes[node].kind == YamlNode::kMap) return absl::OkStatus();
-    return Error(node, absl::StrCat(path, ": expected a mapping from keys of a config, as "
+    return Error(node, absl::StrCat(path,
+                                    ": expected a mapping from keys of a config, as "
                                     "consistency.staleness, to values"));
   }
 
@@ -104,7 +105,8 @@ class SweepReader {
 
   absl::Status ReadVariants(uint32_t node, const std::string& path, Sweep* sweep) {
     if (tree_.nodes[node].kind != YamlNode::kList) {
-      return Error(node, absl::StrCat(path, ": expected a list of mappings, as "
+      return Error(node, absl::StrCat(path,
+                                      ": expected a list of mappings, as "
                                       "- {name: dense, compression.push: none}"));
     }
     for (const uint32_t item : tree_.nodes[node].children) {
@@ -113,9 +115,9 @@ class SweepReader {
       SweepVariant* variant = sweep->add_list();
       for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
         if (tree_.nodes[map.children[i]].text == "name") {
-          PSGD_RETURN_IF_ERROR(Reader().ReadField(map.children[i + 1], absl::StrCat(path, ".name"),
-                                                  *SweepVariant::descriptor()->FindFieldByName("name"),
-                                                  variant));
+          PSGD_RETURN_IF_ERROR(
+              Reader().ReadField(map.children[i + 1], absl::StrCat(path, ".name"),
+                                 *SweepVariant::descriptor()->FindFieldByName("name"), variant));
           continue;
         }
         PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
@@ -141,9 +143,11 @@ class SweepReader {
   }
 
   absl::Status CheckDraw(uint32_t node, const std::string& path, const SweepDraw& draw) const {
-    const int ways = (draw.uniform_size() > 0) + (draw.log_uniform_size() > 0) + (draw.choice_size() > 0);
+    const int ways =
+        (draw.uniform_size() > 0) + (draw.log_uniform_size() > 0) + (draw.choice_size() > 0);
     if (ways != 1) {
-      return Error(node, absl::StrCat(path, ": expected one of uniform: [low, high], "
+      return Error(node, absl::StrCat(path,
+                                      ": expected one of uniform: [low, high], "
                                       "log_uniform: [low, high], choice: [value, ...]"));
     }
     if (draw.choice_size() > 0) return absl::OkStatus();
@@ -173,7 +177,8 @@ class SweepReader {
       return Error(node, "the name of a run is given by the sweep");
     }
     if (found->message == &config && found->field->number() == Config::kSeedFieldNumber) {
-      return Error(node, "seeds are given by repeat: {seeds: N}, so that reports know what to average");
+      return Error(node,
+                   "seeds are given by repeat: {seeds: N}, so that reports know what to average");
     }
     return key;
   }
@@ -212,7 +217,8 @@ absl::StatusOr<Sweep> ParseSweep(std::string text, std::string name_for_errors) 
 absl::StatusOr<Sweep> LoadSweep(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (absl::IsNotFound(text.status())) return Annotate(text.status(), "sweep");
-  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("sweep: ", text.status().message()));
+  if (!text.ok())
+    return absl::InvalidArgumentError(absl::StrCat("sweep: ", text.status().message()));
   return ParseSweep(*std::move(text), path);
 }
 

@@ -1,5 +1,5 @@
-// The report in a real browser: what it draws, says and sorts, light and dark, wide and narrow. Needs Debian's
-// chromium; without, it is skipped.
+// The report in a real browser: what it draws, says and sorts, light and dark, wide and narrow.
+// Needs Debian's chromium; without, it is skipped.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -73,18 +73,26 @@ document.title = wrong.length === 0 ? 'all is well' : wrong.join(' | ');
 class ReportBrowserTest : public RunTest {
  protected:
   void SetUp() override {
-    if (access(kChromium, X_OK) != 0) GTEST_SKIP() << "no " << kChromium << ": install Debian's chromium";
+    if (access(kChromium, X_OK) != 0)
+      GTEST_SKIP() << "no " << kChromium << ": install Debian's chromium";
     int number = 0;
     for (const char* push : {"none", "fp16", "topk", "onebit"}) {
       for (const char* staleness : {"0", "4"}) {
         for (const int workers : {1, 2}) {
           for (const int seed : {1, 2}) {
             ++number;
-            WriteRun(Path("runs/r" + std::to_string(number)),
-                     {.push = push, .staleness = staleness, .workers = workers, .seed = seed,
-                      .accuracies = {0.5, 0.7 + 0.003 * number, 0.8 + 0.003 * number}, .seconds = 5.0 + number % 7,
-                      .samples_per_second = 900.0 * workers + number, .bytes_pushed = 1'000'000u / static_cast<unsigned>(number),
-                      .staleness_counts = staleness[0] == '0' ? std::vector<uint64_t>{9} : std::vector<uint64_t>{5, 3, 2, 1, 1}});
+            WriteRun(
+                Path("runs/r" + std::to_string(number)),
+                {.push = push,
+                 .staleness = staleness,
+                 .workers = workers,
+                 .seed = seed,
+                 .accuracies = {0.5, 0.7 + 0.003 * number, 0.8 + 0.003 * number},
+                 .seconds = 5.0 + number % 7,
+                 .samples_per_second = 900.0 * workers + number,
+                 .bytes_pushed = 1'000'000u / static_cast<unsigned>(number),
+                 .staleness_counts = staleness[0] == '0' ? std::vector<uint64_t>{9}
+                                                         : std::vector<uint64_t>{5, 3, 2, 1, 1}});
           }
         }
       }
@@ -101,10 +109,12 @@ class ReportBrowserTest : public RunTest {
 
   // `scheme`: 0 is dark.
   Ended Browse(const std::string& window, int scheme) const {
-    return RunProgram({kChromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                       "--user-data-dir=" + Path("profile"), "--enable-logging=stderr", "--window-size=" + window,
-                       "--blink-settings=preferredColorScheme=" + std::to_string(scheme), "--dump-dom",
-                       "file://" + Path("probed.html")});
+    return RunProgram({kChromium, "--headless=new", "--no-sandbox", "--disable-gpu",
+                       "--disable-dev-shm-usage", "--no-first-run",
+                       "--user-data-dir=" + Path("profile"), "--enable-logging=stderr",
+                       "--window-size=" + window,
+                       "--blink-settings=preferredColorScheme=" + std::to_string(scheme),
+                       "--dump-dom", "file://" + Path("probed.html")});
   }
 };
 

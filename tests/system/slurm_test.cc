@@ -1,5 +1,5 @@
-// Runs as heterogeneous jobs of a Slurm cluster that is started here: Debian's munge, slurmctld and slurmd, two
-// nodes of one machine. Skipped where they are not installed, or do not start.
+// Runs as heterogeneous jobs of a Slurm cluster that is started here: Debian's munge, slurmctld and
+// slurmd, two nodes of one machine. Skipped where they are not installed, or do not start.
 #include <signal.h>
 #include <unistd.h>
 
@@ -43,17 +43,21 @@ PartitionName=all Nodes=cpu,gpu Default=YES MaxTime=INFINITE State=UP
 class SlurmTest : public RunTest {
  protected:
   void SetUp() override {
-    for (const char* program : {"/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/sbatch"}) {
-      if (access(program, X_OK) != 0) GTEST_SKIP() << "no " << program << ": install munge, slurmctld, slurmd and slurm-client";
+    for (const char* program :
+         {"/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/sbatch"}) {
+      if (access(program, X_OK) != 0)
+        GTEST_SKIP() << "no " << program << ": install munge, slurmctld, slurmd and slurm-client";
     }
     if (geteuid() != 0) GTEST_SKIP() << "slurmd needs root";
     char host[256] = "";
     gethostname(host, sizeof host);
     const int port = 20000 + getpid() % 10000;
-    const std::string conf = Write("slurm.conf", absl::StrReplaceAll(kConf, {{"HOST", host}, {"DIR", Path("slurm")},
-                                                                             {"PORT0", std::to_string(port)},
-                                                                             {"PORT1", std::to_string(port + 1)},
-                                                                             {"PORT2", std::to_string(port + 2)}}));
+    const std::string conf =
+        Write("slurm.conf", absl::StrReplaceAll(kConf, {{"HOST", host},
+                                                        {"DIR", Path("slurm")},
+                                                        {"PORT0", std::to_string(port)},
+                                                        {"PORT1", std::to_string(port + 1)},
+                                                        {"PORT2", std::to_string(port + 2)}}));
     std::filesystem::create_directories(Path("slurm/state"));
     Write("slurm/munge.key", std::string(1024, 'k'));
     chmod(Path("slurm/munge.key").c_str(), 0600);
@@ -65,11 +69,13 @@ class SlurmTest : public RunTest {
     Daemon({"/usr/sbin/munged", "--foreground", "--force", "--key-file=" + Path("slurm/munge.key"),
             "--socket=" + Path("slurm/munge.socket"), "--pid-file=" + Path("slurm/munged.pid"),
             "--log-file=" + Path("slurm/munged.log"), "--seed-file=" + Path("slurm/munged.seed")});
-    if (!Eventually([&] { return std::filesystem::exists(Path("slurm/munge.socket")); }, std::chrono::seconds(10))) {
+    if (!Eventually([&] { return std::filesystem::exists(Path("slurm/munge.socket")); },
+                    std::chrono::seconds(10))) {
       GTEST_SKIP() << "munged does not start: " << daemons_.back()->Err();
     }
     Daemon({"/usr/sbin/slurmctld", "-D", "-f", conf});
-    for (const char* node : {"cpu", "gpu"}) Daemon({"/usr/sbin/slurmd", "-D", "-N", node, "-f", conf});
+    for (const char* node : {"cpu", "gpu"})
+      Daemon({"/usr/sbin/slurmd", "-D", "-N", node, "-f", conf});
     const auto idle = [] {
       const Ended ended = RunProgram({"/usr/bin/sinfo", "--noheader", "--Node", "--format=%T"});
       return ended.out == "idle\nidle\n";
@@ -88,15 +94,20 @@ class SlurmTest : public RunTest {
     RunTest::TearDown();
   }
 
-  void Daemon(std::vector<std::string> argv) { daemons_.push_back(std::make_unique<Process>(std::move(argv))); }
+  void Daemon(std::vector<std::string> argv) {
+    daemons_.push_back(std::make_unique<Process>(std::move(argv)));
+  }
 
   std::vector<std::unique_ptr<Process>> daemons_;
 };
 
 TEST_F(SlurmTest, ASweepsRunsAreJobs) {
   SmallConfig();
-  const std::string sweep = Write("sweep.yaml", "name: jobs\nbase: small.yaml\ngrid: {compression.push: [none, fp16], train.epochs: [2]}\n");
-  const Ended ended = RunProgram({"ps-sweep", sweep, "--dir", Path("out"), "--launcher", "slurm", "--parallel", "2", "--json"});
+  const std::string sweep = Write(
+      "sweep.yaml",
+      "name: jobs\nbase: small.yaml\ngrid: {compression.push: [none, fp16], train.epochs: [2]}\n");
+  const Ended ended = RunProgram({"ps-sweep", sweep, "--dir", Path("out"), "--launcher", "slurm",
+                                  "--parallel", "2", "--json"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   const Json result = Json::parse(ended.out, nullptr, false);
   ASSERT_EQ(result["runs"].size(), 2u);
@@ -105,14 +116,20 @@ TEST_F(SlurmTest, ASweepsRunsAreJobs) {
     EXPECT_EQ(run["epochs"], 2.0);
     EXPECT_GT(run["accuracy"], 0.5);
   }
-  // The workers were tasks of the job's second part.
-  const std::string controller = daemons_[1]->Err();
-  EXPECT_THAT(controller, HasSubstr("het_job"));
+  // The template by itself, with its own numbers of tasks.
+  const Ended by_hand =
+      RunProgram({"/usr/bin/sbatch", "--wait", "--output=" + Path("by-hand.log"),
+                  PSGD_SOURCE_DIR "/deploy/slurm/run.sbatch", ProgramPath("ps-run"), SmallConfig(),
+                  "--run-dir", Path("by-hand"), "--threads", "1"});
+  EXPECT_EQ(by_hand.code, 0) << by_hand.err << File("by-hand.log");
+  EXPECT_EQ(Summary("by-hand")["status"], "finished");
+  EXPECT_THAT(daemons_[1]->Err(), HasSubstr("het_job"));
 }
 
 TEST_F(SlurmTest, CtrlCStopsTheJobWithACheckpoint) {
   SmallConfig();
-  const std::string sweep = Write("sweep.yaml", "name: jobs\nbase: small.yaml\ntwin: none\ngrid: {train.epochs: [100000]}\n");
+  const std::string sweep = Write(
+      "sweep.yaml", "name: jobs\nbase: small.yaml\ntwin: none\ngrid: {train.epochs: [100000]}\n");
   Process process({"ps-sweep", sweep, "--dir", Path("out"), "--launcher", "slurm"});
   std::string run;
   ASSERT_TRUE(Eventually([&] {

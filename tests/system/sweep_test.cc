@@ -41,7 +41,8 @@ class SweepTest : public RunTest {
   static Json Deterministic(const Json& sweep) {
     Json rows = Json::array();
     for (const Json& run : sweep["runs"]) {
-      rows.push_back({run["id"], run["label"], run["status"], run["accuracy"], run["loss"], run["epochs"], run["steps"]});
+      rows.push_back({run["id"], run["label"], run["status"], run["accuracy"], run["loss"],
+                      run["epochs"], run["steps"]});
     }
     return rows;
   }
@@ -51,7 +52,8 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const std::string sweep = SmallSweep(1);
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"), HasSubstr("3 runs. To do: 6.14 k samples")));
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"),
+                                 HasSubstr("3 runs. To do: 6.14 k samples")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
@@ -61,14 +63,17 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   for (const Json& run : result["runs"]) EXPECT_EQ(run["status"], "finished") << run;
   EXPECT_EQ(result["runs"][0]["twin"], true);
   EXPECT_GT(result["runs"][0]["accuracy"], 0.5);
-  EXPECT_THAT(File("out/report.html"), AllOf(HasSubstr("Does it work?"), HasSubstr("figure-accuracy-bytes")));
+  EXPECT_THAT(File("out/report.html"),
+              AllOf(HasSubstr("Does it work?"), HasSubstr("figure-accuracy-bytes")));
 
   // Again: nothing is run a second time.
-  const std::string summary = "out/runs/" + result["runs"][1]["id"].get<std::string>() + "/summary.json";
+  const std::string summary =
+      "out/runs/" + result["runs"][1]["id"].get<std::string>() + "/summary.json";
   const std::string before = File(summary);
   const Ended second = RunProgram(Command(sweep, "out"));
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.err, AllOf(HasSubstr("3 of 3 runs are done already"), Not(HasSubstr("starts:"))));
+  EXPECT_THAT(second.err,
+              AllOf(HasSubstr("3 of 3 runs are done already"), Not(HasSubstr("starts:"))));
   EXPECT_THAT(second.out, HasSubstr("push topk density 0.05"));
   EXPECT_EQ(File(summary), before);
   const Ended estimate = RunProgram(Command(sweep, "out", {"--dry-run"}));
@@ -105,7 +110,8 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
   ASSERT_TRUE(Eventually([&] {
     std::error_code ignored;
     for (const auto& run : std::filesystem::directory_iterator(Path("out/runs"), ignored)) {
-      const std::string metrics = File("out/runs/" + run.path().filename().string() + "/metrics.jsonl");
+      const std::string metrics =
+          File("out/runs/" + run.path().filename().string() + "/metrics.jsonl");
       if (metrics.find("evaluation") != std::string::npos) return true;
     }
     return false;
@@ -123,22 +129,25 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
 TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {
   // A diverging run fails; it is no fault of its config that could be told before.
   SmallConfig();
-  const std::string sweep = Write("sweep.yaml",
-                                  "name: failing\nbase: small.yaml\ntwin: none\ngrid: {train.epochs: [1], "
-                                  "optimizer.sgd.learning_rate: [0.05, 1e30]}\n");
+  const std::string sweep =
+      Write("sweep.yaml",
+            "name: failing\nbase: small.yaml\ntwin: none\ngrid: {train.epochs: [1], "
+            "optimizer.sgd.learning_rate: [0.05, 1e30]}\n");
   const Ended first = RunProgram(Command(sweep, "out", {"--json"}));
   EXPECT_EQ(first.code, 1) << first.err;
   const Json runs = JsonOf(first)["runs"];
   EXPECT_EQ(runs[0]["status"], "finished");
   EXPECT_EQ(runs[1]["status"], "failed");
-  EXPECT_THAT(first.err, AllOf(HasSubstr("failed: learning_rate 1e30"), HasSubstr("--retry-failed")));
+  EXPECT_THAT(first.err,
+              AllOf(HasSubstr("failed: learning_rate 1e30"), HasSubstr("--retry-failed")));
   const Ended second = RunProgram(Command(sweep, "out"));
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, AllOf(HasSubstr("failed before"), Not(HasSubstr("starts:"))));
   const Ended third = RunProgram(Command(sweep, "out", {"--retry-failed"}));
   EXPECT_EQ(third.code, 1);
   EXPECT_THAT(third.err, HasSubstr("starts: learning_rate 1e30"));
-  EXPECT_TRUE(std::filesystem::exists(Path("out/failed/" + runs[1]["id"].get<std::string>() + "-1")));
+  EXPECT_TRUE(
+      std::filesystem::exists(Path("out/failed/" + runs[1]["id"].get<std::string>() + "-1")));
 }
 
 TEST_F(SweepTest, AshaStopsWhatIsWorse) {
@@ -190,7 +199,8 @@ TEST_F(SweepTest, ErrorsSayWhere) {
   const std::string sweep = Write("sweep.yaml", "base: small.yaml\ngrid: {data.btach: [1]}\n");
   const Ended ended = RunProgram({"ps-sweep", sweep});
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("sweep.yaml:2:8: "), HasSubstr("did you mean \"batch\"?")));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("sweep.yaml:2:8: "), HasSubstr("did you mean \"batch\"?")));
   EXPECT_EQ(RunProgram({"ps-sweep", "report", Path("nowhere")}).code, 2);
   EXPECT_EQ(RunProgram({"ps-sweep"}).code, 2);
   EXPECT_EQ(RunProgram({"ps-sweep", Write("s.yaml", "base: small.yaml\n"), "--gpu", "x"}).code, 2);

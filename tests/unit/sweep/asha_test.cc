@@ -21,7 +21,7 @@ SweepAsha Rules(int reduction, SweepAsha::Metric metric = SweepAsha::ACCURACY) {
 
 TEST(Asha, OfThreeTheBestGoesOn) {
   Asha asha(Rules(3));
-  EXPECT_TRUE(asha.GoesOn("a", 1, 0.5, 1));   // nobody to compare with
+  EXPECT_TRUE(asha.GoesOn("a", 1, 0.5, 1));  // nobody to compare with
   EXPECT_TRUE(asha.GoesOn("b", 1, 0.4, 1));
   EXPECT_FALSE(asha.GoesOn("c", 1, 0.3, 1));  // the best of three is a
   EXPECT_TRUE(asha.GoesOn("d", 1, 0.6, 1));
@@ -48,7 +48,7 @@ TEST(Asha, RungsAreComparedAmongThemselves) {
   Asha asha(Rules(2));
   EXPECT_TRUE(asha.GoesOn("a", 1, 0.5, 1));
   EXPECT_TRUE(asha.GoesOn("a", 3, 0.9, 1));
-  EXPECT_TRUE(asha.GoesOn("b", 1, 0.6, 1));   // not compared with 0.9
+  EXPECT_TRUE(asha.GoesOn("b", 1, 0.6, 1));  // not compared with 0.9
   EXPECT_FALSE(asha.GoesOn("b", 3, 0.8, 1));
 }
 

@@ -17,7 +17,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr char kBase[] = "base: {data: {format: synthetic}, model: {zoo: mlp}, optimizer: {sgd: {momentum: 0.9}}}\n";
+constexpr char kBase[] =
+    "base: {data: {format: synthetic}, model: {zoo: mlp}, optimizer: {sgd: {momentum: 0.9}}}\n";
 
 absl::StatusOr<RunPlan> Expanded(const std::string& text) {
   const auto sweep = ParseSweep(kBase + text, "s.yaml");
@@ -40,10 +41,12 @@ std::vector<std::string> Labels(const std::vector<PlannedRun>& runs) {
 }
 
 TEST(Expand, GridIsEveryCombinationAndItsTwin) {
-  const auto runs = Runs("grid: {compression.push: [none, {topk: {density: 0.1}}], consistency.staleness: [0, 4]}");
+  const auto runs = Runs(
+      "grid: {compression.push: [none, {topk: {density: 0.1}}], consistency.staleness: [0, 4]}");
   // The dense synchronous one is asked for, and is the twin of all.
   EXPECT_THAT(Labels(runs), ElementsAre("push none, staleness 0", "push none, staleness 4",
-                                        "push topk density 0.1, staleness 0", "push topk density 0.1, staleness 4"));
+                                        "push topk density 0.1, staleness 0",
+                                        "push topk density 0.1, staleness 4"));
   EXPECT_TRUE(runs[0].twin);
   EXPECT_FALSE(runs[3].twin);
   EXPECT_EQ(runs[3].twin_id, runs[0].id);
@@ -52,15 +55,18 @@ TEST(Expand, GridIsEveryCombinationAndItsTwin) {
 }
 
 TEST(Expand, ATwinIsAddedForEachOtherSettingAndSeed) {
-  const auto runs = Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\nrepeat: {seeds: 2}");
+  const auto runs =
+      Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\nrepeat: {seeds: 2}");
   EXPECT_THAT(Labels(runs),
-              ElementsAre("dense, synchronous, batch 16", "dense, synchronous, batch 32", "batch 16", "batch 32",
-                          "dense, synchronous, batch 16", "dense, synchronous, batch 32", "batch 16", "batch 32"));
+              ElementsAre("dense, synchronous, batch 16", "dense, synchronous, batch 32",
+                          "batch 16", "batch 32", "dense, synchronous, batch 16",
+                          "dense, synchronous, batch 32", "batch 16", "batch 32"));
   EXPECT_EQ(runs[2].twin_id, runs[0].id);
   EXPECT_EQ(runs[7].twin_id, runs[5].id);
   EXPECT_EQ(runs[7].config.seed(), 2u);
   EXPECT_EQ(Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\ntwin: one").size(), 3u);
-  EXPECT_EQ(Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\ntwin: none").size(), 2u);
+  EXPECT_EQ(Runs("grid: {data.batch: [16, 32], compression.push: [onebit]}\ntwin: none").size(),
+            2u);
 }
 
 // What an entry sets beside its codec, as the momentum that dgc has on the worker, belongs to it.
@@ -82,13 +88,14 @@ list: [{cluster.workers: 1, data.batch: 64}, {cluster.workers: 2, data.batch: 32
 grid: {compression.push: [onebit]}
 )");
   EXPECT_THAT(Labels(runs), ElementsAre("dense, synchronous, workers 1, batch 64",
-                                        "dense, synchronous, workers 2, batch 32", "workers 1, batch 64",
-                                        "workers 2, batch 32"));
+                                        "dense, synchronous, workers 2, batch 32",
+                                        "workers 1, batch 64", "workers 2, batch 32"));
 }
 
 TEST(Expand, RandomDrawsStayWithinTheirRangesAndAreTheSameAgain) {
   const std::string text =
-      "random: {count: 20, seed: 3, keys: {optimizer.sgd.learning_rate: {log_uniform: [0.001, 0.1]}, "
+      "random: {count: 20, seed: 3, keys: {optimizer.sgd.learning_rate: {log_uniform: [0.001, "
+      "0.1]}, "
       "data.batch: {uniform: [8, 64]}}}\ntwin: none";
   const auto runs = Runs(text);
   ASSERT_EQ(runs.size(), 20u);
@@ -135,13 +142,15 @@ TEST(Expand, RunsThatCannotBeAreNamed) {
   const auto plan = Expanded("grid: {data.batch: [16, 32], compression.push: [onebit, dgc]}");
   ASSERT_FALSE(plan.ok());
   EXPECT_THAT(std::string(plan.status().message()),
-              AllOf(HasSubstr("2 of the 6 runs cannot be"), HasSubstr("batch 16, push dgc"), HasSubstr("momentum")));
+              AllOf(HasSubstr("2 of the 6 runs cannot be"), HasSubstr("batch 16, push dgc"),
+                    HasSubstr("momentum")));
 }
 
 TEST(Expand, AnUnknownBaseIsAnError) {
   const auto sweep = ParseSweep("base: nowhere.yaml", "s.yaml");
   ASSERT_TRUE(sweep.ok());
-  EXPECT_THAT(std::string(BaseConfig(*sweep, "configs/s.yaml").status().message()), HasSubstr("configs/nowhere.yaml"));
+  EXPECT_THAT(std::string(BaseConfig(*sweep, "configs/s.yaml").status().message()),
+              HasSubstr("configs/nowhere.yaml"));
   EXPECT_THAT(std::string(BaseConfig(Sweep(), "s.yaml").status().message()), HasSubstr("no base"));
 }
 

@@ -12,7 +12,8 @@ using testing::IsEmpty;
 using testing::Not;
 
 TEST(Pareto, KeepsWhatNobodyBeats) {
-  EXPECT_THAT(ParetoFront({{10, 0.9}, {5, 0.8}, {7, 0.7}, {20, 0.9}, {1, 0.1}}), ElementsAre(4, 1, 0));
+  EXPECT_THAT(ParetoFront({{10, 0.9}, {5, 0.8}, {7, 0.7}, {20, 0.9}, {1, 0.1}}),
+              ElementsAre(4, 1, 0));
   EXPECT_THAT(ParetoFront({{1, 0.5}, {1, 0.6}}), ElementsAre(1));
   EXPECT_THAT(ParetoFront({}), IsEmpty());
 }
@@ -25,6 +26,8 @@ TEST(Scale, HasRoundTicksWithin) {
   const Scale decades({1, 10000}, true, false, 0, 100);
   EXPECT_THAT(decades.Ticks(6), ElementsAre(1, 10, 100, 1000, 10000));
   EXPECT_FALSE(decades.Shows(0));
+  EXPECT_THAT(Scale({2.0001e6, 2.0011e6}, true, false, 0, 100).Ticks(3),
+              testing::SizeIs(testing::Ge(2u)));
   // One number, or none, is no reason to divide by zero.
   EXPECT_EQ(Scale({5}, false, false, 0, 100).At(5), 50);
   EXPECT_FALSE(Scale({}, true, false, 0, 100).Ticks(5).empty());
@@ -35,7 +38,8 @@ TEST(Svg, TextIsEscaped) {
   svg.Text(1, 2, Anchor::kStart, "<script>");
   svg.Marker(0, 1, 2, 3, "c0", "x<y");
   EXPECT_THAT(svg.Inline(), Not(HasSubstr("<script>")));
-  EXPECT_THAT(svg.Inline(), AllOf(HasSubstr("a &lt; b"), HasSubstr("&quot;c&quot; &amp; d"), HasSubstr("<title>x&lt;y</title>")));
+  EXPECT_THAT(svg.Inline(), AllOf(HasSubstr("a &lt; b"), HasSubstr("&quot;c&quot; &amp; d"),
+                                  HasSubstr("<title>x&lt;y</title>")));
   EXPECT_THAT(svg.Document(), AllOf(HasSubstr("xmlns="), HasSubstr("<style>")));
 }
 

@@ -22,11 +22,13 @@ std::string ReadText(const std::string& path) {
 }
 
 void WriteRunConfig(const std::string& folder, const MadeRun& run) {
-  const auto config = ParseConfig(
-      absl::StrCat("{name: made, seed: ", run.seed, ", model: {zoo: mlp}, data: {format: synthetic, batch: ", run.batch,
-                   "}, consistency: {staleness: ", run.staleness, "}, compression: {push: ", run.push,
-                   "}, cluster: {workers: ", run.workers, "}}"),
-      "made");
+  const auto config =
+      ParseConfig(absl::StrCat("{name: made, seed: ", run.seed,
+                               ", model: {zoo: mlp}, data: {format: synthetic, batch: ", run.batch,
+                               "}, consistency: {staleness: ", run.staleness,
+                               "}, compression: {push: ", run.push,
+                               "}, cluster: {workers: ", run.workers, "}}"),
+                  "made");
   WriteText(folder + "/config.yaml", FormatConfig(config.value()));
 }
 
@@ -50,7 +52,9 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                             {"seconds_wait", 2 * share}});
     }
     (void)metrics->Write("evaluation", run.seconds * share,
-                         {{"epoch", epoch}, {"accuracy", run.accuracies[static_cast<size_t>(epoch) - 1]}, {"loss", 0.5}});
+                         {{"epoch", epoch},
+                          {"accuracy", run.accuracies[static_cast<size_t>(epoch) - 1]},
+                          {"loss", 0.5}});
   }
   (void)metrics->Write("staleness", run.seconds, {{"pulls", run.staleness_counts}});
 

@@ -7,13 +7,13 @@
 namespace psgd {
 
 struct MadeRun {
-  std::string push = "none";        // as in YAML
+  std::string push = "none";  // as in YAML
   std::string staleness = "0";
   int workers = 2;
   int batch = 64;
   int seed = 1;
   std::vector<double> accuracies = {0.5, 0.8};  // an epoch each
-  double seconds = 10;              // of all
+  double seconds = 10;                          // of all
   double samples_per_second = 1000;
   uint64_t bytes_pushed = 1'000'000;
   std::vector<uint64_t> staleness_counts = {10};

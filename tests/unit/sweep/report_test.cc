@@ -42,8 +42,11 @@ class ReportTest : public testing::Test {
 TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   for (int seed = 1; seed <= 2; ++seed) {
     Make(absl::StrCat("dense-", seed), {.seed = seed, .accuracies = {0.5, 0.90 + 0.01 * seed}});
-    Make(absl::StrCat("topk-", seed), {.push = "topk", .staleness = "4", .seed = seed,
-                                       .accuracies = {0.5, 0.88 + 0.01 * seed}, .bytes_pushed = 10000});
+    Make(absl::StrCat("topk-", seed), {.push = "topk",
+                                       .staleness = "4",
+                                       .seed = seed,
+                                       .accuracies = {0.5, 0.88 + 0.01 * seed},
+                                       .bytes_pushed = 10000});
   }
   const ReportRuns runs = Runs();
   const auto groups = GroupRuns(runs);
@@ -57,13 +60,15 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   const auto figures = MakeFigures(runs, groups, {});
   std::vector<std::string> ids;
   for (const Figure& figure : figures) ids.push_back(figure.id);
-  EXPECT_THAT(ids, ElementsAre("accuracy-bytes", "accuracy-bytes-total", "accuracy-time", "time-to-accuracy", "phases"));
+  EXPECT_THAT(ids, ElementsAre("accuracy-bytes", "accuracy-bytes-total", "accuracy-time",
+                               "time-to-accuracy", "phases"));
   EXPECT_THAT(FigureCsv(figures[0]), AllOf(HasSubstr("10000,0.895,"), HasSubstr(",yes\n")));
 }
 
 TEST_F(ReportTest, ScalingHasEfficiency) {
   for (const int workers : {1, 2, 4}) {
-    Make(absl::StrCat("w", workers), {.push = "fp16", .workers = workers, .samples_per_second = 1000 + 500.0 * (workers - 1)});
+    Make(absl::StrCat("w", workers),
+         {.push = "fp16", .workers = workers, .samples_per_second = 1000 + 500.0 * (workers - 1)});
   }
   const ReportRuns runs = Runs();
   const auto figures = MakeFigures(runs, GroupRuns(runs), {});
@@ -76,7 +81,8 @@ TEST_F(ReportTest, ScalingHasEfficiency) {
 
 TEST_F(ReportTest, StalenessAndNumericKeysHaveFigures) {
   for (const int batch : {16, 32, 64}) {
-    Make(absl::StrCat("b", batch), {.push = "fp16", .staleness = "4", .batch = batch, .staleness_counts = {5, 3, 2}});
+    Make(absl::StrCat("b", batch),
+         {.push = "fp16", .staleness = "4", .batch = batch, .staleness_counts = {5, 3, 2}});
   }
   const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("id=\"figure-staleness\""));
@@ -99,8 +105,9 @@ TEST_F(ReportTest, BrokenRunsAreShownAndHideNobody) {
   std::filesystem::create_directories(dir_ + "/metrics-is-a-folder/metrics.jsonl");
   const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("7 runs: "));
-  for (const char* words : {"config.yaml is missing", "metrics.jsonl is missing", "not a run&#39;s summary",
-                            "unknown key &quot;modle&quot;", "worker-1 was killed"}) {
+  for (const char* words :
+       {"config.yaml is missing", "metrics.jsonl is missing", "not a run&#39;s summary",
+        "unknown key &quot;modle&quot;", "worker-1 was killed"}) {
     EXPECT_THAT(page, HasSubstr(words));
   }
   EXPECT_THAT(page, HasSubstr("80.00 %"));
@@ -110,13 +117,21 @@ TEST_F(ReportTest, BrokenRunsAreShownAndHideNobody) {
 TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
   const SweepDir sweep(dir_);
   ASSERT_TRUE(sweep.Make().ok());
-  ASSERT_TRUE(sweep.WritePlan({"s", "what?", {{"twin", "dense", {}, 1, true, "twin"},
-                                              {"a", "push topk", {{"compression.push", "topk"}}, 1, false, "twin"},
-                                              {"b", "push sign", {{"compression.push", "sign"}}, 1, false, "twin"},
-                                              {"c", "push int8", {{"compression.push", "int8"}}, 1, false, "twin"}}}).ok());
+  ASSERT_TRUE(
+      sweep
+          .WritePlan({"s",
+                      "what?",
+                      {{"twin", "dense", {}, 1, true, "twin"},
+                       {"a", "push topk", {{"compression.push", "topk"}}, 1, false, "twin"},
+                       {"b", "push sign", {{"compression.push", "sign"}}, 1, false, "twin"},
+                       {"c", "push int8", {{"compression.push", "int8"}}, 1, false, "twin"}}})
+          .ok());
   WriteRun(sweep.RunPath("twin"), {.accuracies = {0.9}});
-  WriteRun(sweep.RunPath("a"), {.push = "topk", .accuracies = {0.85, 0.2}, .status = "interrupted"});
-  ASSERT_TRUE(sweep.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best after 1 epochs", 1}).ok());
+  WriteRun(sweep.RunPath("a"),
+           {.push = "topk", .accuracies = {0.85, 0.2}, .status = "interrupted"});
+  ASSERT_TRUE(
+      sweep.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best after 1 epochs", 1})
+          .ok());
   ASSERT_TRUE(sweep.WriteOutcome("b", {Outcome::Kind::kFailed, "no such file", 0}).ok());
   const ReportRuns runs = Runs();
   ASSERT_THAT(runs.runs, SizeIs(4));
@@ -136,27 +151,34 @@ TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
 
 TEST_F(ReportTest, AFolderWithoutRunsIsAnError) {
   std::filesystem::create_directories(dir_ + "/a/b");
-  EXPECT_THAT(std::string(WriteReport({.dir = dir_}).status().message()), HasSubstr("holds no runs"));
+  EXPECT_THAT(std::string(WriteReport({.dir = dir_}).status().message()),
+              HasSubstr("holds no runs"));
 }
 
 TEST_F(ReportTest, FilesOfFigures) {
   Make("a", {});
   Make("b", {.push = "fp16"});
-  const auto written = WriteReport({.dir = dir_, .out = dir_ + "/page.html", .svg_dir = dir_ + "/svg"});
+  const auto written =
+      WriteReport({.dir = dir_, .out = dir_ + "/page.html", .svg_dir = dir_ + "/svg"});
   ASSERT_TRUE(written.ok()) << written.status();
   EXPECT_THAT(written->files, Contains(dir_ + "/svg/accuracy-bytes.svg"));
   EXPECT_THAT(ReadText(dir_ + "/svg/accuracy-bytes.svg"), HasSubstr("<style>"));
   EXPECT_THAT(ReadText(dir_ + "/svg/phases.csv"), HasSubstr("compute,5,0.5"));
 }
 
-// Five hundred runs of ten epochs and a thousand records each: the page stays small enough to open. How long
-// it took is printed, not asserted.
+// Five hundred runs of ten epochs and a thousand records each: the page stays small enough to open.
+// How long it took is printed, not asserted.
 TEST_F(ReportTest, FiveHundredRuns) {
-  const char* const codecs[] = {"none", "fp16", "int8", "onebit", "topk", "ternary", "sign", "natural", "randomk", "qsgd"};
+  const char* const codecs[] = {"none",    "fp16", "int8",    "onebit",  "topk",
+                                "ternary", "sign", "natural", "randomk", "qsgd"};
   for (int i = 0; i < 500; ++i) {
-    const MadeRun run{.push = codecs[i % 10], .staleness = absl::StrCat(i / 10 % 5), .batch = 16 << (i / 50 % 5),
-                      .seed = 1 + i / 250, .accuracies = std::vector<double>(10, 0.8 + i % 20 * 1e-2 / 2),
-                      .bytes_pushed = 1000u + 100u * static_cast<unsigned>(i % 10), .staleness_counts = {5, 4, 3, 2, 1},
+    const MadeRun run{.push = codecs[i % 10],
+                      .staleness = absl::StrCat(i / 10 % 5),
+                      .batch = 16 << (i / 50 % 5),
+                      .seed = 1 + i / 250,
+                      .accuracies = std::vector<double>(10, 0.8 + i % 20 * 1e-2 / 2),
+                      .bytes_pushed = 1000u + 100u * static_cast<unsigned>(i % 10),
+                      .staleness_counts = {5, 4, 3, 2, 1},
                       .progress_records = 100};
     const std::string folder = absl::StrCat(dir_, "/run-", i);
     if (i < 20) {

@@ -31,7 +31,8 @@ TEST_F(RunDataTest, ReadsAWholeRun) {
   EXPECT_NEAR(run.curve[1].seconds, 20.0 / 3, 1e-6);
   EXPECT_NEAR(run.curve[1].bytes_pushed, 2e6 / 3, 1);
   EXPECT_THAT(run.pull_staleness, ElementsAre(4, 6));
-  EXPECT_THAT(PhasesOf(run), ElementsAre(Pair("data", 1), Pair("compute", 5), Pair("encode", 2), Pair("wait", 2)));
+  EXPECT_THAT(PhasesOf(run),
+              ElementsAre(Pair("data", 1), Pair("compute", 5), Pair("encode", 2), Pair("wait", 2)));
   EXPECT_EQ(run.seconds, 10);
 }
 
@@ -53,7 +54,8 @@ TEST_F(RunDataTest, ARunThatWentOnHasOneCurve) {
 TEST_F(RunDataTest, DamageIsToldAndTheRestIsRead) {
   WriteRun(dir_, {});
   const std::string metrics = ReadText(dir_ + "/metrics.jsonl");
-  WriteText(dir_ + "/metrics.jsonl", "garbage\n" + metrics + "{\"kind\":\"evaluation\",\"seconds\":9");
+  WriteText(dir_ + "/metrics.jsonl",
+            "garbage\n" + metrics + "{\"kind\":\"evaluation\",\"seconds\":9");
   WriteText(dir_ + "/summary.json", "{\"name\": ");
   std::filesystem::remove(dir_ + "/config.yaml");
   const RunData run = ReadRunData(dir_);

@@ -33,7 +33,8 @@ TEST(ShippedSweeps, Expand) {
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
     EXPECT_TRUE(absl::StartsWith(text.str(), "# ")) << path;
-    EXPECT_THAT(text.str(), testing::AllOf(HasSubstr(" runs"), HasSubstr(" minutes"))) << path << ": say what it costs";
+    EXPECT_THAT(text.str(), testing::AllOf(HasSubstr(" runs"), HasSubstr(" minutes")))
+        << path << ": say what it costs";
     ++found;
   }
   EXPECT_GE(found, 10);
@@ -41,7 +42,8 @@ TEST(ShippedSweeps, Expand) {
 
 // Whatever is in a file, it is read or refused.
 TEST(ShippedSweeps, MutationsAreReadOrRefused) {
-  const std::string pieces[] = {":", "- ", "[", "]", "{", "}", "\n", "  ", "*a", "\"", "# ", "null", "-1", "1e", ", "};
+  const std::string pieces[] = {":",  "- ", "[",  "]",    "{",  "}",  "\n", "  ",
+                                "*a", "\"", "# ", "null", "-1", "1e", ", "};
   std::mt19937_64 random(5);
   int accepted = 0, refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(PSGD_SOURCE_DIR "/configs/sweeps")) {

@@ -27,7 +27,9 @@ class SweepDirTest : public testing::Test {
 };
 
 TEST_F(SweepDirTest, PlansAndOutcomesComeBack) {
-  SweepPlan plan{"name", "why?", {{"id", "push topk, \"x\"", {{"compression.push", "topk"}}, 7, true, "twin"}}};
+  SweepPlan plan{"name",
+                 "why?",
+                 {{"id", "push topk, \"x\"", {{"compression.push", "topk"}}, 7, true, "twin"}}};
   ASSERT_TRUE(dir_.WritePlan(plan).ok());
   const auto back = dir_.ReadPlan();
   ASSERT_TRUE(back.ok()) << back.status();
@@ -86,7 +88,8 @@ TEST_F(SweepDirTest, ALockLivesAsLongAsAnyoneWhoHasIt) {
 }
 
 TEST(Resources, AreSharedInTurn) {
-  const auto shares = Shares({.cores = {0, 1, 2, 3, 4}, .gpus = {0, 1, 2}, .parallel = 2, .gpus_per_run = 2});
+  const auto shares =
+      Shares({.cores = {0, 1, 2, 3, 4}, .gpus = {0, 1, 2}, .parallel = 2, .gpus_per_run = 2});
   ASSERT_EQ(shares.size(), 2u);
   EXPECT_THAT(shares[0].cores, ElementsAre(0, 1));
   EXPECT_THAT(shares[1].cores, ElementsAre(2, 3));

@@ -56,14 +56,17 @@ launch: {precision: bf16}
 }
 
 TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
-  EXPECT_EQ(ErrorOf("gird: {}"), "s.yaml:1:1: unknown key \"gird\" in sweep; did you mean \"grid\"?");
+  EXPECT_EQ(ErrorOf("gird: {}"),
+            "s.yaml:1:1: unknown key \"gird\" in sweep; did you mean \"grid\"?");
   EXPECT_EQ(ErrorOf("grid:\n  consistency.stalenes: [0]"),
             "s.yaml:2:3: unknown key \"stalenes\" in consistency; did you mean \"staleness\"?");
-  EXPECT_THAT(ErrorOf("grid:\n  compression.push: [none, topkk]"),
-              AllOf(StartsWith("s.yaml:2:28: compression.push: "), HasSubstr("did you mean \"topk\"?")));
+  EXPECT_THAT(
+      ErrorOf("grid:\n  compression.push: [none, topkk]"),
+      AllOf(StartsWith("s.yaml:2:28: compression.push: "), HasSubstr("did you mean \"topk\"?")));
   // Within a value, too.
-  EXPECT_THAT(ErrorOf("grid:\n  compression.push: [{topk: {density: 2}}]"),
-              AllOf(StartsWith("s.yaml:2:39: compression.push.topk.density: "), HasSubstr("out of range")));
+  EXPECT_THAT(
+      ErrorOf("grid:\n  compression.push: [{topk: {density: 2}}]"),
+      AllOf(StartsWith("s.yaml:2:39: compression.push.topk.density: "), HasSubstr("out of range")));
   EXPECT_THAT(ErrorOf("base:\n  model: {zoo: mlp}\n  trian: {}"),
               AllOf(StartsWith("s.yaml:3:3: "), HasSubstr("did you mean \"train\"?")));
   EXPECT_THAT(ErrorOf("launch: {precision: fp8}"), StartsWith("s.yaml:1:21: launch.precision: "));
@@ -79,7 +82,8 @@ TEST(SweepYaml, RefusesWhatHasNoMeaning) {
   EXPECT_THAT(ErrorOf("grid: {seed: [1, 2]}"), HasSubstr("repeat: {seeds: N}"));
   EXPECT_THAT(ErrorOf("grid: {name: [a]}"), HasSubstr("given by the sweep"));
   EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {uniform: [2]}}}"), HasSubstr("two numbers"));
-  EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {uniform: [0, 5]}}}"), HasSubstr("out of range"));
+  EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {uniform: [0, 5]}}}"),
+              HasSubstr("out of range"));
   EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {}}}"), HasSubstr("one of uniform"));
   EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {key: x}}}"), HasSubstr("write uniform"));
   EXPECT_THAT(ErrorOf("random: {keys: {optimizer.sgd.learning_rate: {log_uniform: [0, 5]}}}"),
