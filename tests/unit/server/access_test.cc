@@ -6,6 +6,7 @@
 #include <set>
 
 #include "proto/control.pb.h"
+#include "proto/replication.pb.h"
 #include "server/call_guard.h"
 
 namespace psgd {
@@ -15,9 +16,11 @@ using testing::HasSubstr;
 
 TEST(Access, EveryCallHasARule) {
   std::set<std::string> calls = {"/metrics"};
-  const auto* service = JoinRequest::descriptor()->file()->FindServiceByName("Control");
-  ASSERT_NE(service, nullptr);
-  for (int i = 0; i < service->method_count(); ++i) calls.insert(service->method(i)->name());
+  for (const auto* service : {JoinRequest::descriptor()->file()->FindServiceByName("Control"),
+                              WhoLeadsRequest::descriptor()->file()->FindServiceByName("Replication")}) {
+    ASSERT_NE(service, nullptr);
+    for (int i = 0; i < service->method_count(); ++i) calls.insert(service->method(i)->name());
+  }
   std::set<std::string> rules;
   for (const AccessRule& rule : AccessRules()) rules.insert(std::string(rule.call));
   EXPECT_EQ(rules, calls);
@@ -29,13 +32,18 @@ TEST(Access, RolesMayWhatTheTableSays) {
     EXPECT_TRUE(CheckAccess(Role::kAdmin, rule.call).ok());
     EXPECT_EQ(CheckAccess(Role::kWorker, rule.call).ok(), rule.worker);
     EXPECT_EQ(CheckAccess(Role::kObserver, rule.call).ok(), rule.observer);
-    EXPECT_FALSE(CheckAccess(Role::kServer, rule.call).ok());
+    EXPECT_EQ(CheckAccess(Role::kServer, rule.call).ok(), rule.server);
   }
   for (const char* call : {"Join", "Leave", "Drain", "Weights", "SetHyper", "Checkpoint"}) {
     EXPECT_FALSE(CheckAccess(Role::kObserver, call).ok()) << call;
   }
   for (const char* call : {"Drain", "Weights", "SetHyper", "Checkpoint", "New"}) {
     EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
+  }
+  // A follower is sent the passes of all workers.
+  for (const char* call : {"Follow", "WhoLeads"}) {
+    EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
+    EXPECT_TRUE(CheckAccess(Role::kServer, call).ok()) << call;
   }
   const absl::Status refused = CheckAccess(Role::kObserver, "Join");
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
