@@ -2,12 +2,14 @@
 
 #include <rocksdb/write_batch.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "common/files.h"
 #include "server/checkpoint_database.h"
 #include "server/checkpoint_files.h"
 #include "server/journal_format.h"
@@ -141,7 +143,18 @@ absl::Status RocksJournal::Reopen() {
   return absl::OkStatus();
 }
 
+absl::Status RocksJournal::RemoveUnfinishedTables() const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(options_.folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".sst") PSGD_RETURN_IF_ERROR(RemoveFolder(at->path().string()));
+  }
+  return error ? FileError("list the journal", options_.folder, error.value()) : absl::OkStatus();
+}
+
 absl::Status RocksJournal::SaveImage(const ShardImage& image) {
+  // One image is written at a time: a table that lies here is of a server that died meanwhile.
+  PSGD_RETURN_IF_ERROR(RemoveUnfinishedTables());
   const uint64_t entry = image.record.entry();
   Reach(options_.failpoint.get(), Failpoint::kImageBegun);
   PSGD_RETURN_IF_ERROR(RemoveFolder(ImageFolder(entry)));

@@ -72,6 +72,8 @@ class RocksJournal final : public Journal {
   // After a failed write RocksDB takes no more for as long as it sees fit. What was acknowledged is
   // in its log; opened anew, it goes on behind that.
   absl::Status Reopen();
+  // Of images that were never finished.
+  absl::Status RemoveUnfinishedTables() const;
   // Forgets what only images before `entry`'s need. REQUIRES: mutex_ held.
   absl::Status Trim(uint64_t entry);
   // Of Check: each image, and each entry.

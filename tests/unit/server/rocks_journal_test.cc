@@ -75,6 +75,15 @@ class RocksJournalTest : public testing::Test {
   const std::string root_ = FreshFolder();
 };
 
+TEST_F(RocksJournalTest, WhatAnUnfinishedImageLeftGoesWithTheNext) {
+  const auto journal = Create();
+  const std::string left = root_ + "/shard-0/image-000000000005.sst";
+  std::ofstream(left) << "half a table";
+  ASSERT_TRUE(journal->BeginLog(1).ok());
+  ASSERT_TRUE(journal->SaveImage(ImageAt(0)).ok());
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST_F(RocksJournalTest, WhatWasAppendedIsThereAgain) {
   { Append(*Create(), 1, 5); }
   auto journal = RocksJournal::Open(Options());
