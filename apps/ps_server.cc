@@ -1,4 +1,5 @@
 // ps-server: holds the weights of one run.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -134,6 +135,7 @@ absl::StatusOr<Summary::Status> Serve(
     ParameterServer& server, const StopSignals& stops, const Log& log,
     const std::function<void(const StatusReply&)>& each_second) {
   bool draining = false;
+  Time last_worker = SteadyNow();
   while (!server.WaitFinished(std::chrono::seconds(1))) {
     if (const std::string leader = server.deposed_by(); !leader.empty()) {
       return absl::FailedPreconditionError(
@@ -142,6 +144,15 @@ absl::StatusOr<Summary::Status> Serve(
     }
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
       each_second(*status);
+      const bool anyone = std::any_of(status->workers().begin(), status->workers().end(),
+                                      [](const WorkerStatus& worker) { return worker.live(); });
+      if (anyone || !draining) last_worker = SteadyNow();
+      const Duration deadline = Milliseconds(status->config().cluster().deadline());
+      if (SteadyNow() - last_worker > deadline) {
+        log->warn("ends without what is still to be written down: no worker is left, and a follower or "
+                  "the disk does not answer");
+        return Summary::Status::kInterrupted;
+      }
     }
     if (stops.count() >= 2) {
       log->warn("stopped at once; what came after the last checkpoint is lost");
