@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/grpc/grpc_security.h"
+#include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/parameter_server.h"
 #include "server/replication_service.h"
@@ -17,10 +18,6 @@ namespace {
 constexpr int kMaxMessage = 32 << 20;
 // A worker has two calls under way at most, ps-run a few; a follower has a connection for each log.
 constexpr int kMaxCallsAConnection = 16;
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
 
 class Adapter final : public Control::Service {
  public:

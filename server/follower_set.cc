@@ -81,39 +81,36 @@ absl::Status FollowerSet::WaitWritten(uint32_t log, uint64_t last) const {
   return absl::OkStatus();
 }
 
-std::vector<Chain::Member> FollowerSet::Candidates() const {
+std::vector<Chain::Member> FollowerSet::Those(
+    const std::function<bool(const Follower&)>& wanted) const {
   std::lock_guard lock(mutex_);
-  std::vector<Chain::Member> candidates;
+  std::vector<Chain::Member> those;
   for (const auto& [replica, follower] : followers_) {
-    if (!follower.required && Connected(follower)) {
-      candidates.push_back(MemberOf(replica, follower.address));
-    }
+    if (wanted(follower)) those.push_back(MemberOf(replica, follower.address));
   }
-  return candidates;
+  return those;
+}
+
+std::vector<Chain::Member> FollowerSet::Candidates() const {
+  return Those([this](const Follower& f) { return !f.required && Connected(f); });
 }
 
 std::vector<Chain::Member> FollowerSet::Ready() const {
-  std::lock_guard lock(mutex_);
-  std::vector<Chain::Member> ready;
-  for (const auto& [replica, follower] : followers_) {
-    const bool caught_up = std::all_of(follower.logs.begin(), follower.logs.end(),
-                                       [](const auto& log) { return log.second->caught_up(); });
-    if (!follower.required && Connected(follower) && caught_up) {
-      ready.push_back(MemberOf(replica, follower.address));
-    }
-  }
-  return ready;
+  return Those([this](const Follower& f) {
+    return !f.required && Connected(f) &&
+           std::all_of(f.logs.begin(), f.logs.end(),
+                       [](const auto& log) { return log.second->caught_up(); });
+  });
 }
 
 std::vector<Chain::Member> FollowerSet::Missing() const {
+  return Those([this](const Follower& f) { return f.required && !Connected(f); });
+}
+
+bool FollowerSet::HasListeners(uint32_t log) const {
   std::lock_guard lock(mutex_);
-  std::vector<Chain::Member> missing;
-  for (const auto& [replica, follower] : followers_) {
-    if (follower.required && !Connected(follower)) {
-      missing.push_back(MemberOf(replica, follower.address));
-    }
-  }
-  return missing;
+  return std::any_of(followers_.begin(), followers_.end(),
+                     [&](const auto& entry) { return entry.second.logs.contains(log); });
 }
 
 std::vector<FollowerStatus> FollowerSet::Status() const {

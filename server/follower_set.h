@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,8 @@ class FollowerSet {
   // They do no longer.
   void Forget(uint32_t replica);
 
+  // Somebody has that log sent to it.
+  bool HasListeners(uint32_t log) const;
   // To every follower that is connected.
   void Publish(uint32_t log, std::shared_ptr<const LogPart> part, uint64_t last);
   // Until every required follower has written that. UNAVAILABLE names one that has not in time.
@@ -55,6 +58,7 @@ class FollowerSet {
     std::map<uint32_t, std::shared_ptr<FollowerLog>> logs;
   };
 
+  std::vector<Chain::Member> Those(const std::function<bool(const Follower&)>& wanted) const;
   bool Connected(const Follower& follower) const { return follower.logs.size() == shards_ + 1; }
 
   const uint32_t shards_;

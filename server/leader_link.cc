@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 
 #include "net/grpc/grpc_security.h"
+#include "net/grpc/grpc_status.h"
 #include "proto/replication.grpc.pb.h"
 
 namespace psgd {
@@ -15,10 +16,6 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& server, const Creden
   // A channel of its own for each log: they must not wait for each other.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(server, GrpcChannelCredentials(credentials), arguments);
-}
-
-absl::Status ToAbsl(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
 }  // namespace

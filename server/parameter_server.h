@@ -130,7 +130,7 @@ class ParameterServer {
   // Goes on from a record.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> FromRecord(
       ParameterServerOptions options, CoordinatorRecord record,
-      std::unique_ptr<CoordinatorStore> store);
+      std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers);
   absl::Status RecoverShards();
   // A shard that goes on; the checkpoint under way may still want a part of it.
   absl::Status ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable);

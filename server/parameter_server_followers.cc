@@ -78,10 +78,9 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
   options.replica = followed.replica;
   options.control_port = followed.service->port();
   PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
-                                                std::move(followed.store)));
+                                                std::move(followed.store),
+                                                std::move(followed.followers)));
   server->service_ = std::move(followed.service);
-  server->followers_ = std::move(followed.followers);
-  server->RestoreChain(server->recovered_->chain());
   PSGD_RETURN_IF_ERROR(server->StartTransport());
   for (uint32_t s = 0; s < followed.shards.size(); ++s) {
     PSGD_RETURN_IF_ERROR(server->ServeAgain(s, std::move(followed.shards[s])));

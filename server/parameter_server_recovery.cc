@@ -41,12 +41,12 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
   options.control_port = record.control_port();
   if (record.replica() > 0) options.replica = record.replica();
   PSGD_RETURN_IF_ERROR(LeadAgain(options, &record));
-  return FromRecord(std::move(options), std::move(record), std::move(store));
+  return FromRecord(std::move(options), std::move(record), std::move(store), nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
     ParameterServerOptions options, CoordinatorRecord record,
-    std::unique_ptr<CoordinatorStore> store) {
+    std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers) {
   record.set_starts(record.starts() + 1);
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   server->record_store_ = std::move(store);
@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
             : "this run is secured: recover it with the same certificates (--tls-dir)");
   }
   server->RestorePasses(record);
+  server->followers_ = std::move(followers);
   server->RestoreChain(record.chain());
   server->recovered_ = std::move(record);
   return server;

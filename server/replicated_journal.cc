@@ -6,6 +6,20 @@
 
 namespace psgd {
 
+namespace {
+
+std::shared_ptr<const LogPart> PartOf(uint64_t first, std::span<const JournalEntry> entries) {
+  auto part = std::make_shared<LogPart>();
+  part->mutable_entries()->set_first(first);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    EncodeEntry(EncodeJournalKey(JournalKind::kEntry, first + i), entries[i],
+                part->mutable_entries()->add_values());
+  }
+  return part;
+}
+
+}  // namespace
+
 absl::Status ReplicatedJournal::Append(uint64_t first, std::span<const JournalEntry> entries) {
   const uint64_t last = first + entries.size() - 1;
   // Of those that were tried before, only the followers are still to be waited for.
@@ -14,13 +28,8 @@ absl::Status ReplicatedJournal::Append(uint64_t first, std::span<const JournalEn
     const auto rest = entries.subspan(from - first);
     PSGD_RETURN_IF_ERROR(local_->Append(from, rest));
     written_ = last;
-    auto part = std::make_shared<LogPart>();
-    part->mutable_entries()->set_first(from);
-    for (size_t i = 0; i < rest.size(); ++i) {
-      EncodeEntry(EncodeJournalKey(JournalKind::kEntry, from + i), rest[i],
-                  part->mutable_entries()->add_values());
-    }
-    followers_->Publish(shard_, std::move(part), last);
+    // Who connects later does so on this thread, and begins with an image that holds these.
+    if (followers_->HasListeners(shard_)) followers_->Publish(shard_, PartOf(from, rest), last);
   }
   return followers_->WaitWritten(shard_, last);
 }

@@ -1,15 +1,12 @@
 #include "server/replication_service.h"
 
 #include "net/grpc/grpc_security.h"
+#include "net/grpc/grpc_status.h"
 #include "server/follower_stream.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
 namespace {
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
 
 absl::Status CheckCaller(ParameterServer& server, const grpc::ServerContext& context,
                          absl::string_view call) {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "net/address.h"
 #include "net/grpc/grpc_security.h"
+#include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
 
 namespace psgd {
@@ -31,10 +32,6 @@ constexpr auto kAttemptOfSeveral = std::chrono::seconds(2);
 constexpr auto kPauseOfSeveral = std::chrono::milliseconds(100);
 // How often one that waits asks whether to go on waiting.
 constexpr auto kInterruptPoll = std::chrono::milliseconds(100);
-
-absl::Status ToAbsl(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
 
 // Whether no TLS connection can come about, however long one tries: gRPC says so in words only.
 bool HandshakeFailed(const grpc::Status& status) {
