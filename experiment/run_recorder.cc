@@ -84,7 +84,20 @@ void RunRecorder::ToEvents(const std::function<absl::Status(EventFile&)>& write)
   events_.reset();
 }
 
-void RunRecorder::WriteScalars(const StatusReply& status) {
+// What the workers say of themselves; at the end, when they are gone, what was trained since the record before.
+double RunRecorder::SpeedOf(const StatusReply& status, bool last) {
+  const uint64_t samples = status.total().samples();
+  const double seconds = status.seconds() - recorded_seconds_;
+  double speed = status.samples_per_second();
+  if (last && speed == 0 && seconds > 0 && samples > recorded_samples_) {
+    speed = static_cast<double>(samples - recorded_samples_) / seconds;
+  }
+  recorded_samples_ = samples;
+  recorded_seconds_ = status.seconds();
+  return speed;
+}
+
+void RunRecorder::WriteScalars(const StatusReply& status, double speed) {
   const WorkerReport& total = status.total();
   if (total.steps() == 0) return;
   const auto megabytes = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e6; };
@@ -95,7 +108,7 @@ void RunRecorder::WriteScalars(const StatusReply& status) {
          {"train/accuracy", status.train_accuracy()},
          {"train/learning_rate", status.hyper().learning_rate()},
          {"train/epoch", status.epoch()},
-         {"speed/samples_per_second", status.samples_per_second()},
+         {"speed/samples_per_second", speed},
          {"speed/input_stall", InputStall(total)},
          {"traffic/pushed_MB", megabytes(total.bytes_pushed())},
          {"traffic/pulled_MB", megabytes(total.bytes_pulled())},
@@ -146,6 +159,7 @@ void RunRecorder::News(const std::string& text) { Write("event", {{"text", text}
 
 void RunRecorder::Progress(const StatusReply& status, bool last) {
   const WorkerReport& total = status.total();
+  const double speed = SpeedOf(status, last);
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
   int live = 0;
   for (const WorkerStatus& worker : status.workers()) live += worker.live();
@@ -155,7 +169,7 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
                      {"samples", total.samples()},
                      {"loss", status.train_loss()},
                      {"accuracy", status.train_accuracy()},
-                     {"samples_per_second", status.samples_per_second()},
+                     {"samples_per_second", speed},
                      {"workers", live},
                      {"bytes_pushed", total.bytes_pushed()},
                      {"bytes_pulled", total.bytes_pulled()},
@@ -173,7 +187,7 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
                      {"seconds_wait", total.seconds_wait()},
                      {"input_stall", InputStall(total)},
                      {"learning_rate", status.hyper().learning_rate()}});
-  WriteScalars(status);
+  WriteScalars(status, speed);
   WriteDetail(status, last);
 }
 

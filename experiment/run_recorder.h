@@ -32,7 +32,7 @@ class RunRecorder {
                                                            Observer observer = nullptr);
 
   // Of a resumed run: what was trained before, which no rate of this part counts. Before the others.
-  void ResumedAfter(uint64_t samples) { samples_before_ = samples; }
+  void ResumedAfter(uint64_t samples) { samples_before_ = recorded_samples_ = samples; }
   void Evaluation(const EvalResult& result);
   void Checkpoint(const CheckpointInfo& info);
   void Choices(const CodecChoices& choices);
@@ -52,7 +52,8 @@ class RunRecorder {
   void Tell(absl::string_view kind, double seconds, const Record& record);
   // Of TensorBoard. The run goes on without it once that fails.
   void ToEvents(const std::function<absl::Status(EventFile&)>& write);
-  void WriteScalars(const StatusReply& status);
+  double SpeedOf(const StatusReply& status, bool last);
+  void WriteScalars(const StatusReply& status, double speed);
   void WriteDetail(const StatusReply& status, bool last);
   double Elapsed() const;
 
@@ -67,6 +68,8 @@ class RunRecorder {
   StatusReply detailed_;  // what the last detail that was written was of
   StatusReply observed_;  // and that was told
   uint64_t samples_before_ = 0;
+  uint64_t recorded_samples_ = 0;  // trained, and for how long, when the last progress was written
+  double recorded_seconds_ = 0;
 };
 
 // What a summary says of a run in that state; a pure function, for ps-ctl and tests. Counts are of the
