@@ -261,6 +261,9 @@ absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
 absl::StatusOr<DropFollowerReply> ControlClient::DropFollower(const DropFollowerRequest& request) {
   return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::AsyncDropFollower, request);
 }
+absl::StatusOr<RebalanceReply> ControlClient::Rebalance(const RebalanceRequest& request) {
+  return Call<RebalanceRequest, RebalanceReply>(&Control::Stub::AsyncRebalance, request);
+}
 absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& request) {
   return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::AsyncSetHyper, request);
 }
