@@ -153,7 +153,9 @@ absl::StatusOr<Summary::Status> Serve(
     }
   }
   const auto status = server.Status(StatusRequest());
-  if (status.ok() && status->state() == StatusReply::FAILED) return Summary::Status::kFailed;
+  if (server.lost() || (status.ok() && status->state() == StatusReply::FAILED)) {
+    return Summary::Status::kFailed;
+  }
   const bool drained = status.ok() && !status->detail().empty();
   return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
 }
@@ -180,7 +182,7 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome,
                         Serve(server, stops, opened.log, each_second));
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
-  if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
+  if (status.total().steps() > 0 && !server.lost()) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
   recorder.Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
   PSGD_RETURN_IF_ERROR(opened.trace->Write(trace_file));

@@ -1,6 +1,9 @@
 // The part of LocalCluster that keeps servers that hold shards of the first one's run.
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "experiment/launcher.h"
+#include "experiment/run_dir.h"
 #include "experiment/server_event.h"
 
 namespace psgd {
@@ -24,7 +27,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunHost(const std::s
 }
 
 absl::Status LocalCluster::StartHost() {
-  PSGD_ASSIGN_OR_RETURN(auto host, RunHost(absl::StrCat("server-", kFirstHost + hosts_.size())));
+  const std::string name = absl::StrCat("server-", kFirstHost + hosts_.size());
+  // What one of an earlier part of the run held is in the checkpoint that this one goes on from.
+  const std::string earlier = RunDir(absl::StrCat(addresses_.run_dir, "/", name)).ServerDir();
+  std::error_code ignored;  // it would be said by the one that joins
+  for (const char* what : {"/host", "/journal"}) std::filesystem::remove_all(earlier + what, ignored);
+  PSGD_ASSIGN_OR_RETURN(auto host, RunHost(name));
   hosts_.push_back(std::move(host));
   return absl::OkStatus();
 }

@@ -192,6 +192,7 @@ absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& r
   Effects effects;
   auto reply = core_.Register(request, Endpoints(), SteadyNow(), &effects);
   const absl::Status installed = Apply(std::move(effects));
+  if (absl::IsUnavailable(installed)) return installed;  // it is asked again
   if (!installed.ok()) {
     // Shards without a model cannot train anybody.
     Effects end;
@@ -387,7 +388,7 @@ bool ParameterServer::Finished() const {
 bool ParameterServer::WaitFinished(Duration timeout) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [&] {
-    return core_.over() && !orders_.pending() && AllWorkersGone();
+    return lost_ || (core_.over() && !orders_.pending() && AllWorkersGone());
   });
 }
 
@@ -402,7 +403,9 @@ void ParameterServer::TickLoop() {
     TakeInFollowers(&effects);
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));
-      if (!status.ok()) options_.log->error("{}", status.ToString());
+      const bool waits = absl::IsUnavailable(status);
+      if (!status.ok() && !(waits && told_waiting_)) options_.log->error("{}", status.ToString());
+      told_waiting_ = waits;
     }
     lock.unlock();
     LookForAnotherLeader();

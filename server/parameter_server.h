@@ -99,6 +99,8 @@ class ParameterServer {
   // Leads such a server until it is gone.
   absl::Status Host(const HostSays::Hello& hello, HostStream* stream);
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
+  // A server lost shards that nobody else has; the run's status says which.
+  bool lost() const;
 
   // The follower that leads the run instead of this server; empty: none does.
   std::string deposed_by() const;
@@ -178,7 +180,8 @@ class ParameterServer {
   // A server came that has these shards. REQUIRES: mutex_ not held.
   absl::Status TakeBack(uint32_t server, const std::shared_ptr<RemoteHost>& host,
                         const HostSays::Ready& ready);
-  void FailRun(const std::string& why);
+  // The run cannot go on.
+  void Lose(const std::string& why);
   bool WaitsForServers(std::string* reason);
   // Decides anew where shards are to be.
   void Spread();
@@ -232,6 +235,7 @@ class ParameterServer {
   std::optional<CoordinatorRecord> recovered_;      // what it goes on from
   uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
+  bool told_waiting_ = false;                       // for servers or the disk, since something was carried out
   Chain chain_;                 // of a run with followers
   bool gathered_ = false;       // it has or had as many followers as it wants
   uint32_t next_replica_ = 2;
@@ -249,6 +253,7 @@ class ParameterServer {
   uint64_t run_key_ = 0;
   uint32_t next_server_ = kThisServer + 1;
   uint32_t lives_ = 0;             // of shards that were moved
+  bool lost_ = false;
   bool gathered_servers_ = false;  // it has or had as many servers as it wants
   bool stopping_ = false;
 

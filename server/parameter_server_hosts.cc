@@ -139,7 +139,7 @@ absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<Re
     if (owners_[s] == server && !has.contains(s)) lost.push_back(s);
   }
   if (!lost.empty()) {
-    FailRun(absl::StrCat("server ", server, " came back without ", lost.size(), " of the shards that it "
+    Lose(absl::StrCat("server ", server, " came back without ", lost.size(), " of the shards that it "
                          "held (the first is ", lost[0], "): ",
                          HasJournal() ? "was it started with another --run-dir, or its disk lost?"
                                       : "durability.acknowledge: memory keeps them nowhere else; "
@@ -163,14 +163,20 @@ absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<Re
   return absl::OkStatus();
 }
 
-void ParameterServer::FailRun(const std::string& why) {
+void ParameterServer::Lose(const std::string& why) {
   DrainRequest failed;
   failed.set_reason(why);
   failed.set_failed(true);
   Effects end;
   core_.Drain(failed, &end);
-  const absl::Status applied = Apply(std::move(end));
-  if (!applied.ok()) options_.log->error("{}", applied.ToString());
+  (void)Apply(std::move(end));  // what is to be said; there is nobody to carry out an order
+  lost_ = true;
+  changed_.notify_all();
+}
+
+bool ParameterServer::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
 }
 
 bool ParameterServer::WaitsForServers(std::string* reason) {

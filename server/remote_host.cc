@@ -219,11 +219,15 @@ absl::Status RemoteHost::Serve(const std::string& name, const HostSays::Ready& r
   std::thread reader([&] {
     HostSays says;
     while (stream->Receive(&says)) Heard(std::move(says));
+    Disconnect(stream);
   });
   const absl::Status begun = begin();
-  if (!begun.ok()) stream->End();
+  if (!begun.ok()) {
+    HostTold told;
+    told.set_failed(std::string(begun.message()));
+    HangUp(told);
+  }
   reader.join();
-  Disconnect(stream);
   return begun;
 }
 
@@ -241,15 +245,17 @@ void RemoteHost::End(bool over) {
     std::lock_guard lock(mutex_);
     ended_ = true;
   }
-  if (over) {
-    HostTold told;
-    told.set_over(true);
-    (void)Send(told);
-  }
+  HostTold told;
+  if (over) told.set_over(true);
+  HangUp(told);
+}
+
+void RemoteHost::HangUp(const HostTold& last) {
+  const bool says_why = last.told_case() != HostTold::TOLD_NOT_SET && Send(last);
   std::unique_lock lock(mutex_);
-  // It hangs up itself once it knows.
-  const bool gone = disconnected_.wait_for(lock, over ? kGoodbye : Duration(0), [&] { return stream_ == nullptr; });
-  if (!gone) stream_->End();
+  // The other side hangs up once it knows.
+  const Duration patience = says_why ? kGoodbye : Duration(0);
+  if (!disconnected_.wait_for(lock, patience, [&] { return stream_ == nullptr; })) stream_->End();
 }
 
 void RemoteHost::Heard(HostSays says) {

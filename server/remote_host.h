@@ -90,6 +90,7 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
   void Heard(HostSays says);
   absl::Status HeardPart(const ShardPart& part);
   void Disconnect(HostStream* stream);
+  void HangUp(const HostTold& last);
 
   const uint32_t server_;
   const RemoteHostCallbacks callbacks_;

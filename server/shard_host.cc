@@ -254,6 +254,8 @@ absl::Status ShardHost::ServeConnection() {
       members_->Remove(told.remove().worker(), told.remove().incarnation());
     }
     if (told.over()) over_ = true;
+    if (!told.failed().empty()) broken = absl::DataLossError(told.failed());
+    if (over_ || !broken.ok()) break;
     if (!told.has_part()) continue;
     auto whole = parts_[told.part().shard()].Add(told.part());
     broken = whole.status();
