@@ -6,6 +6,7 @@
 #include <set>
 
 #include "proto/control.pb.h"
+#include "proto/hosting.pb.h"
 #include "proto/replication.pb.h"
 #include "server/call_guard.h"
 
@@ -17,6 +18,7 @@ using testing::HasSubstr;
 TEST(Access, EveryCallHasARule) {
   std::set<std::string> calls = {"/metrics"};
   for (const auto* service : {JoinRequest::descriptor()->file()->FindServiceByName("Control"),
+                              HostSays::descriptor()->file()->FindServiceByName("Hosting"),
                               WhoLeadsRequest::descriptor()->file()->FindServiceByName("Replication")}) {
     ASSERT_NE(service, nullptr);
     for (int i = 0; i < service->method_count(); ++i) calls.insert(service->method(i)->name());
