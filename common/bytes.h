@@ -9,11 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace psgd {
 
 using ByteSpan = std::span<const std::byte>;
 
 inline ByteSpan AsBytes(std::span<const float> values) { return std::as_bytes(values); }
+inline ByteSpan AsBytes(absl::string_view text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
 
 // Immutable bytes with a shared owner. Copying shares; the owner frees when the last copy goes.
 class Bytes {

@@ -15,7 +15,7 @@
 namespace psgd {
 namespace {
 
-struct Parts {
+struct SparseParts {
   uint32_t count = 0;
   uint32_t low_bits = 0;
   IndexCoding index_coding = IndexCoding::kRice;
@@ -27,7 +27,7 @@ struct Parts {
 // The values of a payload, by the number of their entry.
 class Values {
  public:
-  explicit Values(const Parts& parts)
+  explicit Values(const SparseParts& parts)
       : coding_(parts.value_coding),
         bytes_(parts.values),
         magnitude_(coding_ == ValueCoding::kSign ? LoadField<float>(bytes_) : 0) {}
@@ -74,7 +74,7 @@ class Values {
 
 class CodedEntries {
  public:
-  explicit CodedEntries(const Parts& parts)
+  explicit CodedEntries(const SparseParts& parts)
       : count_(parts.count), values_(parts), rice_(parts.indices) {}
 
   uint64_t NextIndex() { return read_ < count_ ? (++read_, rice_.Next()) : kNoEntry; }
@@ -91,7 +91,7 @@ class CodedEntries {
 // All elements were sent: a dense payload.
 class AllReader final : public PayloadReader {
  public:
-  AllReader(const Parts& parts, const CodecKernels& kernels)
+  AllReader(const SparseParts& parts, const CodecKernels& kernels)
       : PayloadReader(parts.count), values_(parts), kernels_(kernels) {}
 
   void AddBlock(float scale, std::span<float> block) override {
@@ -107,11 +107,11 @@ class AllReader final : public PayloadReader {
 };
 
 // Where the parts lie. The values and indices themselves are not yet looked at.
-absl::StatusOr<Parts> Split(ByteSpan payload, uint32_t elements, const std::string& name) {
+absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements, const std::string& name) {
   if (payload.size() < kSparseHeaderBytes) {
     return absl::InvalidArgumentError(name + " payload ends within its header");
   }
-  Parts parts;
+  SparseParts parts;
   parts.count = LoadField<uint32_t>(payload.data());
   parts.low_bits = std::to_integer<uint32_t>(payload[4]);
   parts.index_coding = LoadField<IndexCoding>(payload.data() + 5);
@@ -143,7 +143,7 @@ absl::StatusOr<Parts> Split(ByteSpan payload, uint32_t elements, const std::stri
   return parts;
 }
 
-absl::Status CheckValues(const Parts& parts, const CodecKernels& kernels, const std::string& name) {
+absl::Status CheckValues(const SparseParts& parts, const CodecKernels& kernels, const std::string& name) {
   bool finite = true;
   if (parts.value_coding == ValueCoding::kFloat) {
     finite = kernels.dense.all_finite(parts.values, parts.count);
@@ -188,7 +188,7 @@ absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint
                                                           absl::string_view literal,
                                                           const CodecKernels& kernels) {
   const std::string name(literal);
-  PSGD_ASSIGN_OR_RETURN(const Parts parts, Split(payload, elements, name));
+  PSGD_ASSIGN_OR_RETURN(const SparseParts parts, SplitSparse(payload, elements, name));
   PSGD_RETURN_IF_ERROR(CheckValues(parts, kernels, name));
   if (parts.index_coding == IndexCoding::kAll) {
     return std::make_unique<AllReader>(parts, kernels);

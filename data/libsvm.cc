@@ -18,7 +18,7 @@ absl::string_view NextWord(absl::string_view* line) {
   return word;
 }
 
-absl::Status Bad(absl::string_view word, absl::string_view problem) {
+absl::Status BadLine(absl::string_view word, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("\"", std::string(word.substr(0, 40)), "\" ",
                                                  std::string(problem),
                                                  "; a line is `label index:value ...`"));
@@ -31,7 +31,7 @@ absl::Status ParseLibsvm(absl::string_view line, SparseRow* row) {
   row->entries.clear();
   const absl::string_view label = NextWord(&line);
   if (!absl::SimpleAtod(label, &row->label) || !std::isfinite(row->label)) {
-    return Bad(label, "is no label");
+    return BadLine(label, "is no label");
   }
   int64_t last = 0;
   for (absl::string_view word = NextWord(&line); !word.empty(); word = NextWord(&line)) {
@@ -40,10 +40,10 @@ absl::Status ParseLibsvm(absl::string_view line, SparseRow* row) {
     float value = 0;
     if (colon == absl::string_view::npos || !absl::SimpleAtoi(word.substr(0, colon), &index) ||
         !absl::SimpleAtof(word.substr(colon + 1), &value) || !std::isfinite(value)) {
-      return Bad(word, "is no index:value");
+      return BadLine(word, "is no index:value");
     }
     if (index <= last || index > std::numeric_limits<int32_t>::max()) {
-      return Bad(word, "has an index that is not above the one before it, or below 1, or too large");
+      return BadLine(word, "has an index that is not above the one before it, or below 1, or too large");
     }
     last = index;
     if (value != 0) row->entries.push_back({static_cast<int32_t>(index - 1), value});

@@ -12,9 +12,9 @@ namespace {
 constexpr int kWidest = 65535;  // that of a JPEG
 constexpr int kMostValue = 255;   // larger ones would take two bytes
 
-class HeaderReader {
+class PgmHeader {
  public:
-  explicit HeaderReader(std::span<const uint8_t> bytes) : bytes_(bytes), at_(2) {}
+  explicit PgmHeader(std::span<const uint8_t> bytes) : bytes_(bytes), at_(2) {}
 
   // The next number, of at most `most`; none: something else is there.
   std::optional<int> Number(int most) {
@@ -57,7 +57,7 @@ absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes) {
   if (bytes.size() < 2 || bytes[0] != 'P' || bytes[1] != '5') {
     return absl::DataLossError("is not a binary PGM: it does not begin with P5");
   }
-  HeaderReader header(bytes);
+  PgmHeader header(bytes);
   const std::optional<int> width = header.Number(kWidest), height = header.Number(kWidest);
   const std::optional<int> largest = header.Number(kMostValue);
   const std::optional<std::span<const uint8_t>> pixels = header.Rest();

@@ -22,17 +22,17 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-absl::Status Bad(absl::string_view problem) { return absl::DataLossError(problem); }
+absl::Status BadFile(absl::string_view problem) { return absl::DataLossError(problem); }
 
 absl::Status ReadAll(std::FILE* file, void* out, size_t size) {
   if (std::fread(out, 1, size, file) == size) return absl::OkStatus();
-  return Bad(std::ferror(file) ? "cannot be read" : "ends early");
+  return BadFile(std::ferror(file) ? "cannot be read" : "ends early");
 }
 
 absl::StatusOr<uint64_t> SizeOf(std::FILE* file) {
   struct stat info {};
   if (::fstat(::fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return Bad("is not a regular file");
+    return BadFile("is not a regular file");
   }
   return static_cast<uint64_t>(info.st_size);
 }
@@ -45,11 +45,11 @@ struct Contents {
 absl::StatusOr<Contents> ReadContents(std::FILE* file) {
   PSGD_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(file));
   uint64_t length = 0;
-  if (size < kSafetensorsLengthBytes) return Bad("is too short for a .safetensors file");
+  if (size < kSafetensorsLengthBytes) return BadFile("is too short for a .safetensors file");
   PSGD_RETURN_IF_ERROR(ReadAll(file, &length, sizeof(length)));
   const uint64_t rest = size - kSafetensorsLengthBytes;
   if (length > std::min(rest, kSafetensorsMostHeader)) {
-    return Bad(absl::StrCat("announces a header of ", length, " bytes, but the file has only ",
+    return BadFile(absl::StrCat("announces a header of ", length, " bytes, but the file has only ",
                             size, "; it is truncated, damaged or no .safetensors file"));
   }
   std::string json(length, '\0');
@@ -99,7 +99,7 @@ absl::Status WriteSafetensors(const std::string& path, std::span<const NamedTens
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Read(const std::string& path) {
   const File file(std::fopen(path.c_str(), "rbe"));
   if (file == nullptr) return FileError("open", path, errno);
-  absl::StatusOr<Contents> contents = Bad("");
+  absl::StatusOr<Contents> contents = BadFile("");
   try {
     contents = ReadContents(file.get());
   } catch (const std::bad_alloc&) {

@@ -12,8 +12,8 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kMostSamples = size_t{1} << 30;  // sample indices travel as u32
-constexpr size_t kMostClasses = 100000;           // a label of real numbers is no class
+constexpr size_t kMostRows = size_t{1} << 30;  // sample indices travel as u32
+constexpr size_t kMostTableClasses = 100000;           // a label of real numbers is no class
 // A typing error makes a model of gigabytes: more is asked for.
 constexpr int64_t kMostFeaturesUnasked = int64_t{1} << 26;
 
@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
     PSGD_RETURN_IF_ERROR(options.criteo ? ParseCriteo(line, buckets, &row)
                                         : ParseLibsvm(line, &row));
     if (options.features == 0 && !options.criteo) PSGD_RETURN_IF_ERROR(CheckLargestIndex(row));
-    if (rows->size() == kMostSamples) {
+    if (rows->size() == kMostRows) {
       return absl::InvalidArgumentError("more than 2^30 lines; use a part of the file");
     }
     rows->Add(row);
@@ -51,10 +51,10 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
 absl::StatusOr<std::vector<double>> ClassesOf(const std::string& path, const SparseRows& rows,
                                               size_t count) {
   const std::set<double> labels(rows.labels.begin(), rows.labels.begin() + static_cast<ptrdiff_t>(count));
-  if (labels.size() < 2 || labels.size() > kMostClasses) {
+  if (labels.size() < 2 || labels.size() > kMostTableClasses) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", labels.size(), " different labels on its training lines; classes "
-                     "are at least 2, and at most ", kMostClasses));
+                     "are at least 2, and at most ", kMostTableClasses));
   }
   return std::vector<double>(labels.begin(), labels.end());
 }

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kBytes = 256;  // tokens and classes
+constexpr int kByteTokens = 256;  // tokens and classes
 // Sample indices travel as u32, and an epoch's order holds one for each sample.
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
 // Thread-safe: immutable. `T`: what holds a token.
 template <typename T>
@@ -64,8 +64,8 @@ absl::Status Append(const std::string& path, Bytes* text) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
   if (error) return Bad(path, error.message());
-  if (size > kMostBytes - text->size()) {
-    return Bad(path, absl::StrCat("more than ", kMostBytes, " bytes of text; use a part of it"));
+  if (size > kMostTextBytes - text->size()) {
+    return Bad(path, absl::StrCat("more than ", kMostTextBytes, " bytes of text; use a part of it"));
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
@@ -122,8 +122,8 @@ absl::StatusOr<TokenSets> LoadText(const TextOptions& options) {
   TokenSets sets;
   if (options.vocabulary == 0) {
     using Set = TextDataset<uint8_t>;
-    sets.train = std::make_shared<Set>(text, 0, split, options.length, kBytes);
-    sets.test = std::make_shared<Set>(text, split, size, options.length, kBytes);
+    sets.train = std::make_shared<Set>(text, 0, split, options.length, kByteTokens);
+    sets.test = std::make_shared<Set>(text, split, size, options.length, kByteTokens);
   } else {
     const absl::string_view all(reinterpret_cast<const char*>(text->data()), size);
     auto cut = CutBytePairs(all.substr(0, split), all.substr(split), options);

@@ -16,7 +16,7 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kPiece = 256 * 1024;
+constexpr size_t kUnpackedPiece = 256 * 1024;
 // Deflate spends at least two bits on 258 bytes: it cannot exceed a ratio of 1032.
 constexpr uint64_t kLargestRatio = 1032;
 constexpr char kEndsEarly[] =
@@ -69,7 +69,7 @@ absl::Status UnpackedFile::DetectGzip() {
 }
 
 absl::Status UnpackedFile::Refill() {
-  input_.resize(kPiece);
+  input_.resize(kUnpackedPiece);
   const size_t got = std::fread(input_.data(), 1, input_.size(), file_.get());
   if (got == 0 && std::ferror(file_.get())) {
     return FileError("read", path_, errno);

@@ -13,7 +13,6 @@
 namespace psgd {
 namespace {
 
-std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }
 
 }  // namespace
 

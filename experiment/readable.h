@@ -11,6 +11,7 @@ std::string ReadableTime(double seconds);     // "0.8 s", "43 s", "4:05", "2:03:
 std::string ReadableEpoch(double epoch);      // "3", or "2.82" within one
 std::string ReadablePercent(double share);    // "91.20 %"
 std::string ShortPercent(double share);       // "91.2 %"
+std::string NameOrDash(const std::string& name);   // "-": it has none
 std::string WholePercent(double share);       // "91 %"
 // What `dense` bytes became: "52x"; empty when nothing was sent.
 std::string ReadableRatio(double dense, double sent);

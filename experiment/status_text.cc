@@ -124,8 +124,6 @@ std::string Workers(const StatusReply& status) {
   return table.empty() ? "" : absl::StrCat("\nworkers\n", table.Text());
 }
 
-std::string NameOrDash(const std::string& name) { return name.empty() ? "-" : name; }
-
 std::string Checkpoints(const StatusReply& status) {
   TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
   for (const CheckpointInfo& info : status.checkpoints()) {

@@ -20,10 +20,6 @@ rocksdb::Options DatabaseOptions() {
   return options;
 }
 
-ByteSpan SpanOf(const std::string& text) {
-  return std::as_bytes(std::span<const char>(text.data(), text.size()));
-}
-
 // All pairs in the order of their keys; records are serialised, arrays referenced.
 std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& snapshot) {
   std::map<std::array<char, kValueKeySize>, Bytes> pairs;
@@ -38,7 +34,7 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
       pairs[EncodeKey({ValueKind::kState, slice.id, i})] = slice.states[i].second;
     }
     pairs[EncodeKey({ValueKind::kSlice, slice.id})] =
-        Bytes::CopyOf(SpanOf(record.SerializeAsString()));
+        Bytes::CopyOf(AsBytes(record.SerializeAsString()));
     pairs[EncodeKey({ValueKind::kWeights, slice.id})] = slice.weights;
   }
   for (const auto& [worker, residuals] : snapshot.residuals) {
@@ -53,7 +49,7 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
   }
   for (const auto& [worker, mark] : snapshot.workers) {
     pairs[EncodeKey({ValueKind::kWorker, worker})] =
-        Bytes::CopyOf(SpanOf(mark.SerializeAsString()));
+        Bytes::CopyOf(AsBytes(mark.SerializeAsString()));
   }
   return pairs;
 }

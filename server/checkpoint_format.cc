@@ -17,13 +17,9 @@ uint32_t GetBigEndian(const char* in) {
   return value;
 }
 
-ByteSpan SpanOf(absl::string_view text) {
-  return std::as_bytes(std::span<const char>(text.data(), text.size()));
-}
-
 uint64_t ChecksumOfValue(absl::string_view key, ByteSpan contents) {
   Checksum checksum;
-  checksum.Add(SpanOf(key));
+  checksum.Add(AsBytes(key));
   checksum.Add(contents);
   return checksum.Value();
 }
@@ -80,7 +76,7 @@ absl::StatusOr<DecodedValue> DecodeValue(absl::string_view encoded_key, absl::st
                                             "; this program reads ", kCheckpointFormatVersion));
   }
   decoded.contents = value.substr(kValuePrefixSize);
-  if (ChecksumOfValue(encoded_key, SpanOf(decoded.contents)) != decoded.checksum) {
+  if (ChecksumOfValue(encoded_key, AsBytes(decoded.contents)) != decoded.checksum) {
     return absl::DataLossError("does not match its checksum");
   }
   return decoded;

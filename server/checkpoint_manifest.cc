@@ -23,7 +23,7 @@ struct Head {
 static_assert(sizeof(Head) == 32);
 
 uint64_t ChecksumOfText(absl::string_view text) {
-  return ChecksumOf(std::as_bytes(std::span<const char>(text.data(), text.size())));
+  return ChecksumOf(AsBytes(text));
 }
 
 }  // namespace

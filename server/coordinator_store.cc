@@ -63,7 +63,7 @@ absl::Status CoordinatorStore::OpenDatabase(bool create) {
 absl::Status CoordinatorStore::Save(const CoordinatorRecord& record, bool sync) {
   const std::string contents = record.SerializeAsString();
   std::string value;
-  EncodeValue(kKey, std::as_bytes(std::span<const char>(contents.data(), contents.size())), &value);
+  EncodeValue(kKey, AsBytes(contents), &value);
   rocksdb::WriteOptions options;
   options.sync = sync;
   // After a failed write RocksDB takes no more for as long as it sees fit: it is opened anew.

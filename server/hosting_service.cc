@@ -8,9 +8,9 @@
 namespace psgd {
 namespace {
 
-class Stream final : public HostStream {
+class HostingStream final : public HostStream {
  public:
-  Stream(grpc::ServerContext* context, grpc::ServerReaderWriter<HostTold, HostSays>* stream)
+  HostingStream(grpc::ServerContext* context, grpc::ServerReaderWriter<HostTold, HostSays>* stream)
       : context_(context), stream_(stream) {}
   bool Send(const HostTold& told) override { return stream_->Write(told); }
   bool Receive(HostSays* says) override { return stream_->Read(says); }
@@ -38,7 +38,7 @@ grpc::Status HostingService::Host(grpc::ServerContext* context,
   if (!stream->Read(&first) || !first.has_hello()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "a server has to say who it is first"};
   }
-  Stream adapter(context, stream);
+  HostingStream adapter(context, stream);
   return ToGrpc(server->Host(first.hello(), &adapter));
 }
 

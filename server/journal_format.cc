@@ -10,14 +10,10 @@ namespace {
 constexpr size_t kPrefixSize = 16;
 constexpr size_t kChecksumAt = 8;
 
-ByteSpan SpanOf(absl::string_view text) {
-  return std::as_bytes(std::span<const char>(text.data(), text.size()));
-}
-
 uint64_t ChecksumOfValue(const JournalKey& key, absl::string_view contents) {
   Checksum checksum;
-  checksum.Add(SpanOf({key.data(), key.size()}));
-  checksum.Add(SpanOf(contents));
+  checksum.Add(AsBytes(absl::string_view(key.data(), key.size())));
+  checksum.Add(AsBytes(contents));
   return checksum.Value();
 }
 
@@ -106,7 +102,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const JournalKey& key, absl::string_vie
   contents.remove_prefix(head_bytes);
   for (const uint32_t size : entry.head.payload_bytes()) {
     if (size > contents.size()) return absl::DataLossError("is shorter than its payloads");
-    entry.payloads.push_back(Bytes::CopyOf(SpanOf(contents.substr(0, size))));
+    entry.payloads.push_back(Bytes::CopyOf(AsBytes(contents.substr(0, size))));
     contents.remove_prefix(size);
   }
   if (!contents.empty()) return absl::DataLossError("is longer than its payloads");

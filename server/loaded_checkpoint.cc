@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-absl::Status Wrong(const std::string& what) {
+absl::Status NotSound(const std::string& what) {
   return absl::DataLossError(absl::StrCat("the checkpoint contradicts itself: ", what));
 }
 
@@ -20,27 +20,27 @@ absl::StatusOr<std::vector<const SliceSnapshot*>> SlicesById(
   const Placement& placement = manifest.placement();
   std::vector<const SliceSnapshot*> slices(placement.slices_size());
   if (static_cast<size_t>(manifest.shards_size()) != shards.size()) {
-    return Wrong("it lacks a shard");
+    return NotSound("it lacks a shard");
   }
   for (size_t i = 0; i < shards.size(); ++i) {
     for (const SliceSnapshot& slice : shards[i].slices) {
       const std::string name = absl::StrCat("slice ", slice.id);
-      if (slice.id >= slices.size()) return Wrong(name + " is not in the placement");
+      if (slice.id >= slices.size()) return NotSound(name + " is not in the placement");
       const SliceSpec& spec = placement.slices(static_cast<int>(slice.id));
       if (spec.shard() != manifest.shards(static_cast<int>(i)).shard() ||
           spec.SerializeAsString() != slice.spec.SerializeAsString()) {
-        return Wrong(name + " is not where the placement says");
+        return NotSound(name + " is not where the placement says");
       }
-      if (slices[slice.id] != nullptr) return Wrong(name + " is there twice");
+      if (slices[slice.id] != nullptr) return NotSound(name + " is there twice");
       slices[slice.id] = &slice;
       const size_t bytes = size_t{spec.count()} * sizeof(float);
       bool fits = slice.weights.size() == bytes;
       for (const auto& [state, values] : slice.states) fits = fits && values.size() == bytes;
-      if (!fits) return Wrong(name + " has an array of the wrong length");
+      if (!fits) return NotSound(name + " has an array of the wrong length");
     }
   }
   for (size_t id = 0; id < slices.size(); ++id) {
-    if (slices[id] == nullptr) return Wrong(absl::StrCat("slice ", id, " is missing"));
+    if (slices[id] == nullptr) return NotSound(absl::StrCat("slice ", id, " is missing"));
   }
   return slices;
 }
@@ -74,7 +74,7 @@ absl::StatusOr<LoadedCheckpoint> LoadedCheckpoint::Assemble(
       loaded.manifest_.model().parameters_size());
   for (const SliceSnapshot* slice : slices) {
     if (slice->spec.parameter() >= by_parameter.size()) {
-      return Wrong(absl::StrCat("slice ", slice->id, " is of no parameter"));
+      return NotSound(absl::StrCat("slice ", slice->id, " is of no parameter"));
     }
     by_parameter[slice->spec.parameter()].push_back(slice);
   }
@@ -85,7 +85,7 @@ absl::StatusOr<LoadedCheckpoint> LoadedCheckpoint::Assemble(
   for (const ShardSnapshot& shard : shards) {
     for (const auto& [worker, residuals] : shard.residuals) {
       for (const auto& [slice, values] : residuals) {
-        if (slice >= slices.size()) return Wrong("a residual is of no slice");
+        if (slice >= slices.size()) return NotSound("a residual is of no slice");
         PSGD_RETURN_IF_ERROR(loaded.AddResidual(worker, *slices[slice], values));
       }
     }
@@ -104,18 +104,18 @@ absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
   std::vector<std::vector<Bytes>> states;
   for (const SliceSnapshot* slice : slices) {
     if (slice->parameter != parameter.name() || slice->spec.offset() != tensor.elements) {
-      return Wrong(absl::StrCat("slice ", slice->id, " does not fit ", parameter.name()));
+      return NotSound(absl::StrCat("slice ", slice->id, " does not fit ", parameter.name()));
     }
     if (tensor.slices.empty()) {
       for (const auto& [name, values] : slice->states) tensor.states.emplace_back(name, Bytes());
       states.resize(slice->states.size());
     }
     if (slice->states.size() != states.size()) {
-      return Wrong(absl::StrCat("slices of ", parameter.name(), " differ in optimizer state"));
+      return NotSound(absl::StrCat("slices of ", parameter.name(), " differ in optimizer state"));
     }
     for (size_t i = 0; i < states.size(); ++i) {
       if (slice->states[i].first != tensor.states[i].first) {
-        return Wrong(absl::StrCat("slices of ", parameter.name(), " differ in optimizer state"));
+        return NotSound(absl::StrCat("slices of ", parameter.name(), " differ in optimizer state"));
       }
       states[i].push_back(slice->states[i].second);
     }
@@ -125,7 +125,7 @@ absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
     tensor.elements += slice->spec.count();
   }
   if (tensor.elements != ElementsOf(parameter)) {
-    return Wrong(absl::StrCat(parameter.name(), " has ", tensor.elements, " of ",
+    return NotSound(absl::StrCat(parameter.name(), " has ", tensor.elements, " of ",
                               ElementsOf(parameter), " elements"));
   }
   tensor.weights = Join(weights);
@@ -138,7 +138,7 @@ absl::Status LoadedCheckpoint::AddResidual(uint32_t worker, const SliceSnapshot&
                                            const Bytes& values) {
   const size_t bytes = slice.weights.size();
   if (bytes == 0 || values.empty() || values.size() % bytes != 0) {
-    return Wrong(absl::StrCat("the residual of worker ", worker, " for slice ", slice.id,
+    return NotSound(absl::StrCat("the residual of worker ", worker, " for slice ", slice.id,
                               " has the wrong length"));
   }
   std::vector<Residual>& residuals = tensors_.at(slice.parameter).residuals[worker];
@@ -146,7 +146,7 @@ absl::Status LoadedCheckpoint::AddResidual(uint32_t worker, const SliceSnapshot&
     return other.offset == slice.spec.offset();
   });
   if (again) {
-    return Wrong(absl::StrCat("worker ", worker, " has two residuals for slice ", slice.id));
+    return NotSound(absl::StrCat("worker ", worker, " has two residuals for slice ", slice.id));
   }
   residuals.push_back({slice.spec.offset(), slice.spec.count(), values});
   return absl::OkStatus();

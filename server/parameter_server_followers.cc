@@ -12,7 +12,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kRetry = std::chrono::milliseconds(20);
+constexpr Duration kStartRetry = std::chrono::milliseconds(20);
 constexpr Duration kLookPatience = std::chrono::milliseconds(200);
 constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 constexpr int kMostFollowers = 16;  // connected at once
@@ -275,7 +275,7 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginShardLog(
       return log;
     }
     if (!absl::IsUnavailable(start.status())) return start.status();
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(kStartRetry);
     if (stream->gone() || !stream->Send(alive)) return absl::CancelledError("the follower is gone");
     std::lock_guard lock(mutex_);
     if (stopping_) return absl::UnavailableError("the server ends");

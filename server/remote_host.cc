@@ -289,7 +289,7 @@ void RemoteHost::Heard(HostSays says) {
       const auto found = pending_.find(says.values().call());
       if (found == pending_.end()) return;
       found->second.values.emplace_back(says.values().slice(),
-                                        Bytes::CopyOf(std::as_bytes(std::span(says.values().values()))));
+                                        Bytes::CopyOf(AsBytes(says.values().values())));
       break;
     }
     case HostSays::kHeld: {

@@ -12,11 +12,11 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kConnectPatience = std::chrono::seconds(1);
-constexpr Duration kRetry = std::chrono::milliseconds(100);
+constexpr Duration kReachPatience = std::chrono::seconds(1);
+constexpr Duration kReachPeriod = std::chrono::milliseconds(100);
 constexpr Duration kTellPeriod = std::chrono::milliseconds(500);
 constexpr Duration kSameClock = std::chrono::milliseconds(20);
-constexpr size_t kWritesWaiting = 1024;
+constexpr size_t kHostWritesWaiting = 1024;
 
 std::string RecordFile(const std::string& server_dir) { return server_dir + "/host"; }
 
@@ -25,7 +25,7 @@ std::string RecordFile(const std::string& server_dir) { return server_dir + "/ho
 ShardHost::ShardHost(ShardHostOptions options)
     : options_(std::move(options)),
       members_(options_.credentials ? std::make_shared<AllowList>() : nullptr),
-      to_write_(kWritesWaiting) {}
+      to_write_(kHostWritesWaiting) {}
 
 ShardHost::~ShardHost() {
   to_write_.Close();
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Connect(ShardHostOptions o
           std::string(reached.message()), "); is ps-server --config running there, and does a firewall let "
           "it through? Certificates: both sides need some of one authority, or none"));
     }
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(kReachPeriod);
   }
   return host;
 }
@@ -67,7 +67,7 @@ absl::Status ShardHost::Reach() {
   hello.set_run_key(record_.run_key());
   hello.set_server(record_.server());
   auto link = std::make_shared<HostLink>(options_.coordinator, options_.credentials.get(),
-                                         kConnectPatience, hello);
+                                         kReachPatience, hello);
   if (!link->connected()) {
     return absl::UnavailableError(absl::StrCat("no answer from ", options_.coordinator));
   }
@@ -193,7 +193,7 @@ absl::Status ShardHost::Serve(const std::string& server_dir, Log log) {
             "the coordinator is gone (", std::string(ended.message()), "), and has not come back. Start it "
             "again with  ps-server --recover RUN_DIR, and this one as before: it goes on with its shards"));
       }
-      std::this_thread::sleep_for(kRetry);
+      std::this_thread::sleep_for(kReachPeriod);
     }
   }
 }

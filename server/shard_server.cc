@@ -6,7 +6,7 @@
 namespace psgd {
 namespace {
 constexpr Duration kIdle = std::chrono::milliseconds(100);
-constexpr Duration kRetry = std::chrono::milliseconds(1);
+constexpr Duration kFullQueueRetry = std::chrono::milliseconds(1);
 // Replies that wait for one slow peer; a worker asks again for what is dropped.
 constexpr size_t kWaitingPerPeer = 256;
 // Steps of a shard with a journal that are written down together.
@@ -202,7 +202,7 @@ void ShardServer::SendWaiting() {
 }
 
 void ShardServer::ReceiveSome() {
-  Duration timeout = waiting_.empty() ? kIdle : kRetry;
+  Duration timeout = waiting_.empty() ? kIdle : kFullQueueRetry;
   for (int i = 0; i < kGroupMessages && durable_->uncommitted_bytes() < kGroupBytes; ++i) {
     auto received = endpoint_->Receive(timeout);
     if (!received) return;
@@ -269,7 +269,7 @@ void ShardServer::Run() {
     if (!waiting_.empty()) SendWaiting();
     if (stands_still_) {
       // What comes in is for where it goes on.
-      std::this_thread::sleep_for(kRetry);
+      std::this_thread::sleep_for(kFullQueueRetry);
       continue;
     }
     ReceiveSome();

@@ -6,7 +6,7 @@ namespace psgd {
 namespace {
 // How long to leave a full queue alone, and how often a wait asks whether it was interrupted.
 constexpr Duration kFullQueuePause = std::chrono::milliseconds(2);
-constexpr Duration kInterruptPoll = std::chrono::milliseconds(100);
+constexpr Duration kWaitPoll = std::chrono::milliseconds(100);
 }  // namespace
 
 Session::Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
@@ -47,12 +47,12 @@ void Session::SendReady() {
 }
 
 absl::Status Session::WaitUntil(const std::function<bool()>& done) {
-  Time next_poll = SteadyNow() + kInterruptPoll;
+  Time next_poll = SteadyNow() + kWaitPoll;
   while (!done()) {
     SendReady();
     const Time now = SteadyNow();
     const Duration timeout =
-        std::clamp<Duration>(core_.NextTick() - now, std::chrono::milliseconds(1), kInterruptPoll);
+        std::clamp<Duration>(core_.NextTick() - now, std::chrono::milliseconds(1), kWaitPoll);
     if (auto received = endpoint_->Receive(timeout)) {
       core_.OnMessage(received->from, received->message, SteadyNow());
       continue;
@@ -61,7 +61,7 @@ absl::Status Session::WaitUntil(const std::function<bool()>& done) {
     if (SteadyNow() >= next_poll) {
       PSGD_RETURN_IF_ERROR(interrupted_());
       PSGD_RETURN_IF_ERROR(FollowMove());
-      next_poll = SteadyNow() + kInterruptPoll;
+      next_poll = SteadyNow() + kWaitPoll;
     }
   }
   return absl::OkStatus();

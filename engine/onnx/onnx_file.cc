@@ -17,7 +17,7 @@ constexpr int64_t kOldestOpset = 9, kNewestOpset = 17;
 constexpr int kMostNodes = 20000;
 constexpr uintmax_t kLargestFile = (uintmax_t{1} << 31) - 1;  // what protobuf can read
 
-absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+absl::Status NotAModel(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 }  // namespace
 
@@ -61,7 +61,7 @@ absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::st
   file.path_ = path;
   ModelProto model;
   if (!model.ParseFromString(bytes) || !model.has_graph()) {
-    return Wrong(absl::StrCat(path, " is not an ONNX model, or is cut short (", bytes.size(),
+    return NotAModel(absl::StrCat(path, " is not an ONNX model, or is cut short (", bytes.size(),
                               " bytes); export it again, and copy it whole"));
   }
   for (const OperatorSetIdProto& set : model.opset_import()) {
@@ -75,15 +75,15 @@ absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::st
 
 absl::Status OnnxFile::Check() {
   if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
-    return Wrong(
+    return NotAModel(
         absl::StrCat("is of opset ", opset_, "; psgd reads ", kOldestOpset, " to ", kNewestOpset,
                      ": export it again, as with torch.onnx.export(..., opset_version=17)"));
   }
   if (graph_.node_size() == 0 || graph_.output_size() == 0) {
-    return Wrong("has no nodes or no output; export it again");
+    return NotAModel("has no nodes or no output; export it again");
   }
   if (graph_.node_size() > kMostNodes) {
-    return Wrong(absl::StrCat("has ", graph_.node_size(), " nodes; at most ", kMostNodes,
+    return NotAModel(absl::StrCat("has ", graph_.node_size(), " nodes; at most ", kMostNodes,
                               " are taken: export the network without unrolled loops, or simplify "
                               "it"));
   }
@@ -97,11 +97,11 @@ absl::Status OnnxFile::Check() {
 absl::Status OnnxFile::ReadInitializers() {
   for (TensorProto& tensor : *graph_.mutable_initializer()) {
     const std::string where = absl::StrCat("initializer ", SafeName(tensor.name()));
-    if (tensor.name().empty()) return Wrong("has an initializer without a name");
+    if (tensor.name().empty()) return NotAModel("has an initializer without a name");
     absl::StatusOr<ArrayPtr> array = ReadArray(tensor);
-    if (!array.ok()) return Wrong(absl::StrCat(where, " ", std::string(array.status().message())));
+    if (!array.ok()) return NotAModel(absl::StrCat(where, " ", std::string(array.status().message())));
     if (!initializers_.emplace(tensor.name(), *std::move(array)).second) {
-      return Wrong(where + " is there twice; the file is damaged or was made by hand");
+      return NotAModel(where + " is there twice; the file is damaged or was made by hand");
     }
     tensor.clear_raw_data();  // held once
     tensor.clear_float_data();
@@ -116,7 +116,7 @@ absl::Status OnnxFile::CheckNodes() const {
   std::set<std::string> inputs;
   for (const ValueInfoProto& input : graph_.input()) {
     if (!inputs.insert(input.name()).second || input.name().empty()) {
-      return Wrong(absl::StrCat("has two inputs called ", SafeName(input.name())));
+      return NotAModel(absl::StrCat("has two inputs called ", SafeName(input.name())));
     }
     known.insert(input.name());
   }
@@ -128,7 +128,7 @@ absl::Status OnnxFile::CheckNodes() const {
   for (const NodeProto& node : graph_.node()) {
     for (const std::string& input : node.input()) {
       if (input.empty() || known.count(input) > 0) continue;
-      return Wrong(absl::StrCat(
+      return NotAModel(absl::StrCat(
           NodeLabel(node), " uses ", SafeName(input), ", which ",
           makers.count(input) > 0 ? "only it or a later node makes: the nodes form a cycle or are "
                                     "not in the order that ONNX asks for"
@@ -136,14 +136,14 @@ absl::Status OnnxFile::CheckNodes() const {
     }
     for (const std::string& output : node.output()) {
       if (!output.empty() && !known.insert(output).second) {
-        return Wrong(absl::StrCat(NodeLabel(node), " makes ", SafeName(output),
+        return NotAModel(absl::StrCat(NodeLabel(node), " makes ", SafeName(output),
                                   ", which is there already; each name is made once"));
       }
     }
   }
   for (const ValueInfoProto& output : graph_.output()) {
     if (known.count(output.name()) == 0) {
-      return Wrong(
+      return NotAModel(
           absl::StrCat("has the output ", SafeName(output.name()), ", which no node makes"));
     }
   }

@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kMostBars = 40;
+constexpr size_t kMostPhaseBars = 40;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
                            absl::StrFormat("%s: %s %.1f %%", group.label, phases[i], share * 100)});
       data.push_back({group.label, phases[i], CsvNumber(seconds[phases[i]]), CsvNumber(share)});
     }
-    if (plot.bars.size() < kMostBars || group.twin) plot.bars.push_back(std::move(bar));
+    if (plot.bars.size() < kMostPhaseBars || group.twin) plot.bars.push_back(std::move(bar));
   }
   if (plot.bars.empty()) return {};
   for (size_t i = 0; i < phases.size(); ++i) {

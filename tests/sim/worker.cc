@@ -9,7 +9,7 @@
 
 namespace psgd::sim {
 namespace {
-constexpr Duration kTick = std::chrono::milliseconds(10);
+constexpr Duration kWorkerTick = std::chrono::milliseconds(10);
 constexpr double kFullQueue = 0.02;  // how often the transport takes nothing
 }  // namespace
 
@@ -115,7 +115,7 @@ void Worker::Send() {
 
 void Worker::Tick() {
   if (dead_ || done_) return;
-  cluster_->queue().After(kTick, [this] { Tick(); });
+  cluster_->queue().After(kWorkerTick, [this] { Tick(); });
   if (!core_ || busy_ || !condition_ || cluster_->queue().now() < paused_until_) return;
   const absl::Status status = core_->Tick(Now());
   if (!status.ok()) return GiveUp(status);

@@ -13,11 +13,11 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr InputShape kShape = {1, 28, 28, 10};
+constexpr InputShape kLargeShape = {1, 28, 28, 10};
 
 TEST(OutOfMemoryTest, NamesTheLargestTensorsAndWhatFits) {
   NetworkOptions options = {.backend = "reference", .memory = size_t{16} << 20};
-  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 512, options);
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kLargeShape, 512, options);
   ASSERT_TRUE(absl::IsResourceExhausted(network.status())) << network.status();
   const std::string message(network.status().message());
   EXPECT_THAT(message, HasSubstr("lenet5 with batches of 512 takes"));
@@ -31,12 +31,12 @@ TEST(OutOfMemoryTest, NamesTheLargestTensorsAndWhatFits) {
   const size_t at = message.find("about ") + 6;
   const int batch = std::stoi(message.substr(at));
   EXPECT_LT(batch, 512);
-  EXPECT_TRUE(Network::Create(testing::ZooModel("lenet5"), kShape, batch, options).ok());
+  EXPECT_TRUE(Network::Create(testing::ZooModel("lenet5"), kLargeShape, batch, options).ok());
 }
 
 TEST(OutOfMemoryTest, SaysThatNothingFits) {
   NetworkOptions options = {.backend = "reference", .memory = size_t{1} << 20};
-  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 8, options);
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kLargeShape, 8, options);
   const std::string message(network.status().message());
   EXPECT_THAT(message, HasSubstr("fc1.weight with its gradient 3.1 MiB"));
   EXPECT_THAT(message, HasSubstr("not even one sample fits"));
@@ -44,10 +44,10 @@ TEST(OutOfMemoryTest, SaysThatNothingFits) {
 
 // What the system refuses although it seemed to be there is told in the same words.
 TEST(OutOfMemoryTest, AnAllocationThatFailsIsToldAlike) {
-  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kShape, 64,
+  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kLargeShape, 64,
                                               {.backend = "reference"});
   ASSERT_TRUE(planned.ok()) << planned.status();
-  const absl::Status status = OutOfMemory(testing::ZooModel("lenet5"), kShape, 64,
+  const absl::Status status = OutOfMemory(testing::ZooModel("lenet5"), kLargeShape, 64,
                                           {.backend = "reference"}, **planned, 0);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the system does not give them"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("conv1 2.8 MiB"));
@@ -56,7 +56,7 @@ TEST(OutOfMemoryTest, AnAllocationThatFailsIsToldAlike) {
 }
 
 TEST(OutOfMemoryTest, LargestComeFirst) {
-  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kShape, 64,
+  const auto planned = PlannedNetwork::Create(testing::ZooModel("lenet5"), kLargeShape, 64,
                                               {.backend = "reference"});
   ASSERT_TRUE(planned.ok()) << planned.status();
   const auto largest = LargestTensors(**planned, 3);
@@ -73,7 +73,7 @@ TEST(OutOfMemoryTest, HeedsALimitOnTheProcess) {
   rlimit limited = before;
   limited.rlim_cur = rlim_t{4} << 30;
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
-  const auto network = Network::Create(testing::ZooModel("lenet5"), kShape, 1 << 17,
+  const auto network = Network::Create(testing::ZooModel("lenet5"), kLargeShape, 1 << 17,
                                        {.backend = "reference"});
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   ASSERT_TRUE(absl::IsResourceExhausted(network.status())) << network.status();

@@ -49,7 +49,7 @@ OpCase TransposeCase(const char* name, Shape x, std::vector<int> permutation) {
   return b.Finish(AddTranspose(b.graph(), "transpose", {std::move(permutation)}, in));
 }
 
-OpCase BiasCase(const char* name, Shape x, Shape bias) {
+OpCase RowBiasCase(const char* name, Shape x, Shape bias) {
   CaseBuilder b(name, 2e-6);
   const TensorId in = b.Input(std::move(x));
   return b.Finish(AddRowBias(b.graph(), "bias", in, b.Input(std::move(bias))));
@@ -132,9 +132,9 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(TransposeCase("TransposeCycle", {2, 3, 5, 1, 7}, {4, 0, 3, 1, 2}));
   cases->push_back(TransposeCase("TransposeNothing", {3, 1, 2}, {0, 1, 2}));
   cases->push_back(TransposeCase("TransposeOneAxis", {5}, {0}));
-  cases->push_back(BiasCase("BiasOfRows", {2, 3, 17}, {17}));
-  cases->push_back(BiasCase("BiasOfPositions", {5, 3, 7}, {3, 7}));
-  cases->push_back(BiasCase("BiasOfAll", {3, 1}, {3, 1}));
+  cases->push_back(RowBiasCase("BiasOfRows", {2, 3, 17}, {17}));
+  cases->push_back(RowBiasCase("BiasOfPositions", {5, 3, 7}, {3, 7}));
+  cases->push_back(RowBiasCase("BiasOfAll", {3, 1}, {3, 1}));
   cases->push_back(EmbeddingCase("Embedding", {2, 7}, kIndexLimit, 3));
   cases->push_back(EmbeddingCase("EmbeddingOfOne", {1}, kIndexLimit, 1));
   cases->push_back(EmbeddingCase("EmbeddingRowsWithoutPlaces", {3, 1, 2}, 11, 17));

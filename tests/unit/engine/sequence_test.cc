@@ -22,7 +22,7 @@ using ::testing::Pointwise;
 
 double S(double x) { return 1 / (1 + std::exp(-x)); }
 
-TensorId External(Graph* graph, Shape shape, Element element = Element::kReal) {
+TensorId Given(Graph* graph, Shape shape, Element element = Element::kReal) {
   return graph->AddTensor(
       {.name = "input", .shape = std::move(shape), .element = element, .external = true});
 }
@@ -31,9 +31,9 @@ TensorId External(Graph* graph, Shape shape, Element element = Element::kReal) {
 std::vector<double> RunOneCell(Recurrent::Kind kind) {
   Graph graph;
   const Recurrent op = {kind};
-  const TensorId x = External(&graph, {1, 2, 1}), w_ih = External(&graph, {op.gates(), 1});
-  const TensorId w_hh = External(&graph, {op.gates(), 1}), b_ih = External(&graph, {op.gates()});
-  const TensorId b_hh = External(&graph, {op.gates()});
+  const TensorId x = Given(&graph, {1, 2, 1}), w_ih = Given(&graph, {op.gates(), 1});
+  const TensorId w_hh = Given(&graph, {op.gates(), 1}), b_ih = Given(&graph, {op.gates()});
+  const TensorId b_hh = Given(&graph, {op.gates()});
   const TensorId y = AddRecurrent(&graph, "rnn", op, x, {w_ih, w_hh, b_ih, b_hh}).value();
   graph.tensors[y].external = true;
   GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
@@ -73,8 +73,8 @@ TEST(RecurrentTest, GruHasPytorchsGates) {
 
 TEST(SoftmaxTest, MasksAreZerosAndTheRestSumsToOne) {
   Graph graph;
-  const TensorId x = External(&graph, {2, 2, 3});
-  const TensorId lengths = External(&graph, {2}, Element::kInt32);
+  const TensorId x = Given(&graph, {2, 2, 3});
+  const TensorId lengths = Given(&graph, {2}, Element::kInt32);
   const TensorId y = AddSoftmax(&graph, "softmax", {2, true}, x, lengths).value();
   graph.tensors[y].external = true;
   GraphRunner<double> runner(graph, MakeReferenceBackend<double>({}));
@@ -88,8 +88,8 @@ TEST(SoftmaxTest, MasksAreZerosAndTheRestSumsToOne) {
 
 TEST(LossTest, SmoothingSpreadsTheTargetAndIgnoredRowsDoNotCount) {
   Graph graph;
-  const TensorId x = External(&graph, {3, 2});
-  const TensorId labels = External(&graph, {3}, Element::kInt32);
+  const TensorId x = Given(&graph, {3, 2});
+  const TensorId labels = Given(&graph, {3}, Element::kInt32);
   const TensorId loss =
       AddSoftmaxCrossEntropy(&graph, "loss", {.label_smoothing = 0.25f, .ignored = 1}, x, labels)
           .value();
@@ -105,7 +105,7 @@ TEST(LossTest, SmoothingSpreadsTheTargetAndIgnoredRowsDoNotCount) {
 // Of three places of two classes, the last of which is not counted.
 std::vector<double> ElementLossOf(ElementLoss::Kind kind) {
   Graph graph;
-  const TensorId x = External(&graph, {3, 2});
+  const TensorId x = Given(&graph, {3, 2});
   const TensorId labels = graph.AddTensor(
       {.name = "labels", .shape = {3}, .element = Element::kInt32, .external = true});
   const TensorId loss = AddElementLoss(&graph, "loss", {kind}, x, labels).value();
@@ -129,7 +129,7 @@ TEST(LossTest, ElementsAreComparedWithOneForTheLabelsClass) {
 
 TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
   Graph graph;
-  const TensorId x = External(&graph, {2, 3, 4});
+  const TensorId x = Given(&graph, {2, 3, 4});
   EXPECT_THAT(AddMatMul(&graph, "mm", {}, x, x).status().ToString(),
               HasSubstr("mm: cannot multiply 2x3x4 and 2x3x4"));
   EXPECT_THAT(AddTranspose(&graph, "t", {{0, 2, 2}}, x).status().ToString(),
@@ -141,8 +141,8 @@ TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
               HasSubstr("queries of 2x3x4"));
   EXPECT_THAT(AddRecurrent(&graph, "rnn", {}, x, {x, x, x, x}).status().ToString(),
               HasSubstr("of 4 gates do not fit 2x3x4"));
-  EXPECT_FALSE(AddRowBias(&graph, "bias", x, External(&graph, {3})).ok());
-  EXPECT_FALSE(AddSoftmax(&graph, "softmax", {}, x, External(&graph, {2})).ok());
+  EXPECT_FALSE(AddRowBias(&graph, "bias", x, Given(&graph, {3})).ok());
+  EXPECT_FALSE(AddSoftmax(&graph, "softmax", {}, x, Given(&graph, {2})).ok());
 }
 
 TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
