@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/network.h"
+#include "tests/golden/golden_dir.h"
 #include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
@@ -38,16 +39,8 @@ void Fill(uint64_t stream, const ParameterSpec& spec, std::span<float> out) {
   }
 }
 
-// In the sources, or in golden/ of a bundle, beside bin/.
-std::filesystem::path GoldenFile() {
-  const std::filesystem::path source = PSGD_GOLDEN_DIR "/networks.json";
-  if (std::filesystem::exists(source)) return source;
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() /
-         "golden/networks.json";
-}
-
 const Json& Golden() {
-  static const Json golden = Json::parse(std::ifstream(GoldenFile()));
+  static const Json golden = Json::parse(std::ifstream(testing::GoldenFile("networks.json")));
   return golden;
 }
 
@@ -177,6 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, GoldenTest,
                                          GoldenCase{"googlenet", "onednn", 0.03},
                                          GoldenCase{"lenet5", "cudnn"}, GoldenCase{"cnn", "cudnn"},
                                          GoldenCase{"gpt", "cudnn"}, GoldenCase{"lstm_lm", "cudnn"},
+                                         GoldenCase{"transformer", "cudnn"},
                                          GoldenCase{"resnet20", "cudnn"},
                                          GoldenCase{"unet", "cudnn", 5e-3},
                                          GoldenCase{"squeezenet", "cudnn"},
