@@ -1,4 +1,4 @@
-// Where tests find tests/golden: in the sources, or in golden/ of a bundle, beside bin/.
+// Where tests find tests/golden: in the sources, or beside the bin/ of a bundle.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@ namespace psgd::testing {
 inline std::string GoldenFile(const std::string& name) {
   const std::filesystem::path source = std::filesystem::path(PSGD_GOLDEN_DIR) / name;
   if (std::filesystem::exists(source)) return source;
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "golden" /
-         name;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() /
+         "tests/golden" / name;
 }
 
 }  // namespace psgd::testing
