@@ -86,6 +86,19 @@ absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
   return options;
 }
 
+// Who only asks need not say on what: the first GPU, if there is one.
+void ChooseForDryRun(Arguments* arguments) {
+  if (arguments->cpu || !arguments->gpu.empty()) return;
+  const absl::Status found = ChooseGpus("0").status();
+  if (found.ok()) {
+    arguments->gpu = "0";
+    std::cerr << "ps-worker: on GPU 0; for the processor say --cpu\n";
+  } else {
+    arguments->cpu = true;
+    std::cerr << "ps-worker: on the processor, for no GPU can be used here (" << found.message() << ")\n";
+  }
+}
+
 absl::Status DryRun(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(arguments.dry_run));
   for (const std::string& set : arguments.set) PSGD_RETURN_IF_ERROR(ApplySet(set, &config));
@@ -197,6 +210,7 @@ int main(int argc, char** argv) {
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (!arguments.dry_run.empty()) ChooseForDryRun(&arguments);
   if (!arguments.cpu && arguments.gpu.empty()) {
     return Fail("ps-worker", absl::InvalidArgumentError(
                                  "say what to train on: --cpu, or --gpu 0 (or 0-7)"));

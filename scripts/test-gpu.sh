@@ -1,35 +1,80 @@
 #!/usr/bin/env bash
 # On a machine with a GPU, from the unpacked bundle: every op and network of the CUDA engine against
 # the reference and against PyTorch's numbers, the codecs' twins there against those of the host, how
-# fast a step and a codec are, and short trainings through the real programs. Ends with a table.
-# test-gpu.sh [WORD]     only the checks with WORD in their names, as "step" or "golden"
+# fast a step and a codec are (against PyTorch, where there is one for CUDA), and short trainings through
+# the real programs. Ends with a table and one line of how many passed. What each check printed, and the
+# table as far as it got, lie in gpu-results/, whatever becomes of the others.
+# test-gpu.sh [--minutes N] [WORD]     only the checks with WORD in their names, as "step" or "golden"; each may take
+#                                      N minutes (20)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./activate
 
+minutes=20
+if [[ ${1:-} == --minutes ]]; then
+  minutes=${2:?--minutes needs a number}
+  shift 2
+fi
 only=${1:-}
-failed=0
-rows=()
+passed=0 failed=0 skipped=0
+results=$PWD/gpu-results
+rm -rf "$results"
+mkdir -p "$results"
 say() { printf '\n== %s\n' "$1"; }
+row() { printf '%-48s %-7s %8s %12s\n' "$@" >> "$results/table.txt"; }
+
+row check result seconds samples/s
+
+finish() {
+  say "results"
+  cat "$results/table.txt" "$results"/against_PyTorch*.log 2> /dev/null
+  say "$passed passed, $failed failed, $skipped skipped; what they printed: $results"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
 
 # check NAME COMMAND...: runs it, and adds its row to the table.
 check() {
-  local name=$1 start result speed
+  local name=$1 start result speed log
   shift
   [[ $name == *"$only"* ]] || return 0
   say "$name"
+  log=$results/${name//[^A-Za-z0-9.]/_}.log
   start=$(date +%s%N)
-  if "$@" 2>&1 | tee check.log; then result=ok; else result=FAILED failed=$((failed + 1)); fi
+  if limited "$@" 2>&1 | tee "$log"; then
+    result=ok passed=$((passed + 1))
+  else
+    result=FAILED failed=$((failed + 1))
+  fi
   # Of ps-bench, and of the summary of a run.
-  speed=$(grep -oE 'samples_per_second"?[=:] *[0-9.e+]+' check.log | grep -oE '[0-9.e+]+$' | tail -1)
-  rows+=("$(printf '%-44s %-7s %8.1f %12s' "$name" $result "$((($(date +%s%N) - start) / 100000000))e-1" \
-    "${speed:+$(printf '%.1f' "$speed")}")")
+  speed=$(grep -oE 'samples_per_second"?[=:] *[0-9.e+]+' "$log" | grep -oE '[0-9.e+]+$' | tail -1)
+  row "$name" $result "$(printf '%.1f' "$((($(date +%s%N) - start) / 100000000))e-1")" \
+    "${speed:+$(printf '%.1f' "$speed")}"
   echo "$result: $name"
 }
+skip() {
+  [[ $1 == *"$only"* ]] || return 0
+  skipped=$((skipped + 1))
+  row "$1" skipped "" ""
+  echo "skipped: $1: $2"
+}
 
-# A test that finds no device or no plugin is skipped, which must not pass for success.
+# A program, or a function of this script in a shell of its own: one that hangs must not keep the others.
+limited() {
+  if [[ $(type -t "$1") == function ]]; then
+    timeout --kill-after=10 "${minutes}m" bash -c "$(declare -f conformance train by_hand); \"\$@\"" - "$@"
+  else
+    timeout --kill-after=10 "${minutes}m" "$@"
+  fi
+}
+
+# conformance PATTERN: the tests with such names. One that finds no device or no plugin is skipped, which must
+# not pass for success, and neither may a name that no test has.
 conformance() {
-  "$1" --gtest_brief=1 --gtest_filter="*cudnn*" | tee conformance.log && ! grep -q SKIPPED conformance.log
+  set -o pipefail
+  local out
+  out=$(psgd-gpu-tests --gtest_brief=1 --gtest_filter="$1" | tee /dev/stderr) &&
+    [[ $out != *SKIPPED* && $out != *" 0 tests"* ]]
 }
 
 # step NAME ARGUMENTS...: in each precision.
@@ -58,22 +103,35 @@ by_hand() {
 }
 
 say "devices"
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv || exit 1
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv | tee "$results/devices.txt" || exit 1
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+torch=0
+python3 -c 'import torch, torchvision; assert torch.cuda.is_available()' 2> /dev/null && torch=1
 
 check "what there is to train with" ps-doctor
-check "ops and networks against the reference" conformance engine_conformance_test
-check "large networks against the reference" conformance engine_zoo_conformance_test
-check "golden networks: losses of PyTorch" conformance engine_golden_test
-check "codecs against the host, byte by byte" conformance codec_device_test
+check "ops and networks against the reference" conformance "*cudnn*-*Zoo*:*Golden*:*Onnx*:*Device*"
+check "large networks against the reference" conformance "*Zoo*cudnn*"
+check "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"
+check "networks from ONNX files: losses of PyTorch" conformance "*Onnx*cudnn*"
+check "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
 check "codecs: ps-bench codec --gpu 0" ps-bench codec --elements 8000000 --gpu 0
 step lenet5 --model lenet5 --batch 256
 step cnn --model cnn --batch 256
 step "resnet18 32px batch 128" --model resnet18 --image 32 --batch 128
 step "resnet50 224px batch 64" --model resnet50 --image 224 --batch 64
+step "resnet50 224px batch 256" --model resnet50 --image 224 --batch 256
+check "step: resnet50 224px batch 256, bf16, recompute" ps-bench step --engine cudnn --precision bf16 \
+  --model resnet50 --image 224 --batch 256 --recompute auto
 step "gpt 2 layers" --model gpt --tokens 128 --batch 32
 step "gpt 6 layers" --model gpt --layers 6 --width 384 --tokens 256 --batch 32
 step lstm_lm --model lstm_lm --tokens 128 --batch 32
+for model in lenet5 resnet18 resnet50 gpt; do
+  if ((torch)); then
+    check "against PyTorch: $model" python3 bench/vs_torch.py --bin bin --gpu 0 --only $model
+  else
+    skip "against PyTorch: $model" "no PyTorch for CUDA in $(command -v python3 || echo 'python3, which is not there')"
+  fi
+done
 check "training: server and worker by hand" by_hand
 check "training: ps-run --gpu 0" train --gpu 0
 check "training: ps-run --gpu 0, bf16" train --gpu 0 --precision bf16
@@ -85,12 +143,9 @@ if ((gpus > 1)); then
   check "training: node.reduce host, two GPUs" train --gpu 0,1 --set node.reduce=host
   check "training: node.reduce nccl, two GPUs" train --gpu 0,1 --set node.reduce=nccl
   check "training: ps-run, a worker on each GPU" train --gpu "0-$((gpus - 1))"
+else
+  for name in "node.reduce host, two GPUs" "node.reduce nccl, two GPUs" "ps-run, a worker on each GPU"; do
+    skip "training: $name" "there is one GPU"
+  done
 fi
-rm -f check.log conformance.log
-
-say "results"
-printf '%-44s %-7s %8s %12s\n' check result seconds samples/s
-((${#rows[@]} == 0)) || printf '%s\n' "${rows[@]}"
-((gpus > 1)) || echo "one GPU: node.reduce nccl was not tried"
-say "$failed failed"
 exit $((failed > 0))

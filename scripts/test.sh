@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test that needs no GPU. Ends with one line,
-# "N passed, N failed", and fails if any test did.
+# Installs what is missing, builds, and runs every test that needs no GPU. Ends with the reasons for which
+# tests were skipped and one line, "N passed, N failed", and fails if any test did, or was skipped for a
+# reason that scripts/allowed-skips.txt does not name.
 # scripts/test.sh [--preset release|debug|asan|tsan]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,14 +15,29 @@ esac
 scripts/install-packages.sh chromium  # for the tests of the dashboard
 scripts/build.sh "$preset"
 
+# What can be built is built: CUDA's parts compile without a GPU.
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+if [[ -n $nvcc ]] && ! grep -q '^PSGD_CUDA:[A-Z]*=OFF' "build/$preset/CMakeCache.txt"; then
+  exported=$(nm -D "build/$preset/bin/libpsgd_cudnn.so" 2>&1 || true)
+  for part in psgd_make_backend psgd_make_device_codecs; do
+    [[ $exported == *" T $part"* ]] && continue
+    echo "scripts/test.sh: $nvcc is there, but build/$preset/bin/libpsgd_cudnn.so has no $part: is cuDNN installed?" \
+      "See what cmake --preset $preset found, or say -DPSGD_CUDA=OFF" >&2
+    exit 1
+  done
+fi
+
 log=build/$preset/tests.log
-ctest --test-dir "build/$preset" -j2 --label-exclude '^gpu$' --output-on-failure </dev/null 2>&1 |
-  tee "$log" || true
+results=$PWD/build/$preset/tests.xml
+rm -f "$results"
+ctest --test-dir "build/$preset" -j2 --label-exclude '^gpu$' --output-on-failure --output-junit "$results" \
+  --test-output-size-passed 100000000 </dev/null 2>&1 | tee "$log" || true
 
 # "97% tests passed, 1 tests failed out of 34": one that could not run failed, one skipped passed.
 totals=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log")
 read -r failed total <<<"${totals:-1 1}"
 skipped=$(grep -cE '^[[:space:]]+[0-9]+ - .* \(Skipped\)$' "$log" || true)
-((skipped == 0)) || echo "$skipped skipped"
+reasons=0
+python3 scripts/count-skips.py "$results" scripts/allowed-skips.txt || reasons=1
 echo "$((total - failed - skipped)) passed, $failed failed"
-((failed == 0))
+((failed == 0 && reasons == 0))

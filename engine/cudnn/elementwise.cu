@@ -41,7 +41,7 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
                       const From* from, To* to) {
   if (!transpose) {
     const int64_t count = shape.images * shape.channels * shape.area;
-    CastKernel<<<Blocks(count), kThreads, 0, stream>>>(count, from, to);
+    Start(stream, Blocks(count), kThreads, CastKernel<From, To>, count, from, to);
     return cudaGetLastError();
   }
   const int64_t rows = to_last ? shape.channels : shape.area;
@@ -52,8 +52,8 @@ cudaError_t ConvertAs(cudaStream_t stream, const ImageShape& shape, bool transpo
                     static_cast<unsigned>(std::min(kMost, (rows + kTile - 1) / kTile)),
                     static_cast<unsigned>(std::min(kMost, shape.images - first)));
     const int64_t offset = first * rows * columns;
-    TransposeKernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(rows, columns, from + offset,
-                                                                 to + offset);
+    Start(stream, grid, dim3(kTile, kTileRows), TransposeKernel<From, To>, rows, columns,
+          from + offset, to + offset);
   }
   return cudaGetLastError();
 }
@@ -146,12 +146,12 @@ __global__ void UnscaleKernel(int64_t count, float* gradient, StepValues* step) 
 }  // namespace
 
 cudaError_t SetStepValues(cudaStream_t stream, const StepValues& values, StepValues* step) {
-  SetStepValuesKernel<<<1, 1, 0, stream>>>(values, step);
+  Start(stream, 1, 1, SetStepValuesKernel, values, step);
   return cudaGetLastError();
 }
 
 cudaError_t Unscale(cudaStream_t stream, int64_t count, float* gradient, StepValues* step) {
-  UnscaleKernel<<<Blocks(count), kThreads, 0, stream>>>(count, gradient, step);
+  Start(stream, Blocks(count), kThreads, UnscaleKernel, count, gradient, step);
   return cudaGetLastError();
 }
 
@@ -180,8 +180,8 @@ cudaError_t Convert(cudaStream_t stream, const ImageShape& shape, const void* fr
 cudaError_t ReluForward(cudaStream_t stream, Type type, int64_t count, const void* x, void* y) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    ReluKernel<<<Blocks(count), kThreads, 0, stream>>>(count, static_cast<const T*>(x),
-                                                       static_cast<T*>(y));
+    Start(stream, Blocks(count), kThreads, ReluKernel<T>, count, static_cast<const T*>(x),
+          static_cast<T*>(y));
     return cudaGetLastError();
   });
 }
@@ -190,8 +190,8 @@ cudaError_t ReluGradient(cudaStream_t stream, Type type, int64_t count, const vo
                          const void* dy, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    ReluGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
-        count, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, Blocks(count), kThreads, ReluGradientKernel<T>, count, static_cast<const T*>(y),
+          static_cast<const T*>(dy), static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }
@@ -200,8 +200,8 @@ cudaError_t AddPair(cudaStream_t stream, Type type, int64_t count, const void* a
                     void* y) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    AddPairKernel<<<Blocks(count), kThreads, 0, stream>>>(
-        count, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
+    Start(stream, Blocks(count), kThreads, AddPairKernel<T>, count, static_cast<const T*>(a),
+          static_cast<const T*>(b), static_cast<T*>(y));
     return cudaGetLastError();
   });
 }
@@ -210,8 +210,8 @@ cudaError_t MultiplyPair(cudaStream_t stream, Type type, int64_t count, const vo
                          const void* b, void* y) {
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    MultiplyPairKernel<<<blocks, kThreads, 0, stream>>>(
-        count, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
+    Start(stream, blocks, kThreads, MultiplyPairKernel<T>, count, static_cast<const T*>(a),
+          static_cast<const T*>(b), static_cast<T*>(y));
   });
 }
 
@@ -219,8 +219,8 @@ cudaError_t ActivationForward(cudaStream_t stream, Type type, const Activation& 
                               const void* x, void* y) {
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    ActivationKernel<<<blocks, kThreads, 0, stream>>>(op, count, static_cast<const T*>(x),
-                                                      static_cast<T*>(y));
+    Start(stream, blocks, kThreads, ActivationKernel<T>, op, count, static_cast<const T*>(x),
+          static_cast<T*>(y));
   });
 }
 
@@ -228,8 +228,8 @@ cudaError_t ActivationGradient(cudaStream_t stream, Type type, const Activation&
                                const void* of, const void* dy, void* dx) {
   return ForElements(type, count, [&](int blocks, auto* element) {
     using T = ElementOf<decltype(element)>;
-    ActivationGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        op, count, static_cast<const T*>(of), static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, ActivationGradientKernel<T>, op, count,
+          static_cast<const T*>(of), static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
@@ -237,9 +237,8 @@ cudaError_t AddBias(cudaStream_t stream, Type type, int64_t count, int64_t chann
                     const void* x, const float* bias, void* y) {
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AddBiasKernel<<<blocks, kThreads, 0, stream>>>(count, channels, inner,
-                                                   static_cast<const T*>(x), bias,
-                                                   static_cast<T*>(y));
+    Start(stream, blocks, kThreads, AddBiasKernel<T>, count, channels, inner,
+          static_cast<const T*>(x), bias, static_cast<T*>(y));
   });
 }
 
@@ -247,8 +246,8 @@ cudaError_t DropoutForward(cudaStream_t stream, Type type, int64_t count, float 
                            const StepValues* step, const void* x, void* y, uint8_t* mask) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    DropoutKernel<<<Blocks((count + 3) / 4), kThreads, 0, stream>>>(
-        count, rate, key, step, static_cast<const T*>(x), static_cast<T*>(y), mask);
+    Start(stream, Blocks((count + 3) / 4), kThreads, DropoutKernel<T>, count, rate, key, step,
+          static_cast<const T*>(x), static_cast<T*>(y), mask);
     return cudaGetLastError();
   });
 }
@@ -257,8 +256,8 @@ cudaError_t DropoutGradient(cudaStream_t stream, Type type, int64_t count, float
                             const void* dy, const uint8_t* mask, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    DropoutGradientKernel<<<Blocks(count), kThreads, 0, stream>>>(
-        count, rate, static_cast<const T*>(dy), mask, static_cast<T*>(dx));
+    Start(stream, Blocks(count), kThreads, DropoutGradientKernel<T>, count, rate,
+          static_cast<const T*>(dy), mask, static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }

@@ -127,8 +127,8 @@ cudaError_t AdaptivePoolForward(cudaStream_t stream, Type type, const ResizeShap
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AdaptivePoolKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
-                                                        static_cast<T*>(y));
+    Start(stream, blocks, kThreads, AdaptivePoolKernel<T>, shape, count, static_cast<const T*>(x),
+          static_cast<T*>(y));
   });
 }
 
@@ -137,8 +137,8 @@ cudaError_t AdaptivePoolGradient(cudaStream_t stream, Type type, const ResizeSha
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AdaptivePoolGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        shape, count, static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, AdaptivePoolGradientKernel<T>, shape, count,
+          static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
@@ -147,8 +147,8 @@ cudaError_t UpsampleForward(cudaStream_t stream, Type type, const ResizeShape& s
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    UpsampleKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
-                                                    static_cast<T*>(y));
+    Start(stream, blocks, kThreads, UpsampleKernel<T>, shape, count, static_cast<const T*>(x),
+          static_cast<T*>(y));
   });
 }
 
@@ -157,8 +157,8 @@ cudaError_t UpsampleGradient(cudaStream_t stream, Type type, const ResizeShape& 
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    UpsampleGradientKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(dy),
-                                                            static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, UpsampleGradientKernel<T>, shape, count,
+          static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 
@@ -168,8 +168,8 @@ cudaError_t ResponseNormForward(cudaStream_t stream, Type type, const LocalRespo
   const int64_t count = pixels * channels;
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    ResponseNormKernel<<<blocks, kThreads, 0, stream>>>(
-        op, count, channels, static_cast<const T*>(x), static_cast<T*>(y), scale);
+    Start(stream, blocks, kThreads, ResponseNormKernel<T>, op, count, channels,
+          static_cast<const T*>(x), static_cast<T*>(y), scale);
   });
 }
 
@@ -179,9 +179,8 @@ cudaError_t ResponseNormGradient(cudaStream_t stream, Type type, const LocalResp
   const int64_t count = pixels * channels;
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    ResponseNormGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        op, count, channels, static_cast<const T*>(x), scale, static_cast<const T*>(dy),
-        static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, ResponseNormGradientKernel<T>, op, count, channels,
+          static_cast<const T*>(x), scale, static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 

@@ -25,6 +25,15 @@ __device__ inline float Load(const __half* p, int64_t i) { return __half2float(p
 // What is too large becomes infinite, which is how an overflow is found.
 __device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 
+#ifdef __CUDACC__
+// A test that runs kernels on a host has one of its own (tests/emulated_cuda/device.h).
+template <typename... Parameters, typename... Arguments>
+void Start(cudaStream_t stream, dim3 blocks, dim3 threads, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  kernel<<<blocks, threads, 0, stream>>>(arguments...);
+}
+#endif
+
 // Of a loop `for (i = first; i < count; i += step)` over all threads of a launch.
 __device__ inline int64_t FirstIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t IndexStep() { return int64_t{gridDim.x} * blockDim.x; }

@@ -150,9 +150,9 @@ cudaError_t SoftmaxLossForward(cudaStream_t stream, Type type, const SoftmaxCros
                                float* p, double* losses, int32_t* correct, double* result) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    SoftmaxLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        op, classes, static_cast<const T*>(x), labels, p, losses, correct);
-    LossResultKernel<<<1, kThreads, 0, stream>>>(op.ignored, rows, labels, losses, correct, result);
+    Start(stream, static_cast<unsigned>(rows), kThreads, SoftmaxLossKernel<T>, op, classes,
+          static_cast<const T*>(x), labels, p, losses, correct);
+    Start(stream, 1, kThreads, LossResultKernel, op.ignored, rows, labels, losses, correct, result);
     return cudaGetLastError();
   });
 }
@@ -163,8 +163,8 @@ cudaError_t SoftmaxLossGradient(cudaStream_t stream, Type type, const SoftmaxCro
                                 void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    SoftmaxGradientKernel<<<Blocks(rows * classes), kThreads, 0, stream>>>(
-        op, rows * classes, classes, p, labels, result, step, static_cast<T*>(dx));
+    Start(stream, Blocks(rows * classes), kThreads, SoftmaxGradientKernel<T>, op, rows * classes,
+          classes, p, labels, result, step, static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }
@@ -174,9 +174,9 @@ cudaError_t ElementLossForward(cudaStream_t stream, Type type, const ElementLoss
                                double* losses, int32_t* correct, double* result) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    ElementLossKernel<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        op, classes, static_cast<const T*>(x), labels, losses, correct);
-    LossResultKernel<<<1, kThreads, 0, stream>>>(-1, rows, labels, losses, correct, result);
+    Start(stream, static_cast<unsigned>(rows), kThreads, ElementLossKernel<T>, op, classes,
+          static_cast<const T*>(x), labels, losses, correct);
+    Start(stream, 1, kThreads, LossResultKernel, -1, rows, labels, losses, correct, result);
     return cudaGetLastError();
   });
 }
@@ -186,9 +186,8 @@ cudaError_t ElementLossGradient(cudaStream_t stream, Type type, const ElementLos
                                 const double* result, const StepValues* step, void* dx) {
   return ForElements(type, rows * classes, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    ElementLossGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        op, rows * classes, classes, static_cast<const T*>(x), labels, result, step,
-        static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, ElementLossGradientKernel<T>, op, rows * classes, classes,
+          static_cast<const T*>(x), labels, result, step, static_cast<T*>(dx));
   });
 }
 

@@ -120,11 +120,11 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
     if (count <= UINT32_MAX) {
-      MoveKernel<T, uint32_t><<<blocks, kThreads, 0, stream>>>(
-          move, count, static_cast<const T*>(from), static_cast<T*>(to));
+      Start(stream, blocks, kThreads, MoveKernel<T, uint32_t>, move, count,
+            static_cast<const T*>(from), static_cast<T*>(to));
     } else {
-      MoveKernel<T, uint64_t><<<blocks, kThreads, 0, stream>>>(
-          move, count, static_cast<const T*>(from), static_cast<T*>(to));
+      Start(stream, blocks, kThreads, MoveKernel<T, uint64_t>, move, count,
+            static_cast<const T*>(from), static_cast<T*>(to));
     }
   });
 }
@@ -132,7 +132,7 @@ cudaError_t MoveElements(cudaStream_t stream, Type type, const Move& move, const
 cudaError_t Fill(cudaStream_t stream, Type type, int64_t count, float value, void* y) {
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    FillKernel<<<blocks, kThreads, 0, stream>>>(count, value, static_cast<T*>(y));
+    Start(stream, blocks, kThreads, FillKernel<T>, count, value, static_cast<T*>(y));
   });
 }
 
@@ -140,7 +140,7 @@ cudaError_t TableForward(cudaStream_t stream, Type type, const TableShape& shape
                          const int32_t* index, const float* value, const float* w, void* y) {
   return ForElements(type, shape.places / shape.entries * shape.width, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    TableKernel<<<blocks, kThreads, 0, stream>>>(shape, index, value, w, static_cast<T*>(y));
+    Start(stream, blocks, kThreads, TableKernel<T>, shape, index, value, w, static_cast<T*>(y));
   });
 }
 
@@ -156,7 +156,7 @@ cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shap
                           size_t bytes, float* dw) {
   const SortMemory sorted(memory, shape.places);
   size_t rest = bytes - 3 * SortMemory::Padded(shape.places) * sizeof(int32_t);
-  CountKernel<<<Blocks(shape.places), kThreads, 0, stream>>>(shape.places, sorted.counted);
+  Start(stream, Blocks(shape.places), kThreads, CountKernel, shape.places, sorted.counted);
   // A radix sort is stable: places of one index stay in their order.
   cudaError_t error = Sort(stream, shape, index, sorted, sorted.rest, &rest);
   if (error != cudaSuccess) return error;
@@ -164,8 +164,8 @@ cudaError_t TableGradient(cudaStream_t stream, Type type, const TableShape& shap
   if (error != cudaSuccess) return error;
   return ForElements(type, shape.places * shape.width, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    TableGradientKernel<<<blocks, kThreads, 0, stream>>>(shape, sorted.index, sorted.place, value,
-                                                         static_cast<const T*>(dy), dw);
+    Start(stream, blocks, kThreads, TableGradientKernel<T>, shape, sorted.index, sorted.place,
+          value, static_cast<const T*>(dy), dw);
   });
 }
 

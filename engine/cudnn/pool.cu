@@ -15,8 +15,8 @@ __device__ Span WindowsOver(int64_t at, int64_t kernel, int64_t stride, int64_t 
   return {first, last < out ? last : out - 1};
 }
 
-// Calls visit(index of x, place in the window) for what lies over the image of the window that makes
-// `at`, in row-major order.
+// Calls visit(index of x, place in the window) for what lies over the image of the window that
+// makes `at`, in row-major order.
 template <typename Visit>
 __device__ void ForEachInWindow(const PoolShape& s, const Place& at, Visit visit) {
   for (int64_t u = 0; u < s.kernel_height; ++u) {
@@ -74,9 +74,8 @@ __device__ void GatherGradient(const PoolShape& s, int64_t count, T* dx, Flow fl
 template <typename T>
 __global__ void MaxPoolGradientKernel(PoolShape s, int64_t count, const T* dy,
                                       const uint16_t* where, T* dx) {
-  GatherGradient(s, count, dx, [&](int64_t y, int64_t place) {
-    return where[y] == place ? Load(dy, y) : 0.0f;
-  });
+  GatherGradient(s, count, dx,
+                 [&](int64_t y, int64_t place) { return where[y] == place ? Load(dy, y) : 0.0f; });
 }
 
 template <typename T>
@@ -108,8 +107,8 @@ cudaError_t MaxPoolForward(cudaStream_t stream, Type type, const PoolShape& shap
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    MaxPoolKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
-                                                   static_cast<T*>(y), where);
+    Start(stream, blocks, kThreads, MaxPoolKernel<T>, shape, count, static_cast<const T*>(x),
+          static_cast<T*>(y), where);
   });
 }
 
@@ -118,8 +117,8 @@ cudaError_t MaxPoolGradient(cudaStream_t stream, Type type, const PoolShape& sha
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    MaxPoolGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        shape, count, static_cast<const T*>(dy), where, static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, MaxPoolGradientKernel<T>, shape, count,
+          static_cast<const T*>(dy), where, static_cast<T*>(dx));
   });
 }
 
@@ -128,8 +127,8 @@ cudaError_t AveragePoolForward(cudaStream_t stream, Type type, const PoolShape& 
   const int64_t count = OutputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AveragePoolKernel<<<blocks, kThreads, 0, stream>>>(shape, count, static_cast<const T*>(x),
-                                                       static_cast<T*>(y));
+    Start(stream, blocks, kThreads, AveragePoolKernel<T>, shape, count, static_cast<const T*>(x),
+          static_cast<T*>(y));
   });
 }
 
@@ -138,8 +137,8 @@ cudaError_t AveragePoolGradient(cudaStream_t stream, Type type, const PoolShape&
   const int64_t count = InputCount(shape);
   return ForElements(type, count, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    AveragePoolGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        shape, count, static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, blocks, kThreads, AveragePoolGradientKernel<T>, shape, count,
+          static_cast<const T*>(dy), static_cast<T*>(dx));
   });
 }
 

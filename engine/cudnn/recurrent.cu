@@ -69,8 +69,8 @@ cudaError_t CellForward(cudaStream_t stream, Type type, const Recurrent& op, con
                         int64_t step, const CellForwardMemory& memory) {
   return ForElements(type, shape.batch * shape.width, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    CellKernel<<<blocks, kThreads, 0, stream>>>(Cell(op), shape, step, memory,
-                                                static_cast<T*>(memory.y));
+    Start(stream, blocks, kThreads, CellKernel<T>, Cell(op), shape, step, memory,
+          static_cast<T*>(memory.y));
   });
 }
 
@@ -78,10 +78,9 @@ cudaError_t CellBackward(cudaStream_t stream, Type type, const Recurrent& op,
                          const CellShape& shape, int64_t step, const CellBackwardMemory& memory) {
   return ForElements(type, shape.batch * shape.width, [&](int blocks, auto* of) {
     using T = ElementOf<decltype(of)>;
-    CellGradientKernel<<<blocks, kThreads, 0, stream>>>(
-        Cell(op), shape, step, memory, static_cast<const T*>(memory.y),
-        static_cast<const T*>(memory.dy), static_cast<T*>(memory.da), static_cast<T*>(memory.db),
-        static_cast<T*>(memory.last));
+    Start(stream, blocks, kThreads, CellGradientKernel<T>, Cell(op), shape, step, memory,
+          static_cast<const T*>(memory.y), static_cast<const T*>(memory.dy),
+          static_cast<T*>(memory.da), static_cast<T*>(memory.db), static_cast<T*>(memory.last));
   });
 }
 

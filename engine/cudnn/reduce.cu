@@ -6,14 +6,12 @@
 namespace psgd::cudnn {
 namespace {
 
-constexpr int kColumns = 32;               // of a block: a warp reads a line
+constexpr int kColumns = 32;  // of a block: a warp reads a line
 constexpr int kRowThreads = kThreads / kColumns;
 constexpr int64_t kMostBands = 256;
-constexpr int64_t kRowsOfABand = 256;      // at least, if there are so many
+constexpr int64_t kRowsOfABand = 256;  // at least, if there are so many
 
-int64_t Bands(int64_t rows) {
-  return std::clamp<int64_t>(rows / kRowsOfABand, 1, kMostBands);
-}
+int64_t Bands(int64_t rows) { return std::clamp<int64_t>(rows / kRowsOfABand, 1, kMostBands); }
 
 // partial[band, column] = sum of term(row, column) over the band's rows.
 template <typename Term>
@@ -134,10 +132,10 @@ cudaError_t SumColumns(cudaStream_t stream, Type type, int64_t rows, int64_t col
                        float* partial, float* sums) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    BandSumKernel<<<BandGrid(rows, columns), kThreads, 0, stream>>>(
-        rows, columns, static_cast<const T*>(x), partial);
-    AddBandsKernel<<<Blocks(columns), kThreads, 0, stream>>>(Bands(rows), columns, partial, 1.0f,
-                                                             sums);
+    Start(stream, BandGrid(rows, columns), kThreads, BandSumKernel<T>, rows, columns,
+          static_cast<const T*>(x), partial);
+    Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
+          sums);
     return cudaGetLastError();
   });
 }
@@ -148,14 +146,15 @@ cudaError_t BatchNormStatistics(cudaStream_t stream, Type type, int64_t rows, in
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
     const T* values = static_cast<const T*>(x);
-    BandSumKernel<<<BandGrid(rows, columns), kThreads, 0, stream>>>(rows, columns, values, partial);
-    AddBandsKernel<<<Blocks(columns), kThreads, 0, stream>>>(
-        Bands(rows), columns, partial, 1.0f / static_cast<float>(rows), mean);
+    Start(stream, BandGrid(rows, columns), kThreads, BandSumKernel<T>, rows, columns, values,
+          partial);
+    Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial,
+          1.0f / static_cast<float>(rows), mean);
     // A pass of its own: the squares of what lies far from zero would drown the variance.
-    BandSquareKernel<<<BandGrid(rows, columns), kThreads, 0, stream>>>(rows, columns, values, mean,
-                                                                       partial);
-    VarianceKernel<<<Blocks(columns), kThreads, 0, stream>>>(Bands(rows), rows, columns, partial,
-                                                             mean, momentum, running, var);
+    Start(stream, BandGrid(rows, columns), kThreads, BandSquareKernel<T>, rows, columns, values,
+          mean, partial);
+    Start(stream, Blocks(columns), kThreads, VarianceKernel, Bands(rows), rows, columns, partial,
+          mean, momentum, running, var);
     return cudaGetLastError();
   });
 }
@@ -165,9 +164,8 @@ cudaError_t BatchNormApply(cudaStream_t stream, Type type, int64_t rows, int64_t
                            const float* var, float epsilon, void* y) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    NormaliseKernel<<<Blocks(rows * columns), kThreads, 0, stream>>>(
-        rows * columns, columns, static_cast<const T*>(x), gamma, beta, mean, var, epsilon,
-        static_cast<T*>(y));
+    Start(stream, Blocks(rows * columns), kThreads, NormaliseKernel<T>, rows * columns, columns,
+          static_cast<const T*>(x), gamma, beta, mean, var, epsilon, static_cast<T*>(y));
     return cudaGetLastError();
   });
 }
@@ -177,15 +175,14 @@ cudaError_t BatchNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
                           float epsilon, float* partial, float* dgamma, float* dbeta) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    BandProjectKernel<<<BandGrid(rows, columns), kThreads, 0, stream>>>(
-        rows, columns, static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon,
-        partial);
-    AddBandsKernel<<<Blocks(columns), kThreads, 0, stream>>>(Bands(rows), columns, partial, 1.0f,
-                                                             dgamma);
-    BandSumKernel<<<BandGrid(rows, columns), kThreads, 0, stream>>>(
-        rows, columns, static_cast<const T*>(dy), partial);
-    AddBandsKernel<<<Blocks(columns), kThreads, 0, stream>>>(Bands(rows), columns, partial, 1.0f,
-                                                             dbeta);
+    Start(stream, BandGrid(rows, columns), kThreads, BandProjectKernel<T>, rows, columns,
+          static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon, partial);
+    Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
+          dgamma);
+    Start(stream, BandGrid(rows, columns), kThreads, BandSumKernel<T>, rows, columns,
+          static_cast<const T*>(dy), partial);
+    Start(stream, Blocks(columns), kThreads, AddBandsKernel, Bands(rows), columns, partial, 1.0f,
+          dbeta);
     return cudaGetLastError();
   });
 }
@@ -196,9 +193,9 @@ cudaError_t BatchNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               float epsilon, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    NormaliseGradientKernel<<<Blocks(rows * columns), kThreads, 0, stream>>>(
-        rows, columns, static_cast<const T*>(x), static_cast<const T*>(dy), gamma, mean, var,
-        dgamma, dbeta, epsilon, static_cast<T*>(dx));
+    Start(stream, Blocks(rows * columns), kThreads, NormaliseGradientKernel<T>, rows, columns,
+          static_cast<const T*>(x), static_cast<const T*>(dy), gamma, mean, var, dgamma, dbeta,
+          epsilon, static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }
@@ -208,15 +205,14 @@ cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
                           float epsilon, float* partial, float* dgamma, float* dbeta) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    BandRowProjectKernel<<<BandGrid(rows, width), kThreads, 0, stream>>>(
-        rows, width, static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon,
-        partial);
-    AddBandsKernel<<<Blocks(width), kThreads, 0, stream>>>(Bands(rows), width, partial, 1.0f,
-                                                           dgamma);
-    BandSumKernel<<<BandGrid(rows, width), kThreads, 0, stream>>>(
-        rows, width, static_cast<const T*>(dy), partial);
-    AddBandsKernel<<<Blocks(width), kThreads, 0, stream>>>(Bands(rows), width, partial, 1.0f,
-                                                           dbeta);
+    Start(stream, BandGrid(rows, width), kThreads, BandRowProjectKernel<T>, rows, width,
+          static_cast<const T*>(x), static_cast<const T*>(dy), mean, var, epsilon, partial);
+    Start(stream, Blocks(width), kThreads, AddBandsKernel, Bands(rows), width, partial, 1.0f,
+          dgamma);
+    Start(stream, BandGrid(rows, width), kThreads, BandSumKernel<T>, rows, width,
+          static_cast<const T*>(dy), partial);
+    Start(stream, Blocks(width), kThreads, AddBandsKernel, Bands(rows), width, partial, 1.0f,
+          dbeta);
     return cudaGetLastError();
   });
 }

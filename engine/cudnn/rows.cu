@@ -1,5 +1,5 @@
-// Normalisation of rows: layer normalisation and softmax, and what their masks need. A warp a row: its lanes stride along the
-// row, and their sums are added in one fixed order.
+// Normalisation of rows: layer normalisation and softmax, and what their masks need. A warp a row:
+// its lanes stride along the row, and their sums are added in one fixed order.
 #include "engine/cudnn/kernel_tools.cuh"
 #include "engine/cudnn/kernels.h"
 
@@ -116,7 +116,7 @@ __global__ void LengthsKernel(Lengths op, int64_t rows, int64_t tokens, const in
 
 cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,
                           const int32_t* x, int32_t* y) {
-  LengthsKernel<<<Blocks(rows), kThreads, 0, stream>>>(op, rows, tokens, x, y);
+  Start(stream, Blocks(rows), kThreads, LengthsKernel, op, rows, tokens, x, y);
   return cudaGetLastError();
 }
 
@@ -125,8 +125,8 @@ cudaError_t LayerNormForward(cudaStream_t stream, Type type, int64_t rows, int64
                              void* y, float* mean, float* var) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    LayerNormKernel<<<RowBlocks(rows), kThreads, 0, stream>>>(
-        rows, width, static_cast<const T*>(x), gamma, beta, epsilon, static_cast<T*>(y), mean, var);
+    Start(stream, RowBlocks(rows), kThreads, LayerNormKernel<T>, rows, width,
+          static_cast<const T*>(x), gamma, beta, epsilon, static_cast<T*>(y), mean, var);
     return cudaGetLastError();
   });
 }
@@ -136,9 +136,9 @@ cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int6
                               const float* var, const void* dy, float epsilon, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    LayerNormGradientKernel<<<RowBlocks(rows), kThreads, 0, stream>>>(
-        rows, width, static_cast<const T*>(x), gamma, mean, var, static_cast<const T*>(dy), epsilon,
-        static_cast<T*>(dx));
+    Start(stream, RowBlocks(rows), kThreads, LayerNormGradientKernel<T>, rows, width,
+          static_cast<const T*>(x), gamma, mean, var, static_cast<const T*>(dy), epsilon,
+          static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }
@@ -147,8 +147,8 @@ cudaError_t SoftmaxForward(cudaStream_t stream, Type type, const SoftmaxShape& s
                            const int32_t* lengths, void* y) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    SoftmaxKernel<<<RowBlocks(shape.rows), kThreads, 0, stream>>>(shape, static_cast<const T*>(x),
-                                                                  lengths, static_cast<T*>(y));
+    Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxKernel<T>, shape,
+          static_cast<const T*>(x), lengths, static_cast<T*>(y));
     return cudaGetLastError();
   });
 }
@@ -157,8 +157,8 @@ cudaError_t SoftmaxGradient(cudaStream_t stream, Type type, const SoftmaxShape& 
                             const void* y, const void* dy, void* dx) {
   return ForType(type, [&](auto* of) {
     using T = ElementOf<decltype(of)>;
-    SoftmaxGradientKernel<<<RowBlocks(shape.rows), kThreads, 0, stream>>>(
-        shape, static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
+    Start(stream, RowBlocks(shape.rows), kThreads, SoftmaxGradientKernel<T>, shape,
+          static_cast<const T*>(y), static_cast<const T*>(dy), static_cast<T*>(dx));
     return cudaGetLastError();
   });
 }

@@ -23,7 +23,7 @@ class Fuser {
     for (NodeProto& node : *graph_->mutable_node()) {
       if (node.output_size() != 1) continue;
       if (node.op_type() == "Mul" && FuseGelu(&node)) continue;
-      if (node.op_type() == "Div" && FuseNorm(&node)) continue;
+      if (node.op_type() == "Div" && (FuseNorm(&node) || FuseResponseNorm(&node))) continue;
       if (node.op_type() == "Add") FuseAffine(&node);
     }
   }
@@ -161,6 +161,74 @@ class Fuser {
       return true;
     }
     return false;
+  }
+
+  // The input of a node of two beside a number, which it gives.
+  const std::string* BesideNumber(const NodeProto* node, float* number) const {
+    if (node == nullptr || node->input_size() != 2) return nullptr;
+    for (int i : {1, 0}) {
+      if (const std::optional<float> found = Number(node->input(i))) {
+        *number = *found;
+        return &node->input(1 - i);
+      }
+    }
+    return nullptr;
+  }
+
+  const NodeProto* Behind(const NodeProto* node, const char* op) const {
+    return node == nullptr ? nullptr : Maker(node->input(0), op);
+  }
+
+  // x / (k + alpha m)^beta, where m are the means of x^2 over `size` channels. PyTorch makes them with
+  // a pool of five axes: the channels are the third, the second is 1. What pads them, and how they come to
+  // have five axes, may be computed, and is left to who imports this.
+  bool FuseResponseNorm(NodeProto* node) {
+    if (node->input_size() != 2) return false;
+    const std::string x = node->input(0);
+    float k = 0, alpha = 0;
+    const NodeProto* power = Maker(node->input(1), "Pow");
+    if (power == nullptr || power->input_size() != 2) return false;
+    const std::optional<float> beta = Number(power->input(1));
+    const std::string* scaled = BesideNumber(Behind(power, "Add"), &k);
+    const std::string* means =
+        scaled == nullptr ? nullptr : BesideNumber(Maker(*scaled, "Mul"), &alpha);
+    const NodeProto* shaped = means == nullptr ? nullptr : Maker(*means, "Reshape");
+    const NodeProto* pool = Behind(Behind(shaped, "Squeeze"), "AveragePool");
+    const NodeProto* pad = Behind(pool, "Pad");
+    const NodeProto* opened = Behind(pad, "Reshape");
+    const NodeProto* square = Behind(opened, "Mul");
+    if (!beta || square == nullptr || square->input_size() != 2 || square->input(0) != x ||
+        square->input(1) != x || opened->input_size() != 2) {
+      return false;
+    }
+    const std::vector<int64_t> window = IntsAttribute(*pool, "kernel_shape");
+    const auto all = [&](const char* name, int64_t value) {
+      const std::vector<int64_t> values = IntsAttribute(*pool, name);
+      return std::ranges::all_of(values, [=](int64_t found) { return found == value; });
+    };
+    if (window.size() != 3 || window[1] != 1 || window[2] != 1 || !all("strides", 1) ||
+        !all("pads", 0)) {
+      return false;
+    }
+    std::vector<std::string> inputs = {x, opened->input(1)};
+    if (pad->input_size() > 1) inputs.push_back(pad->input(1));
+    const std::vector<int64_t> pads = IntsAttribute(*pad, "pads");
+    Become(node, "LRN", inputs);
+    const auto set = [&](const char* name, float value) {
+      AttributeProto* attribute = node->add_attribute();
+      attribute->set_name(name);
+      attribute->set_f(value);
+    };
+    set("alpha", alpha);
+    set("beta", *beta);
+    set("bias", k);
+    AttributeProto* attribute = node->add_attribute();
+    attribute->set_name("size");
+    attribute->set_i(window[0]);
+    attribute = node->add_attribute();
+    attribute->set_name("pads");
+    for (int64_t value : pads) attribute->add_ints(value);
+    return true;
   }
 
   bool IsRow(const std::string& name) const {

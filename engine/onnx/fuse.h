@@ -1,5 +1,5 @@
 // Finds what exporters wrote as several small nodes and the engine has as one op: gelu by its Erf,
-// layer normalisation by its means.
+// layer normalisation by its means, local response normalisation by its pool of five axes.
 #pragma once
 
 #include <map>

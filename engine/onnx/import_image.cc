@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/onnx/attributes.h"
+#include "engine/onnx/fuse.h"
 #include "engine/onnx/importer.h"
 #include "engine/onnx/sliding.h"
 #include "engine/ops/rules.h"
@@ -140,6 +141,19 @@ Imported ImportBatchNorm(const OpContext& c) {
   return finish(made.y);
 }
 
+// Of one that FuseNodes found: the means are over the channels, as many before as behind.
+absl::Status CheckMeansOverChannels(const OpContext& c, int64_t size) {
+  PSGD_ASSIGN_OR_RETURN(const auto opened, c.Ints("", 1));
+  PSGD_ASSIGN_OR_RETURN(const auto pads, c.Ints("pads", 2));
+  const Shape x = c.shape(0);
+  const int64_t before = size / 2;
+  const std::vector<int64_t> wanted = {0, 0, before, 0, 0, 0, 0, before, 0, 0};
+  const bool channels = x.size() == 4 && opened && opened->size() == 5 && (*opened)[1] == 1 &&
+                        (*opened)[2] == x[1];
+  if (channels && pads == wanted) return absl::OkStatus();
+  return c.Unsupported("normalising by means over five axes that are not the channels around each");
+}
+
 Imported ImportLocalResponseNorm(const OpContext& c) {
   const int64_t size = IntAttribute(c.node, "size", 0);
   if (size < 1 || size % 2 == 0 || size > kLargestWindow) {
@@ -147,6 +161,7 @@ Imported ImportLocalResponseNorm(const OpContext& c) {
         absl::StrCat("normalising over ", size, " channels; psgd takes odd numbers"));
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
+  if (c.node.domain() == kOwnDomain) PSGD_RETURN_IF_ERROR(CheckMeansOverChannels(c, size));
   const LocalResponseNorm op = {static_cast<int>(size), FloatAttribute(c.node, "alpha", 1e-4f),
                                 FloatAttribute(c.node, "beta", 0.75f),
                                 FloatAttribute(c.node, "bias", 1.0f)};

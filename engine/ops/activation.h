@@ -2,10 +2,10 @@
 //   leaky relu: y = x where x > 0, else slope x         dx = dy where y > 0, else slope dy
 //   sigmoid:    y = 1 / (1 + exp(-x))                   dx = dy y (1 - y)
 //   tanh:       y = tanh(x)                             dx = dy (1 - y^2)
-//   gelu:       y = x P(x), P(x) = (1 + erf(x/sqrt 2))/2   dx = dy (P(x) + x exp(-x^2/2) / sqrt(2
-//   pi))
-// The slope is not negative, so y tells the sign of x. Relu has a file of its own, for it is fused
-// into the layers before it.
+//   gelu:       y = x P(x), P(x) = (1 + erf(x/sqrt 2))/2
+//               dx = dy (P(x) + x exp(-x^2/2) / sqrt(2 pi))
+//   x, y: any one shape, in the layout that x lies in
+// The slope is not negative: y tells the sign of x. Relu, which is fused into layers, is in relu.h.
 #pragma once
 
 namespace psgd {

@@ -1,5 +1,5 @@
 // Values that are part of the network and that nothing trains: masks, tables of positions, factors.
-//   y = values
+//   y = values    y: any shape, the values in row-major order
 #pragma once
 
 #include <memory>

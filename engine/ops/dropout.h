@@ -1,7 +1,7 @@
 // Dropout: y = x / (1 - rate) where the mask is 1, else 0. The mask is counter-based: element i of
 // step s is kept when word i % 4 of Philox(key(seed, worker, layer), i / 4, s), as a number in
 // [0, 1), is at least `rate`; i counts in row-major order. dx = dy / (1 - rate) where kept, else 0.
-// In evaluation the op is left out.
+// In evaluation the op is left out.    x, y: any one shape; how the mask lies is the backend's.
 #pragma once
 
 #include <cstdint>

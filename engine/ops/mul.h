@@ -1,4 +1,4 @@
-// y = a b, element by element, both of one shape; da = dy b, db = dy a: two more of the same op.
+// y = a b; da = dy b, db = dy a, which are Mul too    a, b, y: any one shape, as a lies in memory
 #pragma once
 
 namespace psgd {

@@ -1,4 +1,4 @@
-// y = max(x, 0), element by element; dx = dy where y > 0, else 0.
+// y = max(x, 0); dx = dy where y > 0, else 0    x, y: any one shape, in the layout that x lies in
 #pragma once
 
 namespace psgd {

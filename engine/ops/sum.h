@@ -1,5 +1,5 @@
-// y = x1 + x2 + ..., element by element, from the left; all of one shape. Each input's gradient is
-// dy.
+// y = x1 + x2 + ..., element by element, from the left. Each input's gradient is dy.
+//   x1, x2, ..., y: any one shape, in the layout that x1 lies in
 #pragma once
 
 namespace psgd {

@@ -64,14 +64,14 @@ class QueuedMark : public Mark {
 
 class QueuedRecording : public Recording {
  public:
-  explicit QueuedRecording(std::vector<Queues::Work> work) : work_(std::move(work)) {}
+  explicit QueuedRecording(Tape work) : work_(std::move(work)) {}
   absl::Status Replay() override {
-    for (const Queues::Work& work : work_) work();
+    for (const Work& work : work_) work();
     return absl::OkStatus();
   }
 
  private:
-  const std::vector<Queues::Work> work_;
+  const Tape work_;
 };
 
 // As that of engine/cudnn/feed.cc.
@@ -131,12 +131,12 @@ class QueuedBackend : public HostBackend {
     Order(kKernels, kDownloads);
     queues_->Put(kDownloads, Asked::kCopyOut, [=] { std::memcpy(host, device, bytes); });
     const auto done = std::make_shared<Event>();
-    queues_->Set(kDownloads, done);
+    queues_->Set(kDownloads, done, /*external=*/true);
     return std::make_unique<QueuedCopy>(queues_, done);
   }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
     auto mark = std::make_unique<QueuedMark>();
-    queues_->Set(kKernels, mark->shared());
+    queues_->Set(kKernels, mark->shared(), /*external=*/true);
     return mark;
   }
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
@@ -157,11 +157,11 @@ class QueuedBackend : public HostBackend {
   }
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) override {
-    queues_->BeginRecording();
+    queues_->BeginRecording(kKernels);
     Order(kKernels, kDownloads);
     const absl::Status status = work();
     Order(kDownloads, kKernels);
-    auto recorded = queues_->EndRecording();
+    auto recorded = queues_->EndRecording(kKernels);
     PSGD_RETURN_IF_ERROR(status);
     return std::make_unique<QueuedRecording>(std::move(recorded));
   }

@@ -50,7 +50,7 @@ class CodecQueue {
   }
 
  private:
-  void Put(Queues::Work work) { queues_->Put(kCodecs, Asked::kLaunch, std::move(work)); }
+  void Put(Work work) { queues_->Put(kCodecs, Asked::kLaunch, std::move(work)); }
 
   const QueuesPtr queues_;
   std::shared_ptr<codec_test::HostQueue> loops_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -13,52 +14,70 @@
 
 namespace psgd::queued {
 
+using Work = std::function<void()>;
+// What is put on the streams of a recording, to be put there again.
+using Tape = std::vector<Work>;
+
 // Set each time that a stream comes by; waiting for it means the latest of those.
 struct Event : std::enable_shared_from_this<Event> {
-  int stream = 0;
-  uint64_t put = 0, passed = 0;
-  uint64_t number = 0;  // in the trace; 0: not set yet
+  struct Pass {
+    int stream;
+    bool done = false;
+  };
+  std::shared_ptr<Pass> latest;  // null: not set yet
+  uint64_t number = 0;           // in the trace; 0: not set yet
+  std::weak_ptr<Tape> tape;      // that it was set in, and orders streams of
 };
 
 // Not thread-safe.
 class Queues {
  public:
-  using Work = std::function<void()>;
   // `asked`: what hosts ask for goes there.
   Queues(int streams, uint32_t seed, std::vector<Asked>* asked)
       : streams_(streams), asked_(asked), chance_({seed, 0}, 0) {}
 
-  // While a recording is made, what is put on streams is kept instead, to be put there by Replay.
-  void BeginRecording() { recording_ = true; }
-  std::vector<Work> EndRecording() {
-    recording_ = false;
-    return std::move(recorded_);
+  int AddStream() {
+    streams_.emplace_back();
+    return static_cast<int>(streams_.size()) - 1;
   }
 
+  // While a recording is made, what is put on its streams is kept instead. It begins with one stream;
+  // those join that come to wait for an event that was set in it.
+  void BeginRecording(int stream) { recordings_[stream] = std::make_shared<Tape>(); }
+  Tape EndRecording(int stream) {
+    const std::shared_ptr<Tape> ended = recordings_.at(stream);
+    std::erase_if(recordings_, [&](const auto& other) { return other.second == ended; });
+    return std::move(*ended);
+  }
+  bool Records(int stream) const { return recordings_.contains(stream); }
+
   void Put(int stream, Asked::Kind kind, Work work) {
-    if (Keep([=, this] { Put(stream, kind, work); })) return;
+    if (Keep(stream, [=, this] { Put(stream, kind, work); })) return;
     asked_->push_back({kind, stream, 0});
     Add(stream, std::move(work));
   }
-  void Set(int stream, const std::shared_ptr<Event>& event) {
-    if (Keep([=, this] { Set(stream, event); })) return;
+  // `external`: in a recording, for others than its streams.
+  void Set(int stream, const std::shared_ptr<Event>& event, bool external = false) {
+    const bool kept = Keep(stream, [=, this] { Set(stream, event); });
+    event->tape = kept && !external ? recordings_.at(stream) : nullptr;
+    if (kept) return;
     if (event->number == 0) event->number = ++events_;
     asked_->push_back({Asked::kSetEvent, stream, event->number});
-    event->stream = stream;
-    const uint64_t number = ++event->put;
-    Add(stream, [=] { event->passed = number; });
+    event->latest = std::make_shared<Event::Pass>(stream);
+    Add(stream, [pass = event->latest] { pass->done = true; });
   }
   // What is put on `stream` from now on comes after the event.
   void Await(int stream, const std::shared_ptr<Event>& event) {
-    if (Keep([=, this] { Await(stream, event); })) return;
+    if (auto tape = event->tape.lock()) recordings_[stream] = std::move(tape);
+    if (Keep(stream, [=, this] { Await(stream, event); })) return;
     asked_->push_back({Asked::kAwaitEvent, stream, event->number});
-    const uint64_t number = event->put;
-    Add(stream, [=, this] { RunUntil(*event, number); });
+    Add(stream, [pass = event->latest, this] { RunUntil(pass.get()); });
   }
   // The host waits.
   void Wait(const Event& event) {
-    asked_->push_back({Asked::kWaitForEvent, event.stream, event.number});
-    RunUntil(event, event.put);
+    const std::shared_ptr<Event::Pass> pass = event.latest;
+    asked_->push_back({Asked::kWaitForEvent, pass == nullptr ? 0 : pass->stream, event.number});
+    RunUntil(pass.get());
   }
   void Wait(int stream) {
     asked_->push_back({Asked::kWaitForStream, stream, 0});
@@ -79,17 +98,19 @@ class Queues {
     while (!streams_[stream].empty()) RunOne(stream);
   }
   uint32_t Count() const { return static_cast<uint32_t>(streams_.size()); }
-  bool Keep(Work again) {
-    if (recording_) recorded_.push_back(std::move(again));
-    return recording_;
+  bool Keep(int stream, Work again) {
+    const auto found = recordings_.find(stream);
+    if (found == recordings_.end()) return false;
+    found->second->push_back(std::move(again));
+    return true;
   }
   void RunOne(int stream) {
     const Work work = std::move(streams_[stream].front());
     streams_[stream].pop_front();
     work();
   }
-  void RunUntil(const Event& event, uint64_t number) {
-    while (event.passed < number) RunOne(event.stream);
+  void RunUntil(const Event::Pass* pass) {
+    while (pass != nullptr && !pass->done) RunOne(pass->stream);
   }
   // A few of what waits there.
   void Run(int stream) {
@@ -102,8 +123,7 @@ class Queues {
   std::vector<Asked>* const asked_;
   uint64_t events_ = 0;
   RandomStream chance_;
-  bool recording_ = false;
-  std::vector<Work> recorded_;
+  std::map<int, std::shared_ptr<Tape>> recordings_;  // by stream
 };
 
 }  // namespace psgd::queued

@@ -97,6 +97,11 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
   EXPECT_THAT(told.out, testing::ContainsRegex("weights +0.01 MiB"));
   EXPECT_THAT(told.out, testing::ContainsRegex("  activations +[0-9.]+ MiB\n +gradients +[0-9.]+ MiB  of act"));
   EXPECT_THAT(told.out, testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
+  // Of itself it takes a GPU, where there is one, and says so.
+  const Ended chosen = RunProgram({"ps-worker", "--dry-run", SmallConfig()});
+  EXPECT_EQ(chosen.code, 0) << chosen.err;
+  EXPECT_THAT(chosen.out, testing::ContainsRegex("mlp on (onednn|cudnn), batches of 32"));
+  EXPECT_THAT(chosen.err, testing::ContainsRegex("on the processor, for no GPU|on GPU 0; for the processor"));
   const Ended lost = RunProgram({"ps-worker", "--cpu"});
   EXPECT_EQ(lost.code, 2);
   EXPECT_THAT(lost.err, testing::HasSubstr("say --server HOST:PORT"));

@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/import.h"
+#include "tests/golden/golden_dir.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
@@ -39,7 +40,7 @@ ModelConfig FileModel(const std::string& path) {
 
 ModelConfig ConfigOf(const RoundTrip& test) {
   if (test.file())
-    return FileModel(PSGD_SOURCE_DIR "/tests/golden/onnx/" + std::string(test.model));
+    return FileModel(testing::GoldenFile("onnx/" + std::string(test.model)));
   return test.shape.IsSequence() ? testing::SequenceModel(test.model)
                                  : testing::ZooModel(test.model);
 }

@@ -1,0 +1,36 @@
+// Elements of the types that the libraries take, as floats.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <library_types.h>
+
+#include <cstdint>
+
+namespace psgd::emulated {
+
+inline float Load(const void* at, int64_t i, cudaDataType_t type) {
+  switch (type) {
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(at)[i]);
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(at)[i]);
+    default:
+      return static_cast<const float*>(at)[i];
+  }
+}
+
+inline void Store(float value, void* at, int64_t i, cudaDataType_t type) {
+  switch (type) {
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(at)[i] = __float2bfloat16(value);
+      break;
+    case CUDA_R_16F:
+      static_cast<__half*>(at)[i] = __float2half(value);
+      break;
+    default:
+      static_cast<float*>(at)[i] = value;
+  }
+}
+
+}  // namespace psgd::emulated
