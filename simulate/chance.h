@@ -14,6 +14,8 @@ class Chance {
   Chance(uint64_t seed, uint64_t stream)
       : stream_(PhiloxKey{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, stream) {}
 
+  // Uniform in [0, 1).
+  double Unit() { return stream_.NextUnit(); }
   bool Happens(double probability) { return stream_.NextUnit() < probability; }
   // Uniform in [low, high].
   int64_t Between(int64_t low, int64_t high) {
