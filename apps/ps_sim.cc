@@ -38,7 +38,7 @@ struct Arguments {
   std::vector<std::string> also;
   int global_batch = 0;
   uint64_t clocks = 0, seed = 1;
-  int most_flows = 16384;
+  int most_flows = 4096;
   bool json = false, csv = false, quiet = false;
 };
 

@@ -1,30 +1,63 @@
 #!/usr/bin/env python3
 """How well ps-sim predicts real runs of this machine.
 
-    bench/sim_accuracy.py [--config FILE] [--workers 1,2,4] [--rounds 3] [--bin build/release/bin] [--json]
+    bench/sim_accuracy.py [--config FILE] [--workers 1,2,4] [--rounds 3] [--calm 0.1] [--bin build/release/bin]
+                          [--json]
 
 A round runs ps-run with each number of workers, a thread each, one after the other; calibrates ps-sim from the
-run with the first number; and predicts the others, and that one again. Rounds are independent, so that what
-else the machine does in between counts against the prediction. Prints medians over the rounds, with ranges.
+run with the first number; and predicts the others, and that one again. A round in which other processes had
+more than --calm of the processors is done again, since both speeds would be theirs. Prints medians over the
+rounds, with ranges.
 """
 
 import argparse
 import json
+import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 CONFIG = """name: sim-accuracy
 model: {zoo: lenet5}
-data: {format: synthetic, synthetic: {train_samples: 24576, test_samples: 256, shape: [1, 28, 28]}, batch: 64}
-train: {epochs: 2}
+data: {format: synthetic, synthetic: {train_samples: 16384, test_samples: 256, shape: [1, 28, 28]}, batch: 64}
+train: {epochs: 1}
 optimizer: {sgd: {learning_rate: 0.01}}
 consistency: {staleness: 4}
 compression: {push: {topk: {density: 0.01}}}
 cluster: {shards: 4, workers: 1}
 """
+
+
+TICKS = os.sysconf("SC_CLK_TCK")
+WAIT = 5  # seconds, before a round is tried again
+TRIES = 100
+
+
+def busy_seconds():
+    """Of all processors, since the machine started: user, nice, system, interrupts, stolen."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return sum(int(fields[i]) for i in (0, 1, 2, 5, 6, 7)) / TICKS
+
+
+def own_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Others:
+    """The share of the processors that other processes had."""
+
+    def __init__(self):
+        self.start = time.monotonic(), busy_seconds(), own_seconds()
+
+    def share(self):
+        now = time.monotonic(), busy_seconds(), own_seconds()
+        passed, busy, own = (b - a for a, b in zip(self.start, now))
+        return (busy - own) / (passed * os.cpu_count())
 
 
 def run(command):
@@ -34,17 +67,35 @@ def run(command):
     return ended.stdout
 
 
-def measure(bin_dir, config, workers, folder):
+def measure(bin_dir, config, workers, folder, calm):
+    """None: the machine had other work."""
     folder.mkdir()
     measured = {}
     for n in workers:
+        others = Others()
         out = run([f"{bin_dir}/ps-run", str(config), "--workers", str(n), "--threads", "1", "--run-dir",
                    str(folder / str(n)), "--json", "--quiet"])
         measured[n] = json.loads(out)
+        if others.share() > calm:
+            print(f"others had {100 * others.share():.0f} % of the processors: the round counts for nothing",
+                  file=sys.stderr)
+            return None
     out = run([f"{bin_dir}/ps-sim", str(config), "--calibrate", str(folder / str(workers[0])), "--workers",
                ",".join(map(str, workers)), "--json", "--quiet"])
     predicted = {row["workers"]: row for row in map(json.loads, out.splitlines())}
     return {n: (measured[n], predicted[n]) for n in workers}
+
+
+def measure_calmly(bin_dir, config, workers, folder, calm):
+    for attempt in range(TRIES):
+        others = Others()
+        time.sleep(WAIT if attempt else 1)
+        if others.share() > calm:
+            continue
+        result = measure(bin_dir, config, workers, folder / str(attempt), calm)
+        if result is not None:
+            return result
+    sys.exit(f"the machine was never calm enough in {TRIES} tries; raise --calm, or come back later")
 
 
 def spread(values):
@@ -72,6 +123,7 @@ def main():
     parser.add_argument("--config")
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--calm", type=float, default=0.1)
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -82,7 +134,10 @@ def main():
         config = pathlib.Path(given.config) if given.config else folder / "config.yaml"
         if not given.config:
             config.write_text(CONFIG)
-        rounds = [measure(given.bin, config, workers, folder / f"round-{i}") for i in range(given.rounds)]
+        rounds = []
+        for i in range(given.rounds):
+            (folder / f"round-{i}").mkdir()
+            rounds.append(measure_calmly(given.bin, config, workers, folder / f"round-{i}", given.calm))
     rows = [row_of(n, rounds) for n in workers]
     if given.json:
         for row in rows:

@@ -20,7 +20,7 @@ struct SimulationOptions {
   uint64_t seed = 1;
   uint64_t clocks = 0;  // 0: enough for the number of workers
   // Where there are more pairs of a worker and a shard, shards of the same traffic are simulated as one.
-  int most_flows = 16384;
+  int most_flows = 4096;
 };
 
 // Clocks that tell the speed of so many workers.

@@ -34,9 +34,11 @@ Prediction ModelledCluster::Result() const {
 
 void ModelledCluster::AddTimes(Prediction* result) const {
   // Without the first steps, which find the links empty, and the last, when some have nothing left to do.
-  const size_t steps = step_ends_.size();
-  if (steps < 2) return;
-  const size_t first = steps / 10, last = steps - 1 - steps / 10;
+  // Whole clocks: synchronous workers end theirs together.
+  const auto workers = static_cast<size_t>(result->workers);
+  const size_t clocks = step_ends_.size() / workers, edge = std::max<size_t>(1, clocks / 10);
+  if (clocks < 3) return;
+  const size_t first = edge * workers - 1, last = (clocks - edge) * workers - 1;
   const double seconds = Seconds(step_ends_[last] - step_ends_[first]);
   const double batch = result->batch;
   result->samples_per_second = seconds <= 0 ? 0 : static_cast<double>(last - first) * batch / seconds;
