@@ -65,8 +65,8 @@ void AddOptions(CLI::App& app, Arguments* given) {
   app.add_option("--set", given->run.set, "Change one key of the config: --set compression.push=none (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--also", given->also, "A further curve, with that changed (repeatable); 'a=1; b=2' changes both")
-      ->type_name("KEY=VALUE")
+  app.add_option("--also", given->also, "A further curve, with that changed (repeatable); 'NAME: a=1; b=2' changes both")
+      ->type_name("[NAME:]KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--clocks", given->clocks, "Clocks to simulate; default: 30 to 400, the fewer the more workers")
       ->check(CLI::Range(10, 1000000));

@@ -24,12 +24,11 @@ void AddUpdateParts(std::span<const SliceState> tensor, PullReply* reply) {
 }  // namespace
 
 bool ShardCore::Allowed(const WaitingPull& pull, uint64_t slowest) const {
+  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
+  if (!unbounded_ && pull.clock > slowest + bound) return false;
   // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
   // steps would all start from the same weights, and their gradients would then be added up.
-  if (members_.at(pull.key.worker()).clock < pull.own_clock) return false;
-  if (unbounded_) return true;
-  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
-  return pull.clock <= slowest + bound;
+  return members_.at(pull.key.worker()).clock >= pull.own_clock;
 }
 
 void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outbox* out) {

@@ -16,6 +16,18 @@ namespace {
 
 constexpr int kMostWorkers = 4096;
 
+struct Curve {
+  std::string name;
+  std::string assignments;
+};
+
+// "fp16: compression.push=fp16": a name may come before what it is for.
+Curve ParseCurve(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || colon > text.find('=')) return {text, text};
+  return {std::string(absl::StripAsciiWhitespace(text.substr(0, colon))), text.substr(colon + 1)};
+}
+
 absl::StatusOr<Config> Changed(const Config& config, const std::string& assignments) {
   Config changed = config;
   for (const absl::string_view one : absl::StrSplit(assignments, ';', absl::SkipWhitespace())) {
@@ -49,11 +61,11 @@ absl::StatusOr<std::vector<int>> ParseWorkers(const std::string& text) {
 }
 
 absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& request) {
-  std::vector<std::string> changes = {""};
-  changes.insert(changes.end(), request.also.begin(), request.also.end());
+  std::vector<Curve> curves = {{request.name, ""}};
+  for (const std::string& also : request.also) curves.push_back(ParseCurve(also));
   std::vector<Prediction> predictions;
-  for (const std::string& change : changes) {
-    PSGD_ASSIGN_OR_RETURN(const Config config, Changed(request.config, change));
+  for (const Curve& curve : curves) {
+    PSGD_ASSIGN_OR_RETURN(const Config config, Changed(request.config, curve.assignments));
     PSGD_ASSIGN_OR_RETURN(Workload workload, OpenWorkload(config));
     PSGD_ASSIGN_OR_RETURN(const Traffic traffic, MeasureTraffic(workload));
     std::vector<int> counts = request.workers;
@@ -66,7 +78,7 @@ absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& re
       }
       PSGD_ASSIGN_OR_RETURN(Prediction prediction,
                             ModelledCluster(workload, traffic, request.options).Run());
-      prediction.name = change.empty() ? request.name : change;
+      prediction.name = curve.name;
       if (request.on_prediction) request.on_prediction(prediction);
       predictions.push_back(std::move(prediction));
     }

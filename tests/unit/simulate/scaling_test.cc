@@ -38,12 +38,12 @@ TEST(Scaling, WorkersAreANumbersList) {
 TEST(Scaling, ACurveForEachChange) {
   ScalingRequest request = Request();
   request.workers = {1, 2};
-  request.also = {"compression.push=fp16; compression.dense_below=0"};
+  request.also = {"half: compression.push=fp16; compression.dense_below=0"};
   const auto predictions = SimulateScaling(request);
   ASSERT_TRUE(predictions.ok()) << predictions.status();
   ASSERT_EQ(predictions->size(), 4u);
   EXPECT_EQ((*predictions)[0].name, "none");
-  EXPECT_EQ((*predictions)[3].name, request.also[0]);
+  EXPECT_EQ((*predictions)[3].name, "half");
   EXPECT_LT((*predictions)[3].bytes_pushed_a_step, 0.7 * (*predictions)[1].bytes_pushed_a_step);
   const std::string plot = ScalingPlot("small", *predictions);
   EXPECT_THAT(plot, HasSubstr("<svg"));
