@@ -255,6 +255,18 @@ absl::Status DropFollower(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status Rebalance(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << OwnersText(reply);
+  }
+  return absl::OkStatus();
+}
+
 using Action = absl::Status (*)(const Arguments&);
 
 // CLI11 would only ask for a subcommand.
@@ -338,6 +350,11 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->required();
   drain->add_option("--worker", arguments.worker, "This one alone: it leaves, and the run goes on")
       ->type_name("NUMBER");
+  CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
+                            kRebalanceExamples, Rebalance);
+  server(rebalance)->required();
+  rebalance->add_option("--move", arguments.assignments, "These alone; default: as even as can be (repeatable)")
+      ->type_name("SHARD=SERVER");
   CLI::App* ui =
       add("ui", "Serve a page with the dashboard of recorded runs, side by side", kUiExamples, Ui);
   ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
