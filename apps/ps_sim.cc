@@ -26,8 +26,8 @@ constexpr char kExamples[] = R"(Examples:
   ps-sim configs/mlp_synthetic.yaml --calibrate runs/small --save small.yaml # keeps what was measured
   ps-sim configs/mlp_synthetic.yaml --model small.yaml --workers 1-8 --json
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 4096 --shards 256
-  ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 1,4,16,64,256 \
-      --global-batch 8192 --also compression.push=topk --svg scaling.svg
+  ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --workers 1,16,256 --global-batch 1024
+  ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --also compression.push=topk --svg scaling.svg
   ps-sim configs/sim/alexnet.yaml --model configs/sim/titan_x.yaml --link 1gbit --csv > slow.csv
 )";
 
@@ -43,39 +43,52 @@ struct Arguments {
 };
 
 void AddOptions(CLI::App& app, Arguments* given) {
-  app.add_option("config", given->run.config, "YAML file of the run")->type_name("CONFIG")->required();
-  auto* model = app.add_option("--model", given->model, "YAML file that says how fast machines and links are")
-                    ->type_name("FILE");
+  app.add_option("config", given->run.config, "YAML file of the run")
+      ->type_name("CONFIG")
+      ->required();
+  auto* model =
+      app.add_option("--model", given->model, "YAML file that says how fast machines and links are")
+          ->type_name("FILE");
   app.add_option("--calibrate", given->calibrate,
                  "Measure that in a run of this machine, best of 1 worker with 1 thread")
       ->type_name("RUN_DIR")
       ->excludes(model);
-  app.add_option("--cores", given->cores, "Cores that the calibrating run had; default: those that ps-sim has")
+  app.add_option("--cores", given->cores,
+                 "Cores that the calibrating run had; default: those that ps-sim has")
       ->check(CLI::Range(0.1, 4096.0));
-  app.add_option("--save", given->save, "Write the model there, and simulate nothing; - is standard output")
+  app.add_option("--save", given->save,
+                 "Write the model there, and simulate nothing; - is standard output")
       ->type_name("FILE");
-  app.add_option("--workers", given->workers, "How many, as 1,2,4 or 1-8; default: as the config says")
+  app.add_option("--workers", given->workers,
+                 "How many, as 1,2,4 or 1-8; default: as the config says")
       ->type_name("LIST");
-  app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")->check(CLI::Range(1, 1024));
+  app.add_option("--shards", given->run.shards, "Instead of the config's cluster.shards")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--global-batch", given->global_batch,
                  "Samples of all workers together (strong scaling); default: each has data.batch")
       ->check(CLI::Range(1, 1 << 26));
-  app.add_option("--link", given->link, "Speed of every host's link, each way, as 1gbit; default: as the model says")
+  app.add_option("--link", given->link,
+                 "Speed of every host's link, each way, as 1gbit; default: as the model says")
       ->type_name("RATE");
-  app.add_option("--set", given->run.set, "Change one key of the config: --set compression.push=none (repeatable)")
+  app.add_option("--set", given->run.set,
+                 "Change one key of the config: --set compression.push=none (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--also", given->also, "A further curve, with that changed (repeatable); 'NAME: a=1; b=2' changes both")
+  app.add_option("--also", given->also,
+                 "A further curve, with that changed (repeatable); 'NAME: a=1; b=2' changes both")
       ->type_name("[NAME:]KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--clocks", given->clocks, "Clocks to simulate; default: 30 to 400, the fewer the more workers")
+  app.add_option("--clocks", given->clocks,
+                 "Clocks to simulate; default: 30 to 400, the fewer the more workers")
       ->check(CLI::Range(10, 1000000));
-  app.add_option("--flows", given->most_flows,
-                 "Pairs of a worker and a shard that are simulated one by one; of more, shards of the same "
-                 "traffic are simulated as one")
+  app.add_option(
+         "--flows", given->most_flows,
+         "Pairs of a worker and a shard that are simulated one by one; of more, shards of the same "
+         "traffic are simulated as one")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("--seed", given->seed, "The same seed gives the same answer")->capture_default_str();
+  app.add_option("--seed", given->seed, "The same seed gives the same answer")
+      ->capture_default_str();
   app.add_option("--svg", given->svg, "Draw samples/s over workers")->type_name("FILE");
   app.add_flag("--json", given->json, "Print a JSON object a line");
   app.add_flag("--csv", given->csv, "Print comma-separated values");
@@ -92,7 +105,8 @@ absl::StatusOr<SimModel> ModelFor(const Arguments& given) {
   if (!given.model.empty()) return sim::LoadModel(given.model);
   if (given.calibrate.empty()) {
     return absl::InvalidArgumentError(
-        "nothing says how fast the machines are; say --calibrate RUN_DIR, a run of ps-run, or --model FILE");
+        "nothing says how fast the machines are; say --calibrate RUN_DIR, a run of ps-run, or "
+        "--model FILE");
   }
   PSGD_ASSIGN_OR_RETURN(const sim::MeasuredRun run, sim::ReadMeasuredRun(given.calibrate));
   PSGD_ASSIGN_OR_RETURN(const sim::Calibration calibration,
@@ -102,7 +116,8 @@ absl::StatusOr<SimModel> ModelFor(const Arguments& given) {
               << ReadableCount(run.samples_per_second) << " samples/s, the model gives "
               << ReadableCount(calibration.again) << "\n";
     if (run.workers * run.threads > CoresHere()) {
-      std::cerr << "ps-sim: its workers had more threads than there are cores, which hides what they take; "
+      std::cerr << "ps-sim: its workers had more threads than there are cores, which hides what "
+                   "they take; "
                    "calibrate from fewer\n";
     }
   }
@@ -113,8 +128,8 @@ void WarnOfOther(const SimModel& model, const Config& config) {
   if (!model.has_measured() || model.measured().codec().empty()) return;
   const std::string codec = PushCodecName(config.compression());
   if (codec == model.measured().codec()) return;
-  std::cerr << "ps-sim: the model was measured with " << model.measured().codec() << ", and this is " << codec
-            << ": what encoding takes is not known of it\n";
+  std::cerr << "ps-sim: the model was measured with " << model.measured().codec()
+            << ", and this is " << codec << ": what encoding takes is not known of it\n";
 }
 
 absl::Status Run(const Arguments& given) {
@@ -146,14 +161,15 @@ absl::Status Run(const Arguments& given) {
   if (!given.quiet) {
     WarnOfOther(model, request.config);
     request.on_prediction = [](const sim::Prediction& p) {
-      std::cerr << "ps-sim: " << p.name << ", " << p.workers << " workers: " << ReadableCount(p.samples_per_second)
-                << " samples/s; " << p.clocks << " clocks took " << ReadableTime(p.took) << "\n";
+      std::cerr << "ps-sim: " << p.name << ", " << p.workers
+                << " workers: " << ReadableCount(p.samples_per_second) << " samples/s; " << p.clocks
+                << " clocks took " << ReadableTime(p.took) << "\n";
     };
   }
   PSGD_ASSIGN_OR_RETURN(const auto predictions, sim::SimulateScaling(request));
   if (!given.svg.empty()) {
-    PSGD_RETURN_IF_ERROR(
-        WriteFileAtomically(given.svg, sim::ScalingPlot(request.config.name() + ", predicted", predictions)));
+    PSGD_RETURN_IF_ERROR(WriteFileAtomically(
+        given.svg, sim::ScalingPlot(request.config.name() + ", predicted", predictions)));
   }
   std::cout << (given.json  ? sim::PredictionJson(predictions)
                 : given.csv ? sim::PredictionCsv(predictions)
@@ -169,7 +185,8 @@ int main(int argc, char** argv) {
   using namespace psgd;
   Arguments given;
   CLI::App app(std::string(kExamples) +
-                   "\nRuns the production protocol with modelled machines and links, up to 4,096 workers and 1,024 "
+                   "\nRuns the production protocol with modelled machines and links, up to 4,096 "
+                   "workers and 1,024 "
                    "shards, and predicts samples/s, staleness and bytes.",
                "ps-sim");
   AddOptions(app, &given);

@@ -12,18 +12,20 @@ namespace {
 
 constexpr double kLoopback = 20e-6;  // one way, on one host
 constexpr double kMessage = 10e-6;   // of a processor, as ps-bench push-pull shows for the smallest
-constexpr int kRounds = 6;
+constexpr int kFitRounds = 6;
 constexpr double kMostBeside = 0.95;
 
 // What can be read off the run.
 SimModel ReadOff(const MeasuredRun& run, double cores) {
   SimModel model;
   SimWorker* worker = model.mutable_worker();
-  // Where workers had fewer cores than they would use, their seconds are longer than the processors'.
+  // Where workers had fewer cores than they would use, their seconds are longer than the
+  // processors'.
   const double working = run.compute * run.threads + run.encode;
   const double alone = std::min(1.0, run.cpu_workers / working);
-  const double cpu_compute = run.threads > 1 ? std::max(run.cpu_workers - run.encode, 0.1 * run.compute)
-                                             : run.compute * alone;
+  const double cpu_compute = run.threads > 1
+                                 ? std::max(run.cpu_workers - run.encode, 0.1 * run.compute)
+                                 : run.compute * alone;
   const double compute = run.threads > 1 ? run.compute : cpu_compute;
   worker->set_threads(std::clamp(cpu_compute / compute, 0.1, run.threads));
   worker->set_sample(compute / run.steps / run.batch);
@@ -34,7 +36,8 @@ SimModel ReadOff(const MeasuredRun& run, double cores) {
   // What other threads of the workers used.
   const double beside = run.threads > 1 ? 0 : run.cpu_workers - compute - encode;
   worker->set_beside(beside > 1e-6 * run.steps ? beside / run.steps : 0);
-  const double phases = (run.data + run.compute + run.encode + run.wait + run.evaluating) / run.workers;
+  const double phases =
+      (run.data + run.compute + run.encode + run.wait + run.evaluating) / run.workers;
   worker->set_start(std::max(0.0, run.train_seconds - phases));
   if (run.evaluations > 0) worker->set_evaluation(run.evaluating / run.evaluations);
 
@@ -64,21 +67,23 @@ absl::StatusOr<Calibration> Calibrate(const MeasuredRun& run, double cores) {
   SimulationOptions options;
   options.model = ReadOff(run, cores);
   const auto wait = [&]() -> absl::StatusOr<double> {
-    PSGD_ASSIGN_OR_RETURN(const Prediction prediction, ModelledCluster(workload, traffic, options).Run());
+    PSGD_ASSIGN_OR_RETURN(const Prediction prediction,
+                          ModelledCluster(workload, traffic, options).Run());
     return prediction.wait;
   };
   const double measured = run.wait / run.steps;
   PSGD_ASSIGN_OR_RETURN(double simulated, wait());
   if (simulated > measured) {
-    // Part of what the server does is not on the way: its threads for input and output work meanwhile.
+    // Part of what the server does is not on the way: its threads for input and output work
+    // meanwhile.
     double low = 0, high = kMostBeside;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kFitRounds; ++round) {
       options.model.mutable_server()->set_beside((low + high) / 2);
       PSGD_ASSIGN_OR_RETURN(simulated, wait());
       (simulated > measured ? low : high) = options.model.server().beside();
     }
   } else {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kFitRounds; ++round) {
       const double latency = options.model.network().latency() + (measured - simulated) / 2;
       options.model.mutable_network()->set_latency(std::max(latency, 1e-6));
       PSGD_ASSIGN_OR_RETURN(simulated, wait());

@@ -23,11 +23,11 @@ struct MeasuredRun {
   double data = 0, compute = 0, encode = 0, wait = 0;
   // Seconds of processors.
   double cpu_workers = 0, cpu_server = 0;
-  double messages = 0;  // that came in to the shards
-  double bytes = 0;     // pushed and pulled
-  double weights = 0;   // of the model
+  double messages = 0;                     // that came in to the shards
+  double bytes = 0;                        // pushed and pulled
+  double weights = 0;                      // of the model
   double evaluations = 0, evaluating = 0;  // how many, and their seconds
-  double spread = 0;    // of a step's computing, from a trace; 0: there is none
+  double spread = 0;                       // of a step's computing, from a trace; 0: there is none
 };
 
 // Errors name the file, and what to do for one that is there and complete.
@@ -38,8 +38,8 @@ struct Calibration {
   double again = 0;  // samples/s that the model gives for the run itself
 };
 
-// The run's workers and server were on one host with so many cores. What cannot be read off, the way of a
-// pull, is fitted: the simulated run is to wait as long as the measured one.
+// The run's workers and server were on one host with so many cores. What cannot be read off, the
+// way of a pull, is fitted: the simulated run is to wait as long as the measured one.
 absl::StatusOr<Calibration> Calibrate(const MeasuredRun& run, double cores);
 
 }  // namespace psgd::sim

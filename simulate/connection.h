@@ -16,8 +16,8 @@ struct Route {
   Duration latency{};
 };
 
-// Messages arrive in the order in which they were sent. One passes both links at once, and is there when
-// the slower of its two shares has carried it. Not thread-safe.
+// Messages arrive in the order in which they were sent. One passes both links at once, and is there
+// when the slower of its two shares has carried it. Not thread-safe.
 class Connection {
  public:
   Connection(EventQueue* queue, const Route& route) : queue_(queue), route_(route) {}

@@ -1,4 +1,5 @@
-// Simulated time: actions run one after the other, at their moment, in the order they were scheduled.
+// Simulated time: actions run one after the other, at their moment, in the order they were
+// scheduled.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,8 @@ std::string Format(double value, std::span<const UnitName> units) {
   }
   char text[32];
   const double shown = std::stod(absl::StrCat(value / unit->size));  // six digits are enough
-  return absl::StrCat(std::string(text, std::to_chars(text, text + sizeof text, shown).ptr), unit->name);
+  return absl::StrCat(std::string(text, std::to_chars(text, text + sizeof text, shown).ptr),
+                      unit->name);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ double ThreadsOf(const std::string& device) {
   const std::vector<std::string> words = absl::StrSplit(device, ' ');
   double threads = 0;
   for (size_t i = 1; i < words.size(); ++i) {
-    if (absl::StartsWith(words[i], "thread") && absl::SimpleAtod(words[i - 1], &threads)) return threads;
+    if (absl::StartsWith(words[i], "thread") && absl::SimpleAtod(words[i - 1], &threads))
+      return threads;
   }
   return 1;
 }
@@ -85,13 +86,16 @@ absl::Status AddMetrics(const std::string& path, MeasuredRun* run) {
         absl::StrCat(path, ": no progress was recorded; let the run end, and calibrate from that"));
   }
   if (run->steps < kFewestSteps) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": only ", run->steps, " steps were recorded; ",
-                                                   "calibrate from a run of ", kFewestSteps, " or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": only ", run->steps, " steps were recorded; ",
+                     "calibrate from a run of ", kFewestSteps, " or more"));
   }
   if (run->compute <= 0 || run->cpu_workers <= 0 || run->cpu_server <= 0 || run->messages <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": it lacks seconds_compute, seconds_cpu, seconds_cpu_server or the messages of shards: the run is "
-              "of an older version, or its server was started again; run ps-run once more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": it lacks seconds_compute, seconds_cpu, seconds_cpu_server or the messages "
+                     "of shards: the run is "
+                     "of an older version, or its server was started again; run ps-run once more"));
   }
   return absl::OkStatus();
 }
@@ -101,9 +105,9 @@ absl::Status AddMetrics(const std::string& path, MeasuredRun* run) {
 absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
   const RunDir files(dir);
   const auto refuse = [&](const absl::Status& why) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot calibrate from ", dir, ": ", std::string(why.message()), ". Make a run with ps-run CONFIG --workers 1 ",
-        "--threads 1 --run-dir DIR"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot calibrate from ", dir, ": ", std::string(why.message()),
+                     ". Make a run with ps-run CONFIG --workers 1 ", "--threads 1 --run-dir DIR"));
   };
   MeasuredRun run;
   run.dir = dir;
@@ -113,7 +117,8 @@ absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
   const auto summary = ReadSummary(files.SummaryFile());
   if (!summary.ok()) return refuse(summary.status());
   if (summary->status != Summary::Status::kFinished) {
-    return refuse(absl::InvalidArgumentError(absl::StrCat(files.SummaryFile(), " says that the run did not finish")));
+    return refuse(absl::InvalidArgumentError(
+        absl::StrCat(files.SummaryFile(), " says that the run did not finish")));
   }
   run.workers = summary->workers;
   run.train_seconds = summary->train_seconds;

@@ -40,12 +40,13 @@ class ModelReader {
     if (kind == NUMBER || value.kind == YamlNode::kNull) return std::nullopt;
     const auto number = kind == SECONDS ? ParseSeconds(value.text) : ParseRate(value.text);
     if (!number.ok()) {
-      return source_.ErrorAt(value.mark, absl::StrCat(path, ": ", std::string(number.status().message())));
+      return source_.ErrorAt(value.mark,
+                             absl::StrCat(path, ": ", std::string(number.status().message())));
     }
     if (!InRange(field, *number)) {
-      return source_.ErrorAt(
-          value.mark, absl::StrCat(path, ": ", value.text, " is out of range: must be ", RangeOf(field),
-                                   kind == SECONDS ? ", in seconds" : ""));
+      return source_.ErrorAt(value.mark,
+                             absl::StrCat(path, ": ", value.text, " is out of range: must be ",
+                                          RangeOf(field), kind == SECONDS ? ", in seconds" : ""));
     }
     message->GetReflection()->SetDouble(message, &field, *number);
     return absl::OkStatus();
@@ -57,12 +58,16 @@ class ModelReader {
 
 std::string ValueOf(const Message& message, const FieldDescriptor& field) {
   switch (field.options().GetExtension(measure)) {
-    case SECONDS: return FormatSeconds(message.GetReflection()->GetDouble(message, &field));
-    case RATE: return FormatRate(message.GetReflection()->GetDouble(message, &field));
-    default: break;
+    case SECONDS:
+      return FormatSeconds(message.GetReflection()->GetDouble(message, &field));
+    case RATE:
+      return FormatRate(message.GetReflection()->GetDouble(message, &field));
+    default:
+      break;
   }
   const std::string text = FormatValue(message, field, -1);
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? absl::StrCat("\"", text, "\"") : text;
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? absl::StrCat("\"", text, "\"")
+                                                             : text;
 }
 
 }  // namespace
@@ -70,9 +75,9 @@ std::string ValueOf(const Message& message, const FieldDescriptor& field) {
 absl::StatusOr<SimModel> LoadModel(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
   if (!text.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model: ", std::string(text.status().message()),
-        "; ps-sim CONFIG --calibrate RUN_DIR makes one from a run"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model: ", std::string(text.status().message()),
+                     "; ps-sim CONFIG --calibrate RUN_DIR makes one from a run"));
   }
   return ParseModel(*std::move(text), path);
 }
@@ -90,7 +95,8 @@ std::string FormatModel(const SimModel& model) {
     std::vector<std::string> keys;
     for (int i = 0; i < section.message_type()->field_count(); ++i) {
       const FieldDescriptor& field = *section.message_type()->field(i);
-      keys.push_back(absl::StrCat("  ", std::string(field.name()), ": ", ValueOf(message, field), "\n"));
+      keys.push_back(
+          absl::StrCat("  ", std::string(field.name()), ": ", ValueOf(message, field), "\n"));
     }
     absl::StrAppend(&text, std::string(section.name()), ":\n", absl::StrJoin(keys, ""));
   }

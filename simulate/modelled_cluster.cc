@@ -12,12 +12,14 @@ namespace {
 constexpr size_t kGradientParts = 4;
 constexpr Duration kTick = std::chrono::milliseconds(200);
 
-// Of what is asked for, only training is simulated, for so many clocks, in as many epochs as they take.
+// Of what is asked for, only training is simulated, for so many clocks, in as many epochs as they
+// take.
 Config SimulatedConfig(const Workload& workload, uint64_t clocks) {
   Config config = workload.config;
   config.mutable_durability()->clear_checkpoint();
   config.mutable_train()->set_max_steps(static_cast<int64_t>(clocks));
-  const double samples = static_cast<double>(clocks) * config.cluster().workers() * config.data().batch();
+  const double samples =
+      static_cast<double>(clocks) * config.cluster().workers() * config.data().batch();
   config.mutable_train()->set_epochs(
       2 + static_cast<int>(samples / static_cast<double>(std::max<uint64_t>(workload.samples, 1))));
   return config;
@@ -96,7 +98,8 @@ void ModelledCluster::MakeShards() {
     costs.times = ThreadsOf(s);
     costs.processors = hosts_[s % hosts_.size()].processors.get();
     shards_.push_back(std::make_unique<ModelledShard>(
-        &queue_, s, config_, traffic_, costs, [this, s](PeerId to, std::shared_ptr<const Message> message, double bytes) {
+        &queue_, s, config_, traffic_, costs,
+        [this, s](PeerId to, std::shared_ptr<const Message> message, double bytes) {
           FromShard(s, to, std::move(message), bytes);
         }));
   }
@@ -112,7 +115,8 @@ void ModelledCluster::MakeGradients() {
     part.encode = 1.0 / kGradientParts;
     // From the last layer to the first.
     const size_t begin = slices * p / kGradientParts, end = slices * (p + 1) / kGradientParts;
-    for (size_t i = begin; i < end; ++i) part.slices.push_back(static_cast<uint32_t>(slices - 1 - i));
+    for (size_t i = begin; i < end; ++i)
+      part.slices.push_back(static_cast<uint32_t>(slices - 1 - i));
     gradients_.push_back(std::move(part));
   }
 }
@@ -187,7 +191,8 @@ absl::Status ModelledCluster::Apply(Effects effects) {
     if (const auto* begun = std::get_if<BeginSegment>(&command)) {
       dealt_ = static_cast<int64_t>(begun->segment.first_clock() + begun->segment.clocks());
     }
-    if (std::holds_alternative<TakeCheckpoint>(command)) continue;  // the last one: training is over
+    if (std::holds_alternative<TakeCheckpoint>(command))
+      continue;  // the last one: training is over
     for (const auto& shard : shards_) PSGD_RETURN_IF_ERROR(shard->Execute(command));
   }
   return absl::OkStatus();

@@ -1,4 +1,5 @@
-// One simulated run of many workers: the production cores, joined by modelled links, on modelled hosts.
+// One simulated run of many workers: the production cores, joined by modelled links, on modelled
+// hosts.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ struct SimulationOptions {
   SimModel model;
   uint64_t seed = 1;
   uint64_t clocks = 0;  // 0: enough for the number of workers
-  // Where there are more pairs of a worker and a shard, shards of the same traffic are simulated as one.
+  // Where there are more pairs of a worker and a shard, shards of the same traffic are simulated as
+  // one.
   int most_flows = 4096;
 };
 
@@ -37,7 +39,8 @@ struct GradientPart {
 class ModelledCluster {
  public:
   // `traffic`: of all shards. REQUIRES: it is of that workload, but for the number of workers.
-  ModelledCluster(const Workload& workload, const Traffic& traffic, const SimulationOptions& options);
+  ModelledCluster(const Workload& workload, const Traffic& traffic,
+                  const SimulationOptions& options);
   absl::StatusOr<Prediction> Run();
 
   // For workers.

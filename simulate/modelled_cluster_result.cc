@@ -33,15 +33,16 @@ Prediction ModelledCluster::Result() const {
 }
 
 void ModelledCluster::AddTimes(Prediction* result) const {
-  // Without the first steps, which find the links empty, and the last, when some have nothing left to do.
-  // Whole clocks: synchronous workers end theirs together.
+  // Without the first steps, which find the links empty, and the last, when some have nothing left
+  // to do. Whole clocks: synchronous workers end theirs together.
   const auto workers = static_cast<size_t>(result->workers);
   const size_t clocks = step_ends_.size() / workers, edge = std::max<size_t>(1, clocks / 10);
   if (clocks < 3) return;
   const size_t first = edge * workers - 1, last = (clocks - edge) * workers - 1;
   const double seconds = Seconds(step_ends_[last] - step_ends_[first]);
   const double batch = result->batch;
-  result->samples_per_second = seconds <= 0 ? 0 : static_cast<double>(last - first) * batch / seconds;
+  result->samples_per_second =
+      seconds <= 0 ? 0 : static_cast<double>(last - first) * batch / seconds;
 
   ModelledWorker::Times sum;
   for (const auto& worker : workers_) {
@@ -54,7 +55,8 @@ void ModelledCluster::AddTimes(Prediction* result) const {
   result->compute = sum.compute / n;
   result->encode = sum.encode / n;
   result->wait = sum.wait / n;
-  result->step = result->samples_per_second == 0 ? 0 : batch * result->workers / result->samples_per_second;
+  result->step =
+      result->samples_per_second == 0 ? 0 : batch * result->workers / result->samples_per_second;
   result->bytes_pushed_a_step = pushed_ / n;
   result->bytes_pulled_a_step = pulled_ / n;
 

@@ -61,10 +61,9 @@ ModelledShard::ModelledShard(EventQueue* queue, uint32_t index, const Config& co
 absl::Status ModelledShard::Execute(const ShardCommand& command) {
   Outbox out;
   const auto* install = std::get_if<InstallModel>(&command);
-  PSGD_RETURN_IF_ERROR(
-      install == nullptr
-          ? core_.Execute(command, &out)
-          : core_.Execute(ThinModel(traffic_.placement, install->hyper), &out));
+  PSGD_RETURN_IF_ERROR(install == nullptr
+                           ? core_.Execute(command, &out)
+                           : core_.Execute(ThinModel(traffic_.placement, install->hyper), &out));
   Answer(std::move(out));
   Work();
   return absl::OkStatus();
@@ -72,14 +71,16 @@ absl::Status ModelledShard::Execute(const ShardCommand& command) {
 
 void ModelledShard::Receive(PeerId from, std::shared_ptr<Message> message, double bytes) {
   if (message->header.has_push()) {
-    for (PushPart& part : *message->header.mutable_push()->mutable_parts()) part.set_codec(CODEC_NONE);
+    for (PushPart& part : *message->header.mutable_push()->mutable_parts())
+      part.set_codec(CODEC_NONE);
   }
   for (Bytes& payload : message->payloads) payload = ThinPayload();
-  tasks_.push_back({costs_.message + costs_.byte * bytes, [this, from, message = std::move(message)] {
-                      Outbox out;
-                      core_.OnMessage(from, std::move(*message), &out);
-                      Answer(std::move(out));
-                    }});
+  tasks_.push_back(
+      {costs_.message + costs_.byte * bytes, [this, from, message = std::move(message)] {
+         Outbox out;
+         core_.OnMessage(from, std::move(*message), &out);
+         Answer(std::move(out));
+       }});
   Work();
 }
 
@@ -95,10 +96,9 @@ void ModelledShard::Answer(Outbox out) {
       }
     }
     const double bytes = WireBytes(message);
-    tasks_.push_front({costs_.byte * bytes,
-                       [this, bytes, to = outgoing->to, shared = std::make_shared<const Message>(std::move(message))] {
-                         reply_(to, shared, bytes);
-                       }});
+    tasks_.push_front({costs_.byte * bytes, [this, bytes, to = outgoing->to,
+                                             shared = std::make_shared<const Message>(std::move(
+                                                 message))] { reply_(to, shared, bytes); }});
   }
 }
 

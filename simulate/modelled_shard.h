@@ -15,16 +15,17 @@ namespace psgd::sim {
 struct ShardCosts {
   double message = 0;  // seconds of a processor
   double byte = 0;
-  double beside = 0;   // share of them for which nobody waits
-  double times = 1;    // threads of its host that this one stands for
+  double beside = 0;                     // share of them for which nobody waits
+  double times = 1;                      // threads of its host that this one stands for
   SharedResource* processors = nullptr;  // of its host; null: enough for all its threads
 };
 
 // What it says, and how many bytes that is on the wire.
-using ShardReply = std::function<void(PeerId to, std::shared_ptr<const Message> message, double bytes)>;
+using ShardReply =
+    std::function<void(PeerId to, std::shared_ptr<const Message> message, double bytes)>;
 
-// The core keeps clocks, versions, gates and numbers of pushes as ever, over slices of one weight each;
-// what travels has the sizes of the real slices. Not thread-safe.
+// The core keeps clocks, versions, gates and numbers of pushes as ever, over slices of one weight
+// each; what travels has the sizes of the real slices. Not thread-safe.
 class ModelledShard {
  public:
   // REQUIRES: `traffic` outlives this.

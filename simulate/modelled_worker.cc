@@ -33,9 +33,10 @@ void ModelledWorker::GiveUp(const absl::Status& status) {
 
 void ModelledWorker::Call(Then ask) {
   const double seconds = kControlCall + 2 * cluster_->model().network().latency();
-  cluster_->queue().After(Duration(static_cast<int64_t>(seconds * 1e9)), [this, ask = std::move(ask)] {
-    if (!dead_) ask();
-  });
+  cluster_->queue().After(Duration(static_cast<int64_t>(seconds * 1e9)),
+                          [this, ask = std::move(ask)] {
+                            if (!dead_) ask();
+                          });
 }
 
 void ModelledWorker::Spend(double seconds, double threads, Then then) {
@@ -67,14 +68,16 @@ void ModelledWorker::Register() {
     options.deadline = Milliseconds(config.cluster().deadline());
     options.window_bytes = config.cluster().window();
     options.fuse_bytes = config.cluster().fuse();
-    core_ = std::make_unique<SessionCore>(options, cluster_->traffic().placement, cluster_->queue().now());
+    core_ = std::make_unique<SessionCore>(options, cluster_->traffic().placement,
+                                          cluster_->queue().now());
     Ask();
   });
 }
 
 void ModelledWorker::Beat() {
   if (dead_) return;
-  cluster_->queue().After(Milliseconds(cluster_->config().cluster().lease()) / 4, [this] { Beat(); });
+  cluster_->queue().After(Milliseconds(cluster_->config().cluster().lease()) / 4,
+                          [this] { Beat(); });
   const absl::Status status = cluster_->Heartbeat(key_, core_ ? core_->AcknowledgedClock() : 0);
   if (!status.ok()) GiveUp(status);
 }
@@ -130,11 +133,12 @@ void ModelledWorker::Run(uint32_t step) {
 }
 
 void ModelledWorker::EndSegment() {
-  WaitUntil([this] { return core_->AllAcknowledged(); }, [this] {
-    first_ = false;
-    finished_segment_ = segment_;
-    Ask();
-  });
+  WaitUntil([this] { return core_->AllAcknowledged(); },
+            [this] {
+              first_ = false;
+              finished_segment_ = segment_;
+              Ask();
+            });
 }
 
 double ModelledWorker::ComputeSeconds() {
@@ -151,21 +155,22 @@ void ModelledWorker::Step(uint32_t step) {
   since_ = cluster_->queue().now();
   const uint64_t clock = first_clock_ + step + 1;
   if (!std::exchange(pulled_ahead_, false)) core_->Pull(clock - 1, since_);
-  WaitUntil([this] { return !core_->pulling(); }, [this, step, clock] {
-    times_.wait += Seconds(cluster_->queue().now() - since_);
-    since_ = cluster_->queue().now();
-    core_->TakePulled();
-    Spend(cluster_->InstallSeconds(), 1, [this, step, clock] {
-      times_.encode += Seconds(cluster_->queue().now() - since_);
-      if (cluster_->config().consistency().pull_ahead() && HasBatch(step + 1)) {
-        core_->Pull(clock, cluster_->queue().now());
-        pulled_ahead_ = true;
-        Send();
-      }
-      cluster_->SpendBeside(cluster_->model().worker().beside());
-      Compute(step, 0, ComputeSeconds());
-    });
-  });
+  WaitUntil([this] { return !core_->pulling(); },
+            [this, step, clock] {
+              times_.wait += Seconds(cluster_->queue().now() - since_);
+              since_ = cluster_->queue().now();
+              core_->TakePulled();
+              Spend(cluster_->InstallSeconds(), 1, [this, step, clock] {
+                times_.encode += Seconds(cluster_->queue().now() - since_);
+                if (cluster_->config().consistency().pull_ahead() && HasBatch(step + 1)) {
+                  core_->Pull(clock, cluster_->queue().now());
+                  pulled_ahead_ = true;
+                  Send();
+                }
+                cluster_->SpendBeside(cluster_->model().worker().beside());
+                Compute(step, 0, ComputeSeconds());
+              });
+            });
 }
 
 void ModelledWorker::Compute(uint32_t step, size_t part, double seconds) {

@@ -1,5 +1,5 @@
-// A worker of the simulation: what worker/trainer.cc does, with the production session and a model of the
-// time that the rest takes.
+// A worker of the simulation: what worker/trainer.cc does, with the production session and a model
+// of the time that the rest takes.
 #pragma once
 
 #include <cstdint>

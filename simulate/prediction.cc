@@ -14,7 +14,7 @@
 namespace psgd::sim {
 namespace {
 
-std::string Milliseconds(double seconds) { return absl::StrFormat("%.3g", seconds * 1e3); }
+std::string InMilliseconds(double seconds) { return absl::StrFormat("%.3g", seconds * 1e3); }
 
 // Every number of it by its name, for machines.
 Record RecordOf(const Prediction& p) {
@@ -56,19 +56,22 @@ Record RecordOf(const Prediction& p) {
 }  // namespace
 
 std::string BoundBy(const Prediction& p) {
-  // What is busy nearly all the time; else the workers' own work, or waiting for each other and on the way.
+  // What is busy nearly all the time; else the workers' own work, or waiting for each other and on
+  // the way.
   constexpr double kBusy = 0.85;
   std::vector<std::pair<double, const char*>> parts = {
       {p.server_link_in, "server link in"}, {p.server_link_out, "server link out"},
       {p.worker_link_in, "worker link in"}, {p.worker_link_out, "worker link out"},
       {p.shard_busy, "a shard's thread"},   {p.processors, "processors"}};
-  const auto busiest = std::max_element(parts.begin(), parts.end(),
-                                        [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto busiest = std::max_element(
+      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (busiest->first >= kBusy) return busiest->second;
   if (p.compute + p.encode >= p.wait) return "computing";
-  // Synchronous workers push together and pull together: each way of a link is idle half of the time.
+  // Synchronous workers push together and pull together: each way of a link is idle half of the
+  // time.
   constexpr double kTurns = 0.6;
-  const double server = p.server_link_in + p.server_link_out, worker = p.worker_link_in + p.worker_link_out;
+  const double server = p.server_link_in + p.server_link_out,
+               worker = p.worker_link_in + p.worker_link_out;
   const double most = std::max({server, worker, p.shard_busy, p.processors});
   if (most < kTurns) return "waiting";
   if (most == server) return "server links";
@@ -77,15 +80,17 @@ std::string BoundBy(const Prediction& p) {
 }
 
 std::string PredictionTable(const std::vector<Prediction>& predictions) {
-  TextTable table({"", "workers", "batch", "samples/s", "speed-up", "step ms", "compute", "encode", "wait",
-                   "pushed/step", "pulled/step", "staleness", "p99", "bound by"});
+  TextTable table({"", "workers", "batch", "samples/s", "speed-up", "step ms", "compute", "encode",
+                   "wait", "pushed/step", "pulled/step", "staleness", "p99", "bound by"});
   const Prediction* first = nullptr;
   for (const Prediction& p : predictions) {
     if (first == nullptr || first->name != p.name) first = &p;
-    const double speedup = first->samples_per_second == 0 ? 0 : p.samples_per_second / first->samples_per_second;
-    table.Add({p.name, absl::StrCat(p.workers), absl::StrCat(p.batch), ReadableCount(p.samples_per_second),
-               absl::StrFormat("%.2f", speedup), Milliseconds(p.step), Milliseconds(p.compute),
-               Milliseconds(p.encode), Milliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
+    const double speedup =
+        first->samples_per_second == 0 ? 0 : p.samples_per_second / first->samples_per_second;
+    table.Add({p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),
+               ReadableCount(p.samples_per_second), absl::StrFormat("%.2f", speedup),
+               InMilliseconds(p.step), InMilliseconds(p.compute), InMilliseconds(p.encode),
+               InMilliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
                HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),
                absl::StrCat(p.pull_staleness.Quantile(0.99)), BoundBy(p)});
   }
@@ -94,7 +99,8 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
 
 std::string PredictionJson(const std::vector<Prediction>& predictions) {
   std::string text;
-  for (const Prediction& prediction : predictions) absl::StrAppend(&text, RecordOf(prediction).dump(), "\n");
+  for (const Prediction& prediction : predictions)
+    absl::StrAppend(&text, RecordOf(prediction).dump(), "\n");
   return text;
 }
 
@@ -105,8 +111,11 @@ std::string PredictionCsv(const std::vector<Prediction>& predictions) {
     std::vector<std::string> names, values;
     for (const auto& [name, value] : record.items()) {
       names.push_back(name);
-      values.push_back(value.is_string() ? absl::StrCat("\"", absl::StrReplaceAll(value.get<std::string>(), {{"\"", "\"\""}}), "\"")
-                                         : value.dump());
+      values.push_back(
+          value.is_string()
+              ? absl::StrCat("\"", absl::StrReplaceAll(value.get<std::string>(), {{"\"", "\"\""}}),
+                             "\"")
+              : value.dump());
     }
     if (text.empty()) text = absl::StrJoin(names, ",") + "\n";
     absl::StrAppend(&text, absl::StrJoin(values, ","), "\n");

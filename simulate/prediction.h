@@ -10,11 +10,11 @@
 namespace psgd::sim {
 
 struct Prediction {
-  std::string name;          // what was changed of the config
+  std::string name;  // what was changed of the config
   int workers = 0;
   int shards = 0;
-  int batch = 0;             // of a worker
-  uint64_t clocks = 0;       // that were simulated
+  int batch = 0;        // of a worker
+  uint64_t clocks = 0;  // that were simulated
   uint64_t simulated_shards = 0;
 
   double samples_per_second = 0;  // while it trains
@@ -37,17 +37,17 @@ struct Prediction {
   CountHistogram push_staleness;
 
   // Shares of the time.
-  double shard_busy = 0;        // of the busiest shard's thread
-  double server_link_in = 0;    // of the busiest host
+  double shard_busy = 0;      // of the busiest shard's thread
+  double server_link_in = 0;  // of the busiest host
   double server_link_out = 0;
-  double worker_link_in = 0;    // a mean over workers
+  double worker_link_in = 0;  // a mean over workers
   double worker_link_out = 0;
-  double processors = 0;        // of the host that all share, or of the busiest server
+  double processors = 0;  // of the host that all share, or of the busiest server
 
   uint64_t deaths = 0;
   uint64_t resent = 0;
   double simulated_seconds = 0;
-  double took = 0;              // to simulate
+  double took = 0;  // to simulate
 };
 
 // What it is bound by, in a word: compute, server link, ...

@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<int>> ParseWorkers(const std::string& text) {
     const bool numbers = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                          absl::SimpleAtoi(ends.back(), &last);
     if (!numbers || first < 1 || last < first || last > kMostWorkers) {
-      return absl::InvalidArgumentError(absl::StrCat("--workers: \"", std::string(part), "\" is no number of workers from 1 to ",
+      return absl::InvalidArgumentError(absl::StrCat("--workers: \"", std::string(part),
+                                                     "\" is no number of workers from 1 to ",
                                                      kMostWorkers, ", as in 1,2,4 or 1-4"));
     }
     for (int n = first; n <= last; ++n) workers.push_back(n);
@@ -87,8 +88,13 @@ absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& re
 }
 
 std::string ScalingPlot(const std::string& title, const std::vector<Prediction>& predictions) {
-  XyPlot plot{"scaling", title, "", {"workers", true, false, WholeNumber, {}},
-              {"samples/s", true, false, ReadableCount, {}}, {}, {}};
+  XyPlot plot{"scaling",
+              title,
+              "",
+              {"workers", true, false, WholeNumber, {}},
+              {"samples/s", true, false, ReadableCount, {}},
+              {},
+              {}};
   std::vector<double> counts;
   double best_of_one = 0;
   for (const Prediction& p : predictions) {
@@ -102,7 +108,8 @@ std::string ScalingPlot(const std::string& title, const std::vector<Prediction>&
     }
     plot.series.back().points.push_back(
         {static_cast<double>(p.workers), p.samples_per_second, 0,
-         absl::StrCat(p.workers, " workers: ", ReadableCount(p.samples_per_second), " samples/s, ", BoundBy(p))});
+         absl::StrCat(p.workers, " workers: ", ReadableCount(p.samples_per_second), " samples/s, ",
+                      BoundBy(p))});
     counts.push_back(p.workers);
     best_of_one = std::max(best_of_one, p.samples_per_second / p.workers);
   }
@@ -116,7 +123,8 @@ std::string ScalingPlot(const std::string& title, const std::vector<Prediction>&
   ideal.line = true;
   for (const double count : counts) ideal.points.push_back({count, best_of_one * count});
   plot.below.push_back(std::move(ideal));
-  plot.description = absl::StrCat(plot.series.size(), " curves over ", counts.size(), " numbers of workers.");
+  plot.description =
+      absl::StrCat(plot.series.size(), " curves over ", counts.size(), " numbers of workers.");
   return Draw(plot).Document();
 }
 

@@ -12,12 +12,12 @@
 namespace psgd::sim {
 
 struct ScalingRequest {
-  Config config;                   // resolved
-  std::vector<int> workers;        // empty: as the config says
-  std::vector<std::string> also;   // "compression.push=none": each is a further curve; "NAME: a=1; b=2" changes both and
-                                   // says what it is called
-  std::string name;                // of the config's own curve, where there are others
-  int global_batch = 0;            // shared by the workers; 0: each has the config's batch
+  Config config;                  // resolved
+  std::vector<int> workers;       // empty: as the config says
+  std::vector<std::string> also;  // "compression.push=none": each is a further curve; "NAME: a=1;
+                                  // b=2" changes both and says what it is called
+  std::string name;      // of the config's own curve, where there are others
+  int global_batch = 0;  // shared by the workers; 0: each has the config's batch
   SimulationOptions options;
   std::function<void(const Prediction&)> on_prediction;  // as they come, if set
 };

@@ -9,16 +9,16 @@
 
 namespace psgd::sim {
 
-// Processor sharing: every job goes on at the same rate, which is `most` or, where that would be more
-// than there is, its part of `capacity`. Of a link: bytes a second, and one job may have them all. Of
-// processors: how many there are, and a thread keeps one busy. Not thread-safe.
+// Processor sharing: every job goes on at the same rate, which is `most` or, where that would be
+// more than there is, its part of `capacity`. Of a link: bytes a second, and one job may have them
+// all. Of processors: how many there are, and a thread keeps one busy. Not thread-safe.
 class SharedResource {
  public:
   // REQUIRES: capacity > 0, most > 0.
   SharedResource(EventQueue* queue, double capacity, double most);
 
-  // Runs `done` when so many units (bytes, seconds of a processor) are through. `times`: how many alike
-  // the job stands for.
+  // Runs `done` when so many units (bytes, seconds of a processor) are through. `times`: how many
+  // alike the job stands for.
   void Run(double units, double times, EventQueue::Action done);
 
   // Of what it could have done since the start.

@@ -21,10 +21,11 @@ namespace psgd::sim {
 namespace {
 
 constexpr uint64_t kStep = 1'000'000;  // codecs that begin gently are past that
-constexpr int kRounds = 2;             // the residual of the first is in the second
+constexpr int kEncodings = 2;          // the residual of the first is in the second
 
 absl::Status CheckModelled(const Config& config) {
-  const auto refuse = [](const std::string& what, const std::string& why, const std::string& instead) {
+  const auto refuse = [](const std::string& what, const std::string& why,
+                         const std::string& instead) {
     return absl::UnimplementedError(
         absl::StrCat("ps-sim does not know the bytes of ", what, ", which ", why, "; ", instead));
   };
@@ -59,14 +60,15 @@ void FillGradient(uint64_t salt, std::vector<float>* gradient) {
 }
 
 absl::Status MeasurePushes(const Workload& workload, Traffic* traffic) {
-  PSGD_ASSIGN_OR_RETURN(const auto encoder, UpdateEncoder::Create(workload.config, workload.model,
-                                                                  traffic->placement, /*worker=*/0));
+  PSGD_ASSIGN_OR_RETURN(
+      const auto encoder,
+      UpdateEncoder::Create(workload.config, workload.model, traffic->placement, /*worker=*/0));
   for (int i = 0; i < workload.model.parameters_size(); ++i) {
     std::vector<float> gradient(ElementsOf(workload.model.parameters(i)));
     const std::vector<float> weights(gradient.size());
     std::vector<EncodedSlice> encoded;
-    for (int round = 0; round < kRounds; ++round) {
-      FillGradient(static_cast<uint64_t>(i) * kRounds + round + 1, &gradient);
+    for (int round = 0; round < kEncodings; ++round) {
+      FillGradient(static_cast<uint64_t>(i) * kEncodings + round + 1, &gradient);
       encoded.clear();
       encoder->Encode(i, gradient, weights, 0, kStep + round, &encoded);
     }
@@ -118,8 +120,9 @@ absl::StatusOr<Workload> OpenWorkload(const Config& config) {
   Workload workload;
   workload.config = config;
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
-  PSGD_ASSIGN_OR_RETURN(const ModelGraph graph,
-                        BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
+  PSGD_ASSIGN_OR_RETURN(
+      const ModelGraph graph,
+      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
   workload.model = MakeModelSpec(ModelName(config.model()), graph.graph);
   workload.samples = data.train->size();
   for (ParameterSpec& parameter : *workload.model.mutable_parameters()) {
@@ -166,20 +169,20 @@ std::vector<ShardGroup> GroupShards(const Traffic& traffic, int shards, int most
       sum.push += all[i].push;
       sum.pull += all[i].pull;
     }
-    groups[g] = {all[begin].shard, static_cast<double>(end - begin), Ratio(sum.push, all[begin].push),
-                 Ratio(sum.pull, all[begin].pull)};
+    groups[g] = {all[begin].shard, static_cast<double>(end - begin),
+                 Ratio(sum.push, all[begin].push), Ratio(sum.pull, all[begin].pull)};
   }
   return groups;
 }
 
 Traffic Reduce(const Traffic& traffic, const std::vector<ShardGroup>& groups) {
   Traffic reduced;
-  for (size_t g = 0; g < groups.size(); ++g) reduced.placement.add_endpoints(absl::StrCat("sim://", g));
+  for (size_t g = 0; g < groups.size(); ++g)
+    reduced.placement.add_endpoints(absl::StrCat("sim://", g));
   for (int id = 0; id < traffic.placement.slices_size(); ++id) {
     const SliceSpec& slice = traffic.placement.slices(id);
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const ShardGroup& g) {
-      return g.shard == slice.shard();
-    });
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const ShardGroup& g) { return g.shard == slice.shard(); });
     if (group == groups.end()) continue;
     SliceSpec* kept = reduced.placement.add_slices();
     *kept = slice;

@@ -33,11 +33,12 @@ struct Traffic {
   std::vector<SliceBytes> bytes;  // by slice
 };
 
-// The production codecs encode gradients and changes drawn at random, once: that is what every push and pull
-// of the simulation takes. UNIMPLEMENTED for codecs whose bytes depend on more.
+// The production codecs encode gradients and changes drawn at random, once: that is what every push
+// and pull of the simulation takes. UNIMPLEMENTED for codecs whose bytes depend on more.
 absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload);
 
-// A payload of so many bytes, at most those of the largest slice, that mean nothing; they share memory.
+// A payload of so many bytes, at most those of the largest slice, that mean nothing; they share
+// memory.
 Bytes HollowPayload(size_t size);
 
 // Shards that see the same traffic, of which one is simulated.

@@ -10,7 +10,8 @@ using testing::HasSubstr;
 class SimTest : public RunTest {
  protected:
   std::vector<Json> Simulate(const std::vector<std::string>& arguments) const {
-    const Ended ended = RunProgram(std::vector<std::string>{"ps-sim", Path("small.yaml"), "--json"} + arguments);
+    const Ended ended =
+        RunProgram(std::vector<std::string>{"ps-sim", Path("small.yaml"), "--json"} + arguments);
     EXPECT_EQ(ended.code, 0) << ended.err;
     std::vector<Json> rows;
     std::stringstream lines(ended.out);
@@ -35,7 +36,10 @@ TEST_F(SimTest, PredictsWhatARunDid) {
   EXPECT_EQ(rows[0]["staleness_max"], 0);
 
   // What was measured can be kept, and gives the same answer.
-  ASSERT_EQ(RunProgram({"ps-sim", Path("small.yaml"), "--calibrate", Path("run"), "--save", Path("m.yaml")}).code, 0);
+  ASSERT_EQ(RunProgram({"ps-sim", Path("small.yaml"), "--calibrate", Path("run"), "--save",
+                        Path("m.yaml")})
+                .code,
+            0);
   EXPECT_THAT(File("m.yaml"), AllOf(HasSubstr("sample: "), HasSubstr("together: true")));
   const auto once = Simulate({"--model", Path("m.yaml"), "--workers", "2"});
   EXPECT_EQ(Simulate({"--model", Path("m.yaml"), "--workers", "2"}), once);
@@ -59,10 +63,12 @@ TEST_F(SimTest, SaysWhatIsWrong) {
 
 TEST_F(SimTest, WritesCurves) {
   SmallConfig();
-  const std::string model = Write("m.yaml", "worker: {sample: 1ms}\nnetwork: {server_link: 10mbit}\n");
-  const Ended ended = RunProgram({"ps-sim", Path("small.yaml"), "--model", model, "--workers", "1,8", "--clocks", "20",
-                                  "--set", "compression.push=none", "--also", "compression.push=fp16", "--svg",
-                                  Path("curves.svg"), "--csv"});
+  const std::string model =
+      Write("m.yaml", "worker: {sample: 1ms}\nnetwork: {server_link: 10mbit}\n");
+  const Ended ended =
+      RunProgram({"ps-sim", Path("small.yaml"), "--model", model, "--workers", "1,8", "--clocks",
+                  "20", "--set", "compression.push=none", "--also", "compression.push=fp16",
+                  "--svg", Path("curves.svg"), "--csv"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(std::count(ended.out.begin(), ended.out.end(), '\n'), 5);
   EXPECT_THAT(File("curves.svg"), AllOf(HasSubstr("<svg"), HasSubstr("compression.push=fp16")));

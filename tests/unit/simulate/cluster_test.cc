@@ -65,7 +65,8 @@ TEST(SimulatedRun, TheServersLinkIsALimit) {
   const Prediction prediction = slow.Run();
   // Each step pushes 256 KiB through it: 122 a second, each of ten samples.
   EXPECT_LT(prediction.samples_per_second, 1221);
-  EXPECT_GT(prediction.samples_per_second, 500);  // pushes and pulls of synchronous workers take turns
+  EXPECT_GT(prediction.samples_per_second,
+            500);  // pushes and pulls of synchronous workers take turns
   EXPECT_GT(prediction.wait, prediction.compute);
 }
 
@@ -73,7 +74,8 @@ TEST(SimulatedRun, CompressionMovesThatLimit) {
   Case dense = Small(32), sparse = Small(32);
   dense.options.model.mutable_network()->set_server_link(32e6);
   sparse.options.model = dense.options.model;
-  sparse.Set("compression.push={topk: {density: 0.01}}").Set("compression.pull={delta: {codec: {topk: {density: 0.01}}}}");
+  sparse.Set("compression.push={topk: {density: 0.01}}")
+      .Set("compression.pull={delta: {codec: {topk: {density: 0.01}}}}");
   EXPECT_GT(sparse.Run().samples_per_second, 5 * dense.Run().samples_per_second);
 }
 
@@ -93,7 +95,8 @@ TEST(SimulatedRun, BytesAreThoseOfPayloadsAndHeaders) {
   EXPECT_LT(prediction.bytes_pulled_a_step, weights * 1.01);
 
   Case half = Small(2);
-  const double fp16 = half.Set("compression.push=fp16").Set("compression.dense_below=0").Run().bytes_pushed_a_step;
+  const double fp16 =
+      half.Set("compression.push=fp16").Set("compression.dense_below=0").Run().bytes_pushed_a_step;
   EXPECT_GT(fp16, weights / 2);
   EXPECT_LT(fp16, weights / 2 * 1.02);
 }
@@ -141,8 +144,10 @@ TEST(SimulatedRun, ShardsOfTheSameTrafficMayBeOne) {
     EXPECT_EQ(exact.simulated_shards, 8u);
     EXPECT_EQ(few.simulated_shards, 2u);
     EXPECT_NEAR(few.samples_per_second, exact.samples_per_second, 0.03 * exact.samples_per_second);
-    EXPECT_NEAR(few.bytes_pushed_a_step, exact.bytes_pushed_a_step, 0.001 * exact.bytes_pushed_a_step);
-    EXPECT_NEAR(few.bytes_pulled_a_step, exact.bytes_pulled_a_step, 0.001 * exact.bytes_pulled_a_step);
+    EXPECT_NEAR(few.bytes_pushed_a_step, exact.bytes_pushed_a_step,
+                0.001 * exact.bytes_pushed_a_step);
+    EXPECT_NEAR(few.bytes_pulled_a_step, exact.bytes_pulled_a_step,
+                0.001 * exact.bytes_pulled_a_step);
     EXPECT_NEAR(few.pull_staleness.Mean(), exact.pull_staleness.Mean(), 0.15);
   }
 }

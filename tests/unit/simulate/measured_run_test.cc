@@ -15,13 +15,14 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kConfig[] = R"(name: small
+constexpr char kMeasuredConfig[] = R"(name: small
 model: {zoo: mlp, hidden: [16]}
 data: {format: synthetic, synthetic: {train_samples: 4096, test_samples: 16, shape: [1, 8, 8]}, batch: 32}
 cluster: {shards: 2, workers: 1}
 )";
 
-// 128 steps of one worker: 10 ms to compute, 1 ms to encode, 2 ms to wait, each; the server takes 1 ms.
+// 128 steps of one worker: 10 ms to compute, 1 ms to encode, 2 ms to wait, each; the server takes 1
+// ms.
 constexpr char kProgress[] =
     R"({"kind":"progress","seconds":2,"steps":128,"samples":4096,"bytes_pushed":640000,"bytes_pulled":640000,)"
     R"("bytes_pushed_dense":622592,"seconds_data":0,"seconds_compute":1.28,"seconds_encode":0.128,)"
@@ -34,7 +35,7 @@ class MeasuredRunTest : public testing::Test {
  protected:
   MeasuredRunTest() : dir_(testing::TempDir() + "/measured-run-" + std::to_string(getpid())) {
     std::filesystem::create_directories(dir_);
-    Write("config.yaml", kConfig);
+    Write("config.yaml", kMeasuredConfig);
     Summary summary;
     summary.status = Summary::Status::kFinished;
     summary.workers = 1;
@@ -78,7 +79,8 @@ TEST_F(MeasuredRunTest, TheModelRepeatsIt) {
 TEST_F(MeasuredRunTest, ATraceTellsTheSpread) {
   std::string events = "[";
   for (int i = 0; i < 22; ++i) {
-    events += R"({"name":"compute","ph":"X","dur":)" + std::to_string(i % 2 == 0 ? 8000 : 12000) + "},";
+    events +=
+        R"({"name":"compute","ph":"X","dur":)" + std::to_string(i % 2 == 0 ? 8000 : 12000) + "},";
   }
   Write("trace.json", R"({"traceEvents":)" + events + "{}]}");
   const auto run = ReadMeasuredRun(dir_);

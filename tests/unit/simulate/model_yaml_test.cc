@@ -1,8 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "experiment/config_yaml.h"
 #include "simulate/measure.h"
 #include "simulate/model_yaml.h"
 
@@ -34,7 +33,8 @@ TEST(Measure, ReadsRates) {
 
 TEST(Measure, WritesWhatItReads) {
   for (const double seconds : {0.0, 1e-9, 12.5e-6, 0.24321e-3, 1.5, 30.0, 7200.0}) {
-    EXPECT_NEAR(*ParseSeconds(FormatSeconds(seconds)), seconds, 1e-5 * seconds) << FormatSeconds(seconds);
+    EXPECT_NEAR(*ParseSeconds(FormatSeconds(seconds)), seconds, 1e-5 * seconds)
+        << FormatSeconds(seconds);
   }
   for (const double rate : {0.0, 12.5e6, 1.25e9, 7e9}) {
     EXPECT_NEAR(*ParseRate(FormatRate(rate)), rate, 1e-5 * rate) << FormatRate(rate);
@@ -42,7 +42,8 @@ TEST(Measure, WritesWhatItReads) {
 }
 
 TEST(ModelYaml, ReadsUnitsAndDefaults) {
-  const auto model = ParseModel("worker: {sample: 0.5ms, spread: 0.1}\nnetwork: {server_link: 10gbit}\n", "m");
+  const auto model =
+      ParseModel("worker: {sample: 0.5ms, spread: 0.1}\nnetwork: {server_link: 10gbit}\n", "m");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_DOUBLE_EQ(model->worker().sample(), 0.5e-3);
   EXPECT_DOUBLE_EQ(model->worker().spread(), 0.1);
@@ -68,7 +69,8 @@ TEST(ModelYaml, WritesWhatItReads) {
 TEST(ModelYaml, ErrorsSayWhere) {
   EXPECT_THAT(ErrorOf("worker:\n  sampel: 1ms\n"), HasSubstr("m.yaml:2:3"));
   EXPECT_THAT(ErrorOf("worker:\n  sampel: 1ms\n"), HasSubstr("did you mean \"sample\""));
-  EXPECT_THAT(ErrorOf("worker:\n  sample: 12\n"), HasSubstr("m.yaml:2:11: worker.sample: expected a time"));
+  EXPECT_THAT(ErrorOf("worker:\n  sample: 12\n"),
+              HasSubstr("m.yaml:2:11: worker.sample: expected a time"));
   EXPECT_THAT(ErrorOf("worker: {sample: -1ms}"), HasSubstr("out of range"));
   EXPECT_THAT(ErrorOf("worker: {overlap: 2}"), HasSubstr("between 0 and 1"));
   EXPECT_THAT(ErrorOf("network: {worker_link: fast}"), HasSubstr("the speed of a link"));
@@ -87,6 +89,9 @@ TEST(ModelYaml, ShippedModelsLoad) {
   const auto model = LoadModel(PSGD_SOURCE_DIR "/configs/sim/titan_x.yaml");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_GT(model->worker().sample(), 0);
+  const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/alexnet.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(ValidateConfig(ResolveDefaults(*config)).ok());
 }
 
 }  // namespace
