@@ -15,7 +15,6 @@ namespace psgd::sim {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 
 // Times and rates have units of their own; the rest is read as a config is.
 class ModelReader {
@@ -24,9 +23,10 @@ class ModelReader {
 
   absl::StatusOr<SimModel> Read() {
     PSGD_ASSIGN_OR_RETURN(tree_, ParseYaml(source_));
-    ConfigReader reader(source_, tree_,
-                        [this](uint32_t node, const std::string& path, const FieldDescriptor& field,
-                               Message* message) { return OwnWay(node, path, field, message); });
+    ConfigReader reader(
+        source_, tree_,
+        [this](uint32_t node, const std::string& path, const FieldDescriptor& field,
+               google::protobuf::Message* message) { return OwnWay(node, path, field, message); });
     SimModel model;
     PSGD_RETURN_IF_ERROR(reader.ReadSection(tree_.root, "", &model));
     return model;
@@ -34,7 +34,8 @@ class ModelReader {
 
  private:
   std::optional<absl::Status> OwnWay(uint32_t node, const std::string& path,
-                                     const FieldDescriptor& field, Message* message) {
+                                     const FieldDescriptor& field,
+                                     google::protobuf::Message* message) {
     const Measure kind = field.options().GetExtension(measure);
     const YamlNode& value = tree_.nodes[node];
     if (kind == NUMBER || value.kind == YamlNode::kNull) return std::nullopt;
@@ -56,7 +57,7 @@ class ModelReader {
   YamlTree tree_;
 };
 
-std::string ValueOf(const Message& message, const FieldDescriptor& field) {
+std::string ValueOf(const google::protobuf::Message& message, const FieldDescriptor& field) {
   switch (field.options().GetExtension(measure)) {
     case SECONDS:
       return FormatSeconds(message.GetReflection()->GetDouble(message, &field));
@@ -91,7 +92,7 @@ std::string FormatModel(const SimModel& model) {
   const auto& type = *SimModel::descriptor();
   for (int s = 0; s < type.field_count(); ++s) {
     const FieldDescriptor& section = *type.field(s);
-    const Message& message = model.GetReflection()->GetMessage(model, &section);
+    const google::protobuf::Message& message = model.GetReflection()->GetMessage(model, &section);
     std::vector<std::string> keys;
     for (int i = 0; i < section.message_type()->field_count(); ++i) {
       const FieldDescriptor& field = *section.message_type()->field(i);
