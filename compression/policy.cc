@@ -61,6 +61,11 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   return chosen;
 }
 
+std::string PushCodecName(const CompressionConfig& config) {
+  const auto* field = CodecConfig::descriptor()->FindFieldByNumber(config.push().kind_case());
+  return field == nullptr ? "none" : field->name();
+}
+
 std::vector<CodecConfig> Candidates(const AutoCodec& config) {
   std::vector<CodecConfig> candidates(1);
   candidates[0].mutable_fp16();

@@ -17,6 +17,9 @@ namespace psgd {
 // sparse ones where the choice is auto's: of their gradients, what is not zero is sent anyway.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
+// The codec that the pushes of large tensors use, as "topk".
+std::string PushCodecName(const CompressionConfig& config);
+
 // What auto chooses among: fp16, then the others as they are given; by default int8, onebit, topk.
 std::vector<CodecConfig> Candidates(const AutoCodec& config);
 

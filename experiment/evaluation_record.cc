@@ -9,7 +9,8 @@ Record EvaluationRecord(const EvalResult& result) {
                 {"clock", result.clock()},
                 {"accuracy", result.accuracy()},
                 {"loss", result.loss()},
-                {"samples", result.samples()}};
+                {"samples", result.samples()},
+                {"took", result.seconds()}};
   if (result.measures_size() > 0) record["measures"] = MeasuresOf(result);
   return record;
 }
@@ -21,6 +22,7 @@ EvalResult EvaluationOf(const Record& record) {
   result.set_accuracy(NumberIn(record, "accuracy"));
   result.set_loss(NumberIn(record, "loss"));
   result.set_samples(static_cast<uint64_t>(NumberIn(record, "samples")));
+  result.set_seconds(NumberIn(record, "took"));
   const auto measures = record.find("measures");
   if (measures == record.end() || !measures->is_object()) return result;
   for (const auto& [name, value] : measures->items()) {

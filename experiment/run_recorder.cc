@@ -4,8 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/clock.h"
+#include "common/cpu_time.h"
 #include "common/files.h"
 #include "common/metrics.h"
+#include "compression/policy.h"
 #include "experiment/codec_choices_record.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/weights_collector.h"
@@ -16,13 +18,6 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostConfigBytes = size_t{1} << 20;
-
-// Of the codec that the pushes of large tensors use.
-std::string PushCodecName(const Config& config) {
-  const CodecConfig& push = config.compression().push();
-  const auto* field = CodecConfig::descriptor()->FindFieldByNumber(push.kind_case());
-  return field == nullptr ? "none" : field->name();
-}
 
 // How often each staleness was seen: the summary has what is to be said of it in numbers.
 Record StalenessCounts(const StatusReply& status) {
@@ -57,7 +52,8 @@ RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metri
       events_(std::move(events)),
       log_(std::move(log)),
       observer_(std::move(observer)),
-      start_(SteadyNow()) {}
+      start_(SteadyNow()),
+      cpu_before_(ProcessCpuSeconds()) {}
 
 double RunRecorder::Elapsed() const { return Seconds(SteadyNow() - start_); }
 
@@ -185,6 +181,8 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
                      {"seconds_compute", total.seconds_compute()},
                      {"seconds_encode", total.seconds_encode()},
                      {"seconds_wait", total.seconds_wait()},
+                     {"seconds_cpu", total.seconds_cpu()},
+                     {"seconds_cpu_server", ProcessCpuSeconds() - cpu_before_},
                      {"input_stall", InputStall(total)},
                      {"learning_rate", status.hyper().learning_rate()}});
   WriteScalars(status, speed);
@@ -244,7 +242,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.shards = config.cluster().shards();
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
-  summary.codec = PushCodecName(config);
+  summary.codec = PushCodecName(config.compression());
   summary.codecs = ChosenCodecs(status.choices());
   summary.seed = config.seed();
   return summary;

@@ -64,6 +64,7 @@ class RunRecorder {
   const Log log_;
   const Observer observer_;
   const Time start_;
+  const double cpu_before_;  // that the server took to start
   DetailSchedule details_;
   StatusReply detailed_;  // what the last detail that was written was of
   StatusReply observed_;  // and that was told

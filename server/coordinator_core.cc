@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
@@ -44,6 +45,7 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
   total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
   total->set_seconds_wait(total->seconds_wait() + report.seconds_wait());
+  total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
   total->set_resent(total->resent() + report.resent());
   for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
 }
@@ -206,7 +208,8 @@ absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effec
 }
 
 void CoordinatorCore::SetResidual(MemberState& member, double norm) {
-  member.residual_norm = std::isfinite(norm) && norm > 0 ? norm : 0;
+  const double before = std::exchange(member.residual_norm, std::isfinite(norm) && norm > 0 ? norm : 0);
+  if (member.residual_norm == before) return;
   double squares = 0;
   for (const auto& [worker, other] : members_.all()) {
     squares += other.residual_norm * other.residual_norm;

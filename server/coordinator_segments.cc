@@ -45,7 +45,7 @@ bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
   const Segment* found = ledger_->Find(segment);
   if (member == nullptr || found == nullptr || segment <= member->joined_after) return false;
   const auto& workers = found->workers();
-  return std::find(workers.begin(), workers.end(), worker) != workers.end();
+  return std::binary_search(workers.begin(), workers.end(), worker);  // the ledger deals to ascending ones
 }
 
 void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {

@@ -29,7 +29,10 @@ MemberState* Membership::JoinedBy(uint64_t attempt) {
 MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
   PassTime(now);
   uint32_t worker = 0;
-  while (IsLive(worker)) ++worker;
+  for (const auto& [taken, other] : members_) {
+    if (taken != worker || !other.live) break;
+    ++worker;
+  }
   MemberState& member = members_[worker];
   const uint32_t incarnation = std::max(member.key.incarnation() + 1, first_incarnation_);
   member = MemberState{};

@@ -182,7 +182,7 @@ class ShardCore {
 
   // Pulls (shard_core_pull.cc).
   void OnPull(PeerId from, Member& member, const Message& message, Outbox* out);
-  bool Allowed(const WaitingPull& pull) const;
+  bool Allowed(const WaitingPull& pull, uint64_t slowest) const;
   size_t WholeTensor(const WaitingPull& pull, size_t i) const;
   void Reply(const WaitingPull& pull, Outbox* out);
   // The slices, by local index, that were sent to a worker, where compensation asks for them.
@@ -226,6 +226,7 @@ class ShardCore {
   std::map<uint32_t, Member> members_;
   std::map<uint64_t, Segment> segments_;  // by first clock
   uint64_t completed_ = 0;                // staleness 0: clocks applied
+  uint32_t awaited_ = 0;                  // staleness 0: a worker that the next clock lacked, when last looked for
   // staleness 0: absorbed and not yet applied, by clock and worker.
   std::map<uint64_t, std::map<uint32_t, std::vector<Message>>> gathered_;
   size_t gathered_bytes_ = 0;

@@ -23,13 +23,12 @@ void AddUpdateParts(std::span<const SliceState> tensor, PullReply* reply) {
 
 }  // namespace
 
-bool ShardCore::Allowed(const WaitingPull& pull) const {
+bool ShardCore::Allowed(const WaitingPull& pull, uint64_t slowest) const {
+  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
+  if (!unbounded_ && pull.clock > slowest + bound) return false;
   // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
   // steps would all start from the same weights, and their gradients would then be added up.
-  if (members_.at(pull.key.worker()).clock < pull.own_clock) return false;
-  if (unbounded_) return true;
-  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
-  return pull.clock <= SlowestClock() + bound;
+  return members_.at(pull.key.worker()).clock >= pull.own_clock;
 }
 
 void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outbox* out) {
@@ -73,7 +72,7 @@ void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outb
     // Overtaken on its way by a newer one: nobody waits for it any more.
     if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
   }
-  if (Allowed(pull)) {
+  if (Allowed(pull, SlowestClock())) {
     Reply(pull, out);
     return;
   }

@@ -181,6 +181,12 @@ void ShardCore::ApplyClocks() {
   while (true) {
     const uint64_t clock = completed_ + 1;
     if (HoldsBack(clock)) return;
+    // Most pushes are of others, of whom there may be thousands.
+    const auto lacks = [clock](const Member& member) {
+      return member.running && member.first_clock < clock && member.arrived_clock < clock;
+    };
+    const auto awaited = members_.find(awaited_);
+    if (awaited != members_.end() && lacks(awaited->second)) return;
     bool expected = false;
     uint64_t next_start = UINT64_MAX;
     for (const auto& [worker, member] : members_) {
@@ -188,7 +194,10 @@ void ShardCore::ApplyClocks() {
       next_start = std::min(next_start, member.first_clock);
       if (member.first_clock >= clock) continue;
       expected = true;
-      if (member.arrived_clock < clock) return;
+      if (lacks(member)) {
+        awaited_ = worker;
+        return;
+      }
     }
     auto gathered = gathered_.find(clock);
     if (gathered == gathered_.end()) {
@@ -268,8 +277,10 @@ void ShardCore::Settle(Outbox* out) {
     ReleaseHeld();
     if (synchronous_) ApplyClocks();
   }
+  // Once for all of them: each may have to wait for any of thousands of workers.
+  const uint64_t slowest = waiting_.empty() ? 0 : SlowestClock();
   for (size_t i = 0; i < waiting_.size();) {
-    if (!Allowed(waiting_[i])) {
+    if (!Allowed(waiting_[i], slowest)) {
       ++i;
       continue;
     }

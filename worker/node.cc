@@ -29,6 +29,7 @@ std::vector<TrainerOptions> OneEach(const TrainerOptions& all) {
                                    all);
   for (size_t i = 0; i < each.size(); ++i) {
     each[i].replicas = 1;
+    each[i].workers_here = static_cast<int>(each.size());
     if (!all.gpus.empty()) each[i].gpus = {all.gpus[i]};
     absl::StrAppend(&each[i].name, "-", i);
   }

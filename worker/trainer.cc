@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/cpu_time.h"
 #include "net/wire_format.h"
 #include "worker/device_codecs.h"
 #include "worker/evaluate.h"
@@ -233,6 +234,7 @@ bool Trainer::HasBatch(const Segment& segment, uint64_t clock) const {
 }
 
 absl::Status Trainer::RunSegment(const Segment& segment) {
+  cpu_seconds_ = ProcessCpuSeconds();
   for (int index = Rank(segment); index < segment.batches_size(); index += segment.workers_size()) {
     loader_->Enqueue(segment.epoch(), segment.batches(index));
   }

@@ -120,6 +120,7 @@ class Trainer {
   uint64_t steps_ = 0;           // of a GPU
   uint64_t repeated_steps_ = 0;  // since gradients left fp16
   double seconds_wait_ = 0;
+  double cpu_seconds_ = 0;       // of this process, when its part was last reported
   std::vector<EncodedSlice> encoded_;  // scratch
 };
 

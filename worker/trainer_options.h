@@ -24,6 +24,7 @@ struct TrainerOptions {
   std::vector<GpuDevice> gpus;
   std::string plugin_dir;                  // of engines; empty: beside the program
   int replicas = 1;                        // on the processor
+  int workers_here = 1;                    // trainers that share this process
   int threads = 1;                         // of each of them
   Precision precision = Precision::kFp32;
   Duration connect_deadline = Milliseconds(60000);

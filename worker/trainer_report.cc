@@ -1,6 +1,8 @@
 // What a trainer tells of its steps: to the coordinator with its heartbeats, and in its log.
 #include <algorithm>
+#include <utility>
 
+#include "common/cpu_time.h"
 #include "worker/trainer.h"
 
 namespace psgd {
@@ -27,6 +29,7 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
 void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
   const EndpointStats traffic = session_->traffic();
   const SessionStats& stats = session_->stats();
+  const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
     report->set_clock(session_->AcknowledgedClock());
@@ -49,6 +52,8 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
     report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
     report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
     report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
+    report->set_seconds_cpu(report->seconds_cpu() +
+                            (cpu_seconds_ - cpu_before) / options_.workers_here);
     report->set_resent(report->resent() + stats.resent - reported_.resent);
     AddSince(reported_.pull_staleness, stats.pull_staleness, report->mutable_pull_staleness());
     AddSince(reported_.push_latency, stats.push_latency, report->mutable_push_latency());

@@ -8,6 +8,7 @@ int ps_ctl_main(int argc, char** argv);
 int ps_doctor_main(int argc, char** argv);
 int ps_run_main(int argc, char** argv);
 int ps_server_main(int argc, char** argv);
+int ps_sim_main(int argc, char** argv);
 int ps_sweep_main(int argc, char** argv);
 int ps_worker_main(int argc, char** argv);
 
@@ -20,8 +21,8 @@ struct Program {
 
 constexpr Program kPrograms[] = {
     {"ps-bench", ps_bench_main}, {"ps-ctl", ps_ctl_main},       {"ps-doctor", ps_doctor_main},
-    {"ps-run", ps_run_main},     {"ps-server", ps_server_main}, {"ps-sweep", ps_sweep_main},
-    {"ps-worker", ps_worker_main},
+    {"ps-run", ps_run_main},     {"ps-server", ps_server_main}, {"ps-sim", ps_sim_main},
+    {"ps-sweep", ps_sweep_main}, {"ps-worker", ps_worker_main},
 };
 
 }  // namespace

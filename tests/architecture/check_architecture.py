@@ -23,7 +23,7 @@ ROOMS = {
     "server": {"common", "proto", "compression", "net"},
     "worker": {"common", "proto", "compression", "data", "net", "engine"},
 }
-OPEN_ROOMS = {"experiment", "dashboard", "apps", "bench", "tests"}
+OPEN_ROOMS = {"experiment", "simulate", "dashboard", "apps", "bench", "tests"}
 ALL_ROOMS = set(ROOMS) | OPEN_ROOMS
 
 CODE = {".cc", ".h", ".cu", ".cuh"}

@@ -15,7 +15,7 @@ import unittest
 from fixture import BIN
 
 BUILD = pathlib.Path(os.environ.get("PSGD_BUILD", "build/release"))
-PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-worker"]
+PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", "ps-worker"]
 # Programs of ours, without a copyright file and a changelog of Debian's own.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/event_queue.h"
+#include "simulate/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/scenario.h"

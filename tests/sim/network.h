@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "tests/sim/chance.h"
-#include "tests/sim/event_queue.h"
+#include "simulate/chance.h"
+#include "simulate/event_queue.h"
 
 namespace psgd::sim {
 

@@ -1,7 +1,7 @@
 #include "tests/sim/scenario.h"
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/chance.h"
+#include "simulate/chance.h"
 #include "tests/sim/gradients.h"
 
 namespace psgd::sim {

@@ -11,7 +11,7 @@
 #include "server/coordinator_core.h"
 #include "server/durable_shard.h"
 #include "server/order_book.h"
-#include "tests/sim/chance.h"
+#include "simulate/chance.h"
 #include "tests/sim/sabotage.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/standby.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/durable_shard.h"
-#include "tests/sim/chance.h"
+#include "simulate/chance.h"
 #include "tests/sim/storage.h"
 
 namespace psgd::sim {

@@ -11,7 +11,7 @@
 
 #include "compression/codec.h"
 #include "proto/control.pb.h"
-#include "tests/sim/chance.h"
+#include "simulate/chance.h"
 #include "worker/session_core.h"
 
 namespace psgd::sim {

@@ -1,5 +1,5 @@
-// Seeded randomness of the simulation. Each user has a stream of its own, so that one more draw here
-// does not change what happens there.
+// Seeded randomness of the simulation. Each user has a stream of its own, so that one more draw
+// here does not change what happens there.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,11 @@ namespace psgd::sim {
 class Chance {
  public:
   Chance(uint64_t seed, uint64_t stream)
-      : stream_(PhiloxKey{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, stream) {}
+      : stream_(PhiloxKey{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, stream) {
+  }
 
+  // Uniform in [0, 1).
+  double Unit() { return stream_.NextUnit(); }
   bool Happens(double probability) { return stream_.NextUnit() < probability; }
   // Uniform in [low, high].
   int64_t Between(int64_t low, int64_t high) {

@@ -1,0 +1,282 @@
+#include "simulate/modelled_cluster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd::sim {
+namespace {
+
+constexpr size_t kGradientParts = 4;
+constexpr Duration kTick = std::chrono::milliseconds(200);
+
+// Of what is asked for, only training is simulated, for so many clocks, in as many epochs as they
+// take.
+Config SimulatedConfig(const Workload& workload, uint64_t clocks) {
+  Config config = workload.config;
+  config.mutable_durability()->clear_checkpoint();
+  config.mutable_train()->set_max_steps(static_cast<int64_t>(clocks));
+  const double samples =
+      static_cast<double>(clocks) * config.cluster().workers() * config.data().batch();
+  config.mutable_train()->set_epochs(
+      2 + static_cast<int>(samples / static_cast<double>(std::max<uint64_t>(workload.samples, 1))));
+  return config;
+}
+
+uint64_t BatchesOf(const Workload& workload) {
+  return std::max<uint64_t>(1, workload.samples / std::max(1, workload.config.data().batch()));
+}
+
+CoordinatorOptions CoordinatorFor(const Config& config) {
+  CoordinatorOptions options;
+  options.config = config;
+  return options;
+}
+
+}  // namespace
+
+uint64_t EnoughClocks(int workers) {
+  return std::clamp<uint64_t>(40'000 / static_cast<uint64_t>(workers), 30, 400);
+}
+
+ModelledCluster::ModelledCluster(const Workload& workload, const Traffic& traffic,
+                                 const SimulationOptions& options)
+    : options_(options),
+      workload_(workload),
+      config_(SimulatedConfig(workload, options.clocks > 0
+                                            ? options.clocks
+                                            : EnoughClocks(workload.config.cluster().workers()))),
+      groups_(GroupShards(traffic, config_.cluster().shards(),
+                          options.most_flows / config_.cluster().workers())),
+      traffic_(Reduce(traffic, groups_)),
+      chance_(options.seed, 1),
+      coordinator_(CoordinatorFor(config_)) {
+  MakeHosts();
+  MakeShards();
+  MakeGradients();
+}
+
+double ModelledCluster::WeightSeconds() const {
+  return model().worker().weight() * static_cast<double>(workload_.weights);
+}
+
+double ModelledCluster::ShardsOfHost() const {
+  const int shards = config_.cluster().shards();
+  const int hosts = model().network().together() ? 1 : std::min(model().server().hosts(), shards);
+  return static_cast<double>(shards) / hosts;
+}
+
+double ModelledCluster::ThreadsOf(uint32_t shard) const {
+  const size_t host = shard % hosts_.size();
+  const size_t simulated = (groups_.size() - host + hosts_.size() - 1) / hosts_.size();
+  return ShardsOfHost() / static_cast<double>(simulated);
+}
+
+void ModelledCluster::MakeHosts() {
+  const SimNetwork& network = model().network();
+  const double hosts = config_.cluster().shards() / ShardsOfHost();
+  hosts_.resize(std::min(static_cast<size_t>(hosts + 0.5), groups_.size()));
+  for (ServerHost& host : hosts_) {
+    const double link = network.server_link();
+    if (link > 0) {
+      host.in = std::make_unique<SharedResource>(&queue_, link, link);
+      host.out = std::make_unique<SharedResource>(&queue_, link, link);
+    }
+    host.processors = std::make_unique<SharedResource>(&queue_, model().server().cores(), 1);
+  }
+}
+
+void ModelledCluster::MakeShards() {
+  const SimServer& server = model().server();
+  for (uint32_t s = 0; s < groups_.size(); ++s) {
+    ShardCosts costs;
+    costs.message = server.message();
+    costs.byte = server.byte();
+    costs.beside = server.beside();
+    costs.times = ThreadsOf(s);
+    costs.processors = hosts_[s % hosts_.size()].processors.get();
+    shards_.push_back(std::make_unique<ModelledShard>(
+        &queue_, s, config_, traffic_, costs,
+        [this, s](PeerId to, std::shared_ptr<const Message> message, double bytes) {
+          FromShard(s, to, std::move(message), bytes);
+        }));
+  }
+}
+
+void ModelledCluster::MakeGradients() {
+  const double overlap = model().worker().overlap();
+  const int slices = traffic_.placement.slices_size();
+  gradients_.push_back({1 - overlap, 0, {}});
+  for (size_t p = 0; p < kGradientParts; ++p) {
+    GradientPart part;
+    part.time = overlap / kGradientParts;
+    part.encode = 1.0 / kGradientParts;
+    // From the last layer to the first.
+    const size_t begin = slices * p / kGradientParts, end = slices * (p + 1) / kGradientParts;
+    for (size_t i = begin; i < end; ++i)
+      part.slices.push_back(static_cast<uint32_t>(slices - 1 - i));
+    gradients_.push_back(std::move(part));
+  }
+}
+
+void ModelledCluster::Spend(double seconds, double threads, EventQueue::Action done) {
+  if (model().network().together() && seconds > 0) {
+    hosts_[0].processors->Run(seconds, threads, std::move(done));
+  } else {
+    queue_.After(Duration(static_cast<int64_t>(seconds * 1e9)), std::move(done));
+  }
+}
+
+void ModelledCluster::SpendBeside(double seconds) {
+  if (model().network().together() && seconds > 0) hosts_[0].processors->Run(seconds, 1, nullptr);
+}
+
+Route ModelledCluster::RouteTo(uint32_t process, uint32_t shard, bool up) const {
+  const WorkerLinks& worker = links_[process];
+  const ServerHost& host = hosts_[shard % hosts_.size()];
+  Route route;
+  route.worker_link = up ? worker.up.get() : worker.down.get();
+  route.worker_times = groups_[shard].shards;
+  route.server_link = up ? host.in.get() : host.out.get();
+  route.server_times = ThreadsOf(shard);
+  route.latency = Duration(static_cast<int64_t>(model().network().latency() * 1e9));
+  return route;
+}
+
+std::vector<std::unique_ptr<Connection>> ModelledCluster::ConnectToShards(uint32_t process) {
+  std::vector<std::unique_ptr<Connection>> ways;
+  for (uint32_t s = 0; s < groups_.size(); ++s) {
+    ways.push_back(std::make_unique<Connection>(&queue_, RouteTo(process, s, true)));
+  }
+  return ways;
+}
+
+void ModelledCluster::StartWorker() {
+  const auto process = static_cast<uint32_t>(workers_.size());
+  WorkerLinks& links = links_.emplace_back();
+  const double link = model().network().worker_link();
+  if (link > 0) {
+    links.up = std::make_unique<SharedResource>(&queue_, link, link);
+    links.down = std::make_unique<SharedResource>(&queue_, link, link);
+  }
+  for (uint32_t s = 0; s < groups_.size(); ++s) {
+    links.from_shards.push_back(std::make_unique<Connection>(&queue_, RouteTo(process, s, false)));
+  }
+  workers_.push_back(std::make_unique<ModelledWorker>(this, process));
+  workers_.back()->Start();
+  if (model().failures().every() > 0) PlanDeath(workers_.back().get());
+}
+
+void ModelledCluster::PlanDeath(ModelledWorker* worker) {
+  const double after = -std::log(1 - chance_.Unit()) * model().failures().every();
+  queue_.After(Duration(static_cast<int64_t>(std::min(after, 1e8) * 1e9)), [this, worker] {
+    worker->Die();
+    ++deaths_;
+    queue_.After(Duration(static_cast<int64_t>(model().failures().restart() * 1e9)),
+                 [this] { StartWorker(); });
+  });
+}
+
+void ModelledCluster::Tick() {
+  queue_.After(kTick, [this] { Tick(); });
+  Effects effects;
+  coordinator_.Tick(queue_.now(), &effects);
+  GaveUp(Apply(std::move(effects)));
+}
+
+absl::Status ModelledCluster::Apply(Effects effects) {
+  for (const ShardCommand& command : effects.commands) {
+    if (const auto* begun = std::get_if<BeginSegment>(&command)) {
+      dealt_ = static_cast<int64_t>(begun->segment.first_clock() + begun->segment.clocks());
+    }
+    if (std::holds_alternative<TakeCheckpoint>(command))
+      continue;  // the last one: training is over
+    for (const auto& shard : shards_) PSGD_RETURN_IF_ERROR(shard->Execute(command));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JoinReply> ModelledCluster::Join(const JoinRequest& request) {
+  Effects effects;
+  auto reply = coordinator_.Join(request, queue_.now(), &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::Status ModelledCluster::Register(const WorkerKey& key) {
+  RegisterRequest request;
+  *request.mutable_key() = key;
+  *request.mutable_model() = workload_.model;
+  request.set_batches_per_epoch(BatchesOf(workload_));
+  Effects effects;
+  const std::vector<std::string> endpoints(config_.cluster().shards(), "sim://");
+  PSGD_RETURN_IF_ERROR(coordinator_.Register(request, endpoints, queue_.now(), &effects).status());
+  return Apply(std::move(effects));
+}
+
+absl::StatusOr<NextSegmentReply> ModelledCluster::NextSegment(const NextSegmentRequest& request) {
+  Effects effects;
+  auto reply = coordinator_.NextSegment(request, queue_.now(), &effects);
+  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  return reply;
+}
+
+absl::Status ModelledCluster::Evaluated(const WorkerKey& key, double epoch) {
+  EvaluatedRequest request;
+  *request.mutable_key() = key;
+  request.mutable_result()->set_epoch(epoch);
+  Effects effects;
+  PSGD_RETURN_IF_ERROR(coordinator_.Evaluated(request, queue_.now(), &effects));
+  return Apply(std::move(effects));
+}
+
+absl::Status ModelledCluster::Heartbeat(const WorkerKey& key, uint64_t clock) {
+  HeartbeatRequest request;
+  *request.mutable_key() = key;
+  request.mutable_report()->set_clock(clock);
+  return coordinator_.Heartbeat(request, queue_.now()).status();
+}
+
+void ModelledCluster::SendToShard(ModelledWorker* worker, uint32_t shard, const Message& message,
+                                  Connection* way) {
+  const double bytes = WireBytes(message), payload = static_cast<double>(message.PayloadBytes());
+  pushed_ += (bytes - payload) * groups_[shard].shards + payload * groups_[shard].push_scale;
+  auto copy = std::make_shared<Message>(message);
+  way->Send(bytes, [this, shard, process = worker->process(), copy = std::move(copy), bytes] {
+    shards_[shard]->Receive(process, copy, bytes);
+  });
+}
+
+void ModelledCluster::FromShard(uint32_t shard, PeerId to, std::shared_ptr<const Message> message,
+                                double bytes) {
+  const auto payload = static_cast<double>(message->PayloadBytes());
+  pulled_ += (bytes - payload) * groups_[shard].shards + payload * groups_[shard].pull_scale;
+  links_[to].from_shards[shard]->Send(bytes, [this, shard, to, message = std::move(message)] {
+    workers_[to]->Receive(shard, *message);
+  });
+}
+
+bool ModelledCluster::Over() const {
+  if (!Dealt()) return false;
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return worker->dead() || worker->idle(); });
+}
+
+absl::StatusOr<Prediction> ModelledCluster::Run() {
+  const Time began = SteadyNow();
+  start_ = queue_.now();
+  links_.reserve(config_.cluster().workers());
+  for (int w = 0; w < config_.cluster().workers(); ++w) StartWorker();
+  if (model().failures().every() > 0) Tick();
+  while (gave_up_.ok() && !Over()) {
+    if (!queue_.RunOne()) return absl::InternalError("the simulation has come to a stop");
+  }
+  PSGD_RETURN_IF_ERROR(gave_up_);
+  Prediction prediction = Result();
+  prediction.took = Seconds(SteadyNow() - began);
+  return prediction;
+}
+
+}  // namespace psgd::sim

@@ -1,0 +1,126 @@
+#include "simulate/prediction.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "common/units.h"
+#include "experiment/readable.h"
+#include "experiment/records.h"
+
+namespace psgd::sim {
+namespace {
+
+std::string InMilliseconds(double seconds) { return absl::StrFormat("%.3g", seconds * 1e3); }
+
+// Every number of it by its name, for machines.
+Record RecordOf(const Prediction& p) {
+  return {{"name", p.name},
+          {"workers", p.workers},
+          {"shards", p.shards},
+          {"batch", p.batch},
+          {"samples_per_second", p.samples_per_second},
+          {"run_seconds", p.run_seconds},
+          {"run_samples_per_second", p.run_samples_per_second},
+          {"seconds_step", p.step},
+          {"seconds_compute", p.compute},
+          {"seconds_encode", p.encode},
+          {"seconds_wait", p.wait},
+          {"bytes_pushed", p.bytes_pushed},
+          {"bytes_pulled", p.bytes_pulled},
+          {"bytes_pushed_a_step", p.bytes_pushed_a_step},
+          {"bytes_pulled_a_step", p.bytes_pulled_a_step},
+          {"staleness_mean", p.pull_staleness.Mean()},
+          {"staleness_p99", p.pull_staleness.Quantile(0.99)},
+          {"staleness_max", p.pull_staleness.max()},
+          {"push_staleness_mean", p.push_staleness.Mean()},
+          {"push_staleness_p99", p.push_staleness.Quantile(0.99)},
+          {"push_staleness_max", p.push_staleness.max()},
+          {"bound_by", BoundBy(p)},
+          {"shard_busy", p.shard_busy},
+          {"processors", p.processors},
+          {"server_link_in", p.server_link_in},
+          {"server_link_out", p.server_link_out},
+          {"worker_link_in", p.worker_link_in},
+          {"worker_link_out", p.worker_link_out},
+          {"deaths", p.deaths},
+          {"resent", p.resent},
+          {"clocks", p.clocks},
+          {"simulated_shards", p.simulated_shards},
+          {"simulated_seconds", p.simulated_seconds}};
+}
+
+}  // namespace
+
+std::string BoundBy(const Prediction& p) {
+  // What is busy nearly all the time; else the workers' own work, or waiting for each other and on
+  // the way.
+  constexpr double kBusy = 0.85;
+  std::vector<std::pair<double, const char*>> parts = {
+      {p.server_link_in, "server link in"}, {p.server_link_out, "server link out"},
+      {p.worker_link_in, "worker link in"}, {p.worker_link_out, "worker link out"},
+      {p.shard_busy, "a shard's thread"},   {p.processors, "processors"}};
+  const auto busiest = std::max_element(
+      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (busiest->first >= kBusy) return busiest->second;
+  if (p.compute + p.encode >= p.wait) return "computing";
+  // Synchronous workers push together and pull together: each way of a link is idle half of the
+  // time.
+  constexpr double kTurns = 0.6;
+  const double server = p.server_link_in + p.server_link_out,
+               worker = p.worker_link_in + p.worker_link_out;
+  const double most = std::max({server, worker, p.shard_busy, p.processors});
+  if (most < kTurns) return "waiting";
+  if (most == server) return "server links";
+  if (most == worker) return "worker links";
+  return most == p.shard_busy ? "a shard's thread" : "processors";
+}
+
+std::string PredictionTable(const std::vector<Prediction>& predictions) {
+  TextTable table({"", "workers", "batch", "samples/s", "speed-up", "step ms", "compute", "encode",
+                   "wait", "pushed/step", "pulled/step", "staleness", "p99", "bound by"});
+  const Prediction* first = nullptr;
+  for (const Prediction& p : predictions) {
+    if (first == nullptr || first->name != p.name) first = &p;
+    const double speedup =
+        first->samples_per_second == 0 ? 0 : p.samples_per_second / first->samples_per_second;
+    table.Add({p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),
+               ReadableCount(p.samples_per_second), absl::StrFormat("%.2f", speedup),
+               InMilliseconds(p.step), InMilliseconds(p.compute), InMilliseconds(p.encode),
+               InMilliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
+               HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),
+               absl::StrCat(p.pull_staleness.Quantile(0.99)), BoundBy(p)});
+  }
+  return table.Text();
+}
+
+std::string PredictionJson(const std::vector<Prediction>& predictions) {
+  std::string text;
+  for (const Prediction& prediction : predictions)
+    absl::StrAppend(&text, RecordOf(prediction).dump(), "\n");
+  return text;
+}
+
+std::string PredictionCsv(const std::vector<Prediction>& predictions) {
+  std::string text;
+  for (const Prediction& prediction : predictions) {
+    const Record record = RecordOf(prediction);
+    std::vector<std::string> names, values;
+    for (const auto& [name, value] : record.items()) {
+      names.push_back(name);
+      values.push_back(
+          value.is_string()
+              ? absl::StrCat("\"", absl::StrReplaceAll(value.get<std::string>(), {{"\"", "\"\""}}),
+                             "\"")
+              : value.dump());
+    }
+    if (text.empty()) text = absl::StrJoin(names, ",") + "\n";
+    absl::StrAppend(&text, absl::StrJoin(values, ","), "\n");
+  }
+  return text;
+}
+
+}  // namespace psgd::sim

@@ -1,0 +1,131 @@
+#include "simulate/scaling.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "experiment/config_yaml.h"
+#include "experiment/readable.h"
+#include "experiment/report/plots.h"
+
+namespace psgd::sim {
+namespace {
+
+constexpr int kMostWorkers = 4096;
+
+struct Curve {
+  std::string name;
+  std::string assignments;
+};
+
+// "fp16: compression.push=fp16": a name may come before what it is for.
+Curve ParseCurve(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || colon > text.find('=')) return {text, text};
+  return {std::string(absl::StripAsciiWhitespace(text.substr(0, colon))), text.substr(colon + 1)};
+}
+
+absl::StatusOr<Config> Changed(const Config& config, const std::string& assignments) {
+  Config changed = config;
+  for (const absl::string_view one : absl::StrSplit(assignments, ';', absl::SkipWhitespace())) {
+    PSGD_RETURN_IF_ERROR(ApplySet(std::string(absl::StripAsciiWhitespace(one)), &changed));
+  }
+  changed = ResolveDefaults(std::move(changed));
+  PSGD_RETURN_IF_ERROR(ValidateConfig(changed));
+  return changed;
+}
+
+std::string WholeNumber(double value) { return absl::StrFormat("%.4g", value); }
+
+}  // namespace
+
+absl::StatusOr<std::vector<int>> ParseWorkers(const std::string& text) {
+  std::vector<int> workers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::vector<std::string> ends = absl::StrSplit(part, '-');
+    int first = 0, last = 0;
+    const bool numbers = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
+                         absl::SimpleAtoi(ends.back(), &last);
+    if (!numbers || first < 1 || last < first || last > kMostWorkers) {
+      return absl::InvalidArgumentError(absl::StrCat("--workers: \"", std::string(part),
+                                                     "\" is no number of workers from 1 to ",
+                                                     kMostWorkers, ", as in 1,2,4 or 1-4"));
+    }
+    for (int n = first; n <= last; ++n) workers.push_back(n);
+  }
+  std::sort(workers.begin(), workers.end());
+  workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
+  return workers;
+}
+
+absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& request) {
+  std::vector<Curve> curves = {{request.name, ""}};
+  for (const std::string& also : request.also) curves.push_back(ParseCurve(also));
+  std::vector<Prediction> predictions;
+  for (const Curve& curve : curves) {
+    PSGD_ASSIGN_OR_RETURN(const Config config, Changed(request.config, curve.assignments));
+    PSGD_ASSIGN_OR_RETURN(Workload workload, OpenWorkload(config));
+    PSGD_ASSIGN_OR_RETURN(const Traffic traffic, MeasureTraffic(workload));
+    std::vector<int> counts = request.workers;
+    if (counts.empty()) counts = {config.cluster().workers()};
+    for (const int workers : counts) {
+      workload.config.mutable_cluster()->set_workers(workers);
+      if (request.global_batch > 0) {
+        if (workers > request.global_batch) continue;
+        workload.config.mutable_data()->set_batch(request.global_batch / workers);
+      }
+      PSGD_ASSIGN_OR_RETURN(Prediction prediction,
+                            ModelledCluster(workload, traffic, request.options).Run());
+      prediction.name = curve.name;
+      if (request.on_prediction) request.on_prediction(prediction);
+      predictions.push_back(std::move(prediction));
+    }
+  }
+  return predictions;
+}
+
+std::string ScalingPlot(const std::string& title, const std::vector<Prediction>& predictions) {
+  XyPlot plot{"scaling",
+              title,
+              "",
+              {"workers", true, false, WholeNumber, {}},
+              {"samples/s", true, false, ReadableCount, {}},
+              {},
+              {}};
+  std::vector<double> counts;
+  double best_of_one = 0;
+  for (const Prediction& p : predictions) {
+    if (plot.series.empty() || plot.series.back().name != p.name) {
+      PlotSeries series;
+      series.name = p.name;
+      series.css_class = absl::StrCat("c", plot.series.size() % kSeriesColors);
+      series.shape = static_cast<int>(plot.series.size()) % Svg::kShapes;
+      series.line = true;
+      plot.series.push_back(std::move(series));
+    }
+    plot.series.back().points.push_back(
+        {static_cast<double>(p.workers), p.samples_per_second, 0,
+         absl::StrCat(p.workers, " workers: ", ReadableCount(p.samples_per_second), " samples/s, ",
+                      BoundBy(p))});
+    counts.push_back(p.workers);
+    best_of_one = std::max(best_of_one, p.samples_per_second / p.workers);
+  }
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  plot.x.ticks = counts;
+  PlotSeries ideal;
+  ideal.name = "ideal";
+  ideal.css_class = "ideal";
+  ideal.shape = -1;
+  ideal.line = true;
+  for (const double count : counts) ideal.points.push_back({count, best_of_one * count});
+  plot.below.push_back(std::move(ideal));
+  plot.description =
+      absl::StrCat(plot.series.size(), " curves over ", counts.size(), " numbers of workers.");
+  return Draw(plot).Document();
+}
+
+}  // namespace psgd::sim

@@ -1,0 +1,195 @@
+#include "simulate/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "common/philox.h"
+#include "compression/policy.h"
+#include "data/open_data.h"
+#include "engine/model_spec.h"
+#include "engine/planned_network.h"
+#include "engine/zoo/zoo.h"
+#include "server/placement.h"
+#include "server/slice_state.h"
+#include "server/weights_encoder.h"
+#include "worker/evaluate.h"
+#include "worker/update_encoder.h"
+
+namespace psgd::sim {
+namespace {
+
+constexpr uint64_t kStep = 1'000'000;  // codecs that begin gently are past that
+constexpr int kEncodings = 2;          // the residual of the first is in the second
+
+absl::Status CheckModelled(const Config& config) {
+  const auto refuse = [](const std::string& what, const std::string& why,
+                         const std::string& instead) {
+    return absl::UnimplementedError(
+        absl::StrCat("ps-sim does not know the bytes of ", what, ", which ", why, "; ", instead));
+  };
+  const CompressionConfig& compression = config.compression();
+  std::vector<const CodecConfig*> pushes = {&compression.push()};
+  for (const CompressionRule& rule : compression.rules()) pushes.push_back(&rule.push());
+  for (const CodecConfig* push : pushes) {
+    if (push->has_auto_()) {
+      return refuse("compression.push: auto", "chooses by what it measures",
+                    "name the codec that it took (ps-run's summary has it)");
+    }
+    if (push->has_factors()) {
+      return refuse("compression.push: factors", "depend on the batch",
+                    "try --set compression.push=powersgd, or another codec");
+    }
+  }
+  if (compression.pull().has_delta() && !compression.pull().delta().has_codec()) {
+    return refuse("compression.pull: delta without a codec", "depend on what changed meanwhile",
+                  "try --set compression.pull=none, fp16 or {delta: {codec: topk}}");
+  }
+  return absl::OkStatus();
+}
+
+// Close to normal, as gradients are: sums of four bytes.
+void FillGradient(uint64_t salt, std::vector<float>* gradient) {
+  RandomStream draws(MakeKey(salt, RandomPurpose::kSynthetic, kStep), salt);
+  for (float& value : *gradient) {
+    const uint32_t bits = draws.NextBits();
+    const uint32_t sum = (bits & 0xFF) + (bits >> 8 & 0xFF) + (bits >> 16 & 0xFF) + (bits >> 24);
+    value = (static_cast<float>(sum) - 510) * 1e-4f;
+  }
+}
+
+absl::Status MeasurePushes(const Workload& workload, Traffic* traffic) {
+  PSGD_ASSIGN_OR_RETURN(
+      const auto encoder,
+      UpdateEncoder::Create(workload.config, workload.model, traffic->placement, /*worker=*/0));
+  for (int i = 0; i < workload.model.parameters_size(); ++i) {
+    std::vector<float> gradient(ElementsOf(workload.model.parameters(i)));
+    const std::vector<float> weights(gradient.size());
+    std::vector<EncodedSlice> encoded;
+    for (int round = 0; round < kEncodings; ++round) {
+      FillGradient(static_cast<uint64_t>(i) * kEncodings + round + 1, &gradient);
+      encoded.clear();
+      encoder->Encode(i, gradient, weights, 0, kStep + round, &encoded);
+    }
+    for (const EncodedSlice& slice : encoded) {
+      traffic->bytes[slice.slice].push = slice.payload.size();
+      traffic->bytes[slice.slice].push_codec = slice.codec;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeasurePulls(const Workload& workload, Traffic* traffic) {
+  SliceUpdater updater(workload.config);
+  WeightsEncoder encoder(workload.config);
+  for (int id = 0; id < traffic->placement.slices_size(); ++id) {
+    PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                          updater.Make(id, traffic->placement.slices(id), workload.model,
+                                       workload.config.seed(), nullptr));
+    SentWeights sent;
+    PullPart part;
+    Bytes payload = encoder.Encode(slice, 0, 0, &sent, &part);
+    if (part.mark() != 0) {
+      // From the second pull on, what changed in between.
+      std::vector<float> weights(slice.weights.size());
+      FillGradient(id + 1, &weights);
+      std::copy(weights.begin(), weights.end(), slice.weights.Writable().begin());
+      const uint64_t mark = part.mark();
+      part.Clear();
+      payload = encoder.Encode(slice, 0, mark, &sent, &part);
+    }
+    traffic->bytes[id].pull = payload.size();
+    traffic->bytes[id].pull_codec = part.codec();
+  }
+  return absl::OkStatus();
+}
+
+struct ShardBytes {
+  uint32_t shard = 0;
+  double push = 0;
+  double pull = 0;
+};
+
+double Ratio(double all, double one) { return one == 0 ? 0 : all / one; }
+
+}  // namespace
+
+absl::StatusOr<Workload> OpenWorkload(const Config& config) {
+  PSGD_RETURN_IF_ERROR(CheckModelled(config));
+  Workload workload;
+  workload.config = config;
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(
+      const ModelGraph graph,
+      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
+  workload.model = MakeModelSpec(ModelName(config.model()), graph.graph);
+  workload.samples = data.train->size();
+  for (ParameterSpec& parameter : *workload.model.mutable_parameters()) {
+    workload.weights += ElementsOf(parameter);
+    parameter.mutable_initializer()->mutable_constant();  // only how many there are matters
+  }
+  PSGD_RETURN_IF_ERROR(ValidateModel(workload.model));
+  PSGD_RETURN_IF_ERROR(CheckRules(config.compression(), workload.model));
+  return workload;
+}
+
+absl::StatusOr<Traffic> MeasureTraffic(const Workload& workload) {
+  Traffic traffic;
+  traffic.placement = PlaceSlices(workload.model, workload.config.cluster().shards(),
+                                  workload.config.cluster().slice());
+  traffic.bytes.resize(traffic.placement.slices_size());
+  PSGD_RETURN_IF_ERROR(MeasurePushes(workload, &traffic));
+  PSGD_RETURN_IF_ERROR(MeasurePulls(workload, &traffic));
+  return traffic;
+}
+
+Bytes HollowPayload(size_t size) {
+  // What is longer than its values, as a codec that gained nothing, has room in twice a slice.
+  static const std::vector<std::byte> zeros(2 * kMaxSliceElements * sizeof(float));
+  return Bytes::Unowned(ByteSpan(zeros).first(std::min(size, zeros.size())));
+}
+
+std::vector<ShardGroup> GroupShards(const Traffic& traffic, int shards, int most) {
+  std::vector<ShardBytes> all(shards);
+  for (uint32_t s = 0; s < all.size(); ++s) all[s].shard = s;
+  for (int id = 0; id < traffic.placement.slices_size(); ++id) {
+    ShardBytes& shard = all[traffic.placement.slices(id).shard()];
+    shard.push += static_cast<double>(traffic.bytes[id].push);
+    shard.pull += static_cast<double>(traffic.bytes[id].pull);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const ShardBytes& a, const ShardBytes& b) {
+    return a.push + a.pull > b.push + b.pull;
+  });
+  std::vector<ShardGroup> groups(std::clamp(most, 1, shards));
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const size_t begin = g * all.size() / groups.size(), end = (g + 1) * all.size() / groups.size();
+    ShardBytes sum;
+    for (size_t i = begin; i < end; ++i) {
+      sum.push += all[i].push;
+      sum.pull += all[i].pull;
+    }
+    groups[g] = {all[begin].shard, static_cast<double>(end - begin),
+                 Ratio(sum.push, all[begin].push), Ratio(sum.pull, all[begin].pull)};
+  }
+  return groups;
+}
+
+Traffic Reduce(const Traffic& traffic, const std::vector<ShardGroup>& groups) {
+  Traffic reduced;
+  for (size_t g = 0; g < groups.size(); ++g)
+    reduced.placement.add_endpoints(absl::StrCat("sim://", g));
+  for (int id = 0; id < traffic.placement.slices_size(); ++id) {
+    const SliceSpec& slice = traffic.placement.slices(id);
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const ShardGroup& g) { return g.shard == slice.shard(); });
+    if (group == groups.end()) continue;
+    SliceSpec* kept = reduced.placement.add_slices();
+    *kept = slice;
+    kept->set_shard(static_cast<uint32_t>(group - groups.begin()));
+    reduced.bytes.push_back(traffic.bytes[id]);
+  }
+  return reduced;
+}
+
+}  // namespace psgd::sim

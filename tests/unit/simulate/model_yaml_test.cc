@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiment/config_yaml.h"
+#include "simulate/measure.h"
+#include "simulate/model_yaml.h"
+
+namespace psgd::sim {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  const auto model = ParseModel(text, "m.yaml");
+  return model.ok() ? "" : std::string(model.status().message());
+}
+
+TEST(Measure, ReadsTimes) {
+  EXPECT_DOUBLE_EQ(*ParseSeconds("12.5us"), 12.5e-6);
+  EXPECT_DOUBLE_EQ(*ParseSeconds("3 ms"), 3e-3);
+  EXPECT_DOUBLE_EQ(*ParseSeconds("0"), 0);
+  for (const char* bad : {"12", "", "ms", "1 parsec", "nan s", "1e999s", "1us2"}) {
+    EXPECT_FALSE(ParseSeconds(bad).ok()) << bad;
+  }
+}
+
+TEST(Measure, ReadsRates) {
+  EXPECT_DOUBLE_EQ(*ParseRate("100mbit"), 12.5e6);
+  EXPECT_DOUBLE_EQ(*ParseRate("unlimited"), 0);
+  EXPECT_FALSE(ParseRate("100").ok());
+  EXPECT_FALSE(ParseRate("10 MB").ok());
+}
+
+TEST(Measure, WritesWhatItReads) {
+  for (const double seconds : {0.0, 1e-9, 12.5e-6, 0.24321e-3, 1.5, 30.0, 7200.0}) {
+    EXPECT_NEAR(*ParseSeconds(FormatSeconds(seconds)), seconds, 1e-5 * seconds)
+        << FormatSeconds(seconds);
+  }
+  for (const double rate : {0.0, 12.5e6, 1.25e9, 7e9}) {
+    EXPECT_NEAR(*ParseRate(FormatRate(rate)), rate, 1e-5 * rate) << FormatRate(rate);
+  }
+}
+
+TEST(ModelYaml, ReadsUnitsAndDefaults) {
+  const auto model =
+      ParseModel("worker: {sample: 0.5ms, spread: 0.1}\nnetwork: {server_link: 10gbit}\n", "m");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_DOUBLE_EQ(model->worker().sample(), 0.5e-3);
+  EXPECT_DOUBLE_EQ(model->worker().spread(), 0.1);
+  EXPECT_DOUBLE_EQ(model->network().server_link(), 1.25e9);
+  EXPECT_EQ(model->server().hosts(), 1);
+}
+
+TEST(ModelYaml, WritesWhatItReads) {
+  SimModel model;
+  model.mutable_worker()->set_sample(0.25e-3);
+  model.mutable_worker()->set_weight(1.5e-9);
+  model.mutable_server()->set_cores(2);
+  model.mutable_network()->set_together(true);
+  model.mutable_measured()->set_run("runs/a b: #c");
+  const std::string text = FormatModel(model);
+  const auto again = ParseModel(text, "m");
+  ASSERT_TRUE(again.ok()) << again.status() << text;
+  EXPECT_EQ(FormatModel(*again), text);
+  EXPECT_DOUBLE_EQ(again->worker().weight(), 1.5e-9);
+  EXPECT_EQ(again->measured().run(), "runs/a b: #c");
+}
+
+TEST(ModelYaml, ErrorsSayWhere) {
+  EXPECT_THAT(ErrorOf("worker:\n  sampel: 1ms\n"), HasSubstr("m.yaml:2:3"));
+  EXPECT_THAT(ErrorOf("worker:\n  sampel: 1ms\n"), HasSubstr("did you mean \"sample\""));
+  EXPECT_THAT(ErrorOf("worker:\n  sample: 12\n"),
+              HasSubstr("m.yaml:2:11: worker.sample: expected a time"));
+  EXPECT_THAT(ErrorOf("worker: {sample: -1ms}"), HasSubstr("out of range"));
+  EXPECT_THAT(ErrorOf("worker: {overlap: 2}"), HasSubstr("between 0 and 1"));
+  EXPECT_THAT(ErrorOf("network: {worker_link: fast}"), HasSubstr("the speed of a link"));
+  EXPECT_THAT(ErrorOf("server: {hosts: [1]}"), HasSubstr("m.yaml:1:"));
+  EXPECT_THAT(ErrorOf("worker: {sample: [1ms]}"), HasSubstr("m.yaml:1:"));
+}
+
+TEST(ModelYaml, AMissingFileIsNamed) {
+  const auto model = LoadModel("/nowhere/m.yaml");
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("/nowhere/m.yaml"));
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("--calibrate"));
+}
+
+TEST(ModelYaml, ShippedModelsLoad) {
+  const auto model = LoadModel(PSGD_SOURCE_DIR "/configs/sim/titan_x.yaml");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_GT(model->worker().sample(), 0);
+  const auto config = LoadConfig(PSGD_SOURCE_DIR "/configs/sim/alexnet.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(ValidateConfig(ResolveDefaults(*config)).ok());
+}
+
+}  // namespace
+}  // namespace psgd::sim

@@ -1,0 +1,83 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiment/config_yaml.h"
+#include "simulate/scaling.h"
+
+namespace psgd::sim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kConfig[] = R"(name: small
+model: {zoo: mlp, hidden: [16]}
+data: {format: synthetic, synthetic: {train_samples: 2048, test_samples: 16, shape: [1, 8, 8]}, batch: 32}
+cluster: {shards: 2, workers: 2}
+)";
+
+ScalingRequest Request() {
+  ScalingRequest request;
+  request.config = ResolveDefaults(*ParseConfig(kConfig, "small.yaml"));
+  request.options.model.mutable_worker()->set_sample(1e-4);
+  request.options.clocks = 10;
+  request.name = "none";
+  return request;
+}
+
+TEST(Scaling, WorkersAreANumbersList) {
+  EXPECT_THAT(*ParseWorkers("4,1,2"), ElementsAre(1, 2, 4));
+  EXPECT_THAT(*ParseWorkers("1-3,3,8"), ElementsAre(1, 2, 3, 8));
+  for (const char* bad : {"", "0", "1,", "4-2", "a", "1-2-3", "5000"}) {
+    const auto workers = ParseWorkers(bad);
+    ASSERT_FALSE(workers.ok()) << bad;
+    EXPECT_THAT(std::string(workers.status().message()), HasSubstr("--workers"));
+  }
+}
+
+TEST(Scaling, ACurveForEachChange) {
+  ScalingRequest request = Request();
+  request.workers = {1, 2};
+  request.also = {"half: compression.push=fp16; compression.dense_below=0"};
+  const auto predictions = SimulateScaling(request);
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  ASSERT_EQ(predictions->size(), 4u);
+  EXPECT_EQ((*predictions)[0].name, "none");
+  EXPECT_EQ((*predictions)[3].name, "half");
+  EXPECT_LT((*predictions)[3].bytes_pushed_a_step, 0.7 * (*predictions)[1].bytes_pushed_a_step);
+  const std::string plot = ScalingPlot("small", *predictions);
+  EXPECT_THAT(plot, HasSubstr("<svg"));
+  EXPECT_THAT(plot, HasSubstr("ideal"));
+  EXPECT_THAT(PredictionTable(*predictions), HasSubstr("bound by"));
+}
+
+TEST(Scaling, AGlobalBatchIsShared) {
+  ScalingRequest request = Request();
+  request.workers = {1, 4, 16};
+  request.global_batch = 8;
+  const auto predictions = SimulateScaling(request);
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  ASSERT_EQ(predictions->size(), 2u);  // 16 workers have less than a sample each
+  EXPECT_EQ((*predictions)[0].batch, 8);
+  EXPECT_EQ((*predictions)[1].batch, 2);
+}
+
+TEST(Scaling, AWrongChangeIsNamed) {
+  ScalingRequest request = Request();
+  request.also = {"compression.push=topq"};
+  const auto predictions = SimulateScaling(request);
+  ASSERT_FALSE(predictions.ok());
+  EXPECT_THAT(std::string(predictions.status().message()), HasSubstr("topq"));
+}
+
+TEST(Scaling, MachinesReadPredictions) {
+  ScalingRequest request = Request();
+  const auto predictions = SimulateScaling(request);
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  EXPECT_THAT(PredictionJson(*predictions), HasSubstr("\"samples_per_second\":"));
+  const std::string csv = PredictionCsv(*predictions);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+}  // namespace
+}  // namespace psgd::sim
