@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_join.h"
+
 namespace psgd {
 namespace {
 
@@ -15,6 +17,13 @@ absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) 
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ServerKnownToEtcd(const EtcdArguments& etcd, const TlsArguments& tls) {
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
+  PSGD_ASSIGN_OR_RETURN(const auto store, OpenEtcd(etcd, credentials));
+  PSGD_ASSIGN_OR_RETURN(const auto servers, ServersOf(*store, store->run()));
+  return absl::StrJoin(servers, ",");
+}
 
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(server));

@@ -14,6 +14,7 @@
 #include "apps/command_line.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
+#include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
@@ -35,6 +36,7 @@ constexpr Duration kLookForStop = std::chrono::milliseconds(50);
 
 struct Arguments {
   std::string server;
+  EtcdArguments etcd;
   TlsArguments tls;
   std::string run_dir;
   bool json = false;
@@ -71,6 +73,13 @@ absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) 
   if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
+}
+
+// Of a command that asks a running server.
+absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
+  if (!arguments.server.empty()) return ConnectServer(arguments.server, arguments.tls);
+  return absl::InvalidArgumentError(
+      "which run? say --server HOST:PORT, or --etcd HOST:PORT --run NAME");
 }
 
 absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
@@ -113,7 +122,7 @@ absl::Status Status(const Arguments& arguments) {
 
 absl::Status Checkpoint(const Arguments& arguments) {
   if (!arguments.name.empty()) PSGD_RETURN_IF_ERROR(CheckName(arguments.name));
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   CheckpointRequest request;
   request.set_name(arguments.name);
   PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
@@ -200,7 +209,7 @@ absl::Status Eval(const Arguments& arguments) {
 }
 
 absl::Status Drain(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DrainRequest request;
   request.set_reason(arguments.reason);
   if (arguments.worker) request.set_worker(*arguments.worker);
@@ -230,7 +239,7 @@ absl::Status Ui(const Arguments& arguments) {
 
 absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const SetHyperRequest request, ParseAssignments(arguments.assignments));
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
   if (arguments.json) {
     PrintJson(reply);
@@ -243,7 +252,7 @@ absl::Status Set(const Arguments& arguments) {
 }
 
 absl::Status DropFollower(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DropFollowerRequest request;
   request.set_replica(arguments.replica);
   PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
@@ -279,25 +288,30 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   const auto server = [&](CLI::App* command) {
     AddTlsOptions(*command, arguments.tls, "admin");
-    return command->add_option("--server", arguments.server, "Of a running ps-server")
-        ->type_name("HOST:PORT");
+    CLI::Option* const named = command->add_option("--server", arguments.server, "Of a running ps-server")
+                                   ->type_name("HOST:PORT");
+    return std::pair(named, AddEtcdOptions(*command, arguments.etcd, named));
   };
-  const auto run_dir = [&](CLI::App* command, CLI::Option* excluded) {
-    command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
+  using Where = std::pair<CLI::Option*, CLI::Option*>;
+  const auto run_dir = [&](CLI::App* command, Where excluded) {
+    return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
         ->type_name("RUN_DIR")
-        ->excludes(excluded);
+        ->excludes(excluded.first)
+        ->excludes(excluded.second);
+  };
+  const auto run_dir_or_checkpoint = [&](CLI::App* command, Where excluded) {
+    run_dir(command, excluded);
     command->add_option("--checkpoint", arguments.checkpoint, "This one; default: the newest sound")
         ->type_name("ID|NAME")
-        ->excludes(excluded);
+        ->excludes(excluded.first)
+        ->excludes(excluded.second);
   };
   CLI::App* status =
       add("status", "Progress, shards, workers, checkpoints, evaluations", kStatusExamples, Status);
-  status->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
-      ->type_name("RUN_DIR")
-      ->excludes(server(status));
+  run_dir(status, server(status));
   CLI::App* checkpoint = add("checkpoint", "Take a checkpoint now and wait until it is written",
                              kCheckpointExamples, Checkpoint);
-  server(checkpoint)->required();
+  server(checkpoint);
   checkpoint->add_option("--name", arguments.name, "What it is called; a named one is never pruned");
   CLI::App* checkpoints =
       add("checkpoints", "Those that there are, newest first", kCheckpointsExamples, Checkpoints);
@@ -305,7 +319,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
     return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
         ->type_name("RUN_DIR");
   };
-  only_run_dir(checkpoints)->excludes(server(checkpoints));
+  run_dir(checkpoints, server(checkpoints));
   only_run_dir(add("verify", "Whether checkpoints and journal are sound; exit code 1 if one is not",
                    kVerifyExamples, Verify))
       ->required();
@@ -317,22 +331,22 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->check(CLI::Range(1, 1 << 20));
   CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
                        kExportExamples, Export);
-  run_dir(save, server(save));
+  run_dir_or_checkpoint(save, server(save));
   save->add_option("--out", arguments.out, ".safetensors to write")->type_name("FILE");
   save->add_option("--onnx", arguments.onnx, "ONNX file to write")->type_name("FILE");
   CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
-  run_dir(eval, server(eval));
+  run_dir_or_checkpoint(eval, server(eval));
   eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
   eval->add_option("--threads", arguments.threads, "Default: all cores")
       ->check(CLI::Range(1, 1024));
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
-  server(drain)->required();
+  server(drain);
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
   CLI::App* drop = add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
                        kDropExamples, DropFollower);
-  server(drop)->required();
+  server(drop);
   drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
       ->type_name("N")
       ->required();
@@ -347,7 +361,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
-  server(set)->required();
+  server(set);
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
       ->type_name("KEY=VALUE")
       ->required();
@@ -374,6 +388,11 @@ int main(int argc, char** argv) {
     return Fail("ps-ctl", known);
   }
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (arguments.etcd.given()) {
+    auto server = ServerKnownToEtcd(arguments.etcd, arguments.tls);
+    if (!server.ok()) return Fail("ps-ctl", server.status());
+    arguments.server = *std::move(server);
+  }
   const absl::Status status = chosen(arguments);
   return status.ok() ? kExitOk : Fail("ps-ctl", status);
 }

@@ -14,6 +14,8 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
   ps-server --follow 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs   # writes down what that one does, to take over
+  ps-server --config my.yaml --etcd 127.0.0.1:2379           # etcd settles who leads
+  ps-server --follow my-run --etcd 127.0.0.1:2379            # and knows who leads the run of that name
 )";
 
 }  // namespace
@@ -35,10 +37,14 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
           ->excludes(resume);
   auto* follow =
       app.add_option("--follow", arguments.follow,
-                     "HOST:PORT of a server; write down what it does, and take over when it dies")
+                     "HOST:PORT of a server, or with --etcd the name of a run; write down what it does, and "
+                     "take over when it dies")
           ->excludes(config)
           ->excludes(resume)
           ->excludes(recover);
+  AddEtcdOption(app, arguments.etcd,
+                "Members of etcd, where the run's servers settle who leads (durability.acknowledge: "
+                "replicated)");
   app.add_option("--replica", arguments.replica,
                  "With --follow: the number that this server had before; default: a new one")
       ->check(CLI::Range(1, 1'000'000))
@@ -85,11 +91,18 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
       ->type_name("NAME[=COUNT]");
   // It is the run that it was, where it was.
-  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
-    recover->excludes(other);
-  }
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir"}) recover->excludes(other);
   for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
+  for (const char* place : {"--bind", "--advertise", "--port"}) {
+    arguments.elsewhere = arguments.elsewhere || (recover->count() > 0 && app.count(place) > 0);
+  }
+  if (arguments.elsewhere && !arguments.etcd.given()) {
+    return Fail("ps-server",
+                absl::InvalidArgumentError(
+                    "--recover goes on at the addresses that workers know: no --bind, --advertise or --port, "
+                    "unless they find it by --etcd"));
+  }
   if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
       arguments.follow.empty()) {
     return Fail("ps-server",

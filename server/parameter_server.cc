@@ -79,12 +79,10 @@ absl::Status ParameterServer::Open() {
   {
     std::lock_guard lock(mutex_);
     core_.RenewLeases(SteadyNow());
-    if (followers_ != nullptr && chain_.members_size() == 0) {
-      chain_.set_epoch(1);
-      Chain::Member* self = chain_.add_members();
-      self->set_replica(o.replica);
-      self->set_address(control_address_);
-    }
+  }
+  if (keeper_ != nullptr) {
+    if (keeper_->chain().members_size() == 0) PSGD_RETURN_IF_ERROR(keeper_->Begin(control_address_));
+    chain_thread_ = std::thread([this] { ChainLoop(); });
   }
   ticker_ = std::thread([this] { TickLoop(); });
   service_->Serve(this);
@@ -108,6 +106,7 @@ ParameterServer::~ParameterServer() {
   // Outside first, so that nobody calls in while the inside goes.
   service_.reset();
   if (ticker_.joinable()) ticker_.join();
+  if (chain_thread_.joinable()) chain_thread_.join();
   // It hands images back to the shards.
   to_write_.Close();
   if (writer_.joinable()) writer_.join();
@@ -198,7 +197,7 @@ absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentR
   Effects effects;
   auto reply = core_.NextSegment(request, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
-  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(request.key());
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainForWorkers();
   return reply;
 }
 
@@ -217,7 +216,8 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   std::unique_lock lock(mutex_);
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
-    *reply->mutable_chain() = ChainFor(request.key());
+    *reply->mutable_chain() = ChainForWorkers();
+    Introduce(request.key(), request.number(), reply->chain());
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
   }
   // Only counts changed: that one of them is lost with the machine does no harm.
@@ -251,7 +251,8 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
     status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(SteadyNow() - taken));
   }
   if (followers_ != nullptr) {
-    *status.mutable_chain() = chain_;
+    *status.mutable_chain() = keeper_->chain();
+    status.set_chain_trouble(chain_trouble_);
     for (FollowerStatus& follower : followers_->Status()) {
       *status.add_followers() = std::move(follower);
     }
@@ -368,14 +369,11 @@ void ParameterServer::TickLoop() {
       core_.Quarantine(worker->key, worker->why, &effects);
     }
     core_.Tick(SteadyNow(), &effects);
-    TakeInFollowers(&effects);
+    ForgetIntroductions();
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));
       if (!status.ok()) options_.log->error("{}", status.ToString());
     }
-    lock.unlock();
-    LookForAnotherLeader();
-    lock.lock();
     changed_.wait_for(lock, kTick, [&] { return stopping_; });
   }
 }
