@@ -141,11 +141,7 @@ absl::StatusOr<Summary::Status> Serve(
   bool draining = false;
   Time last_worker = SteadyNow();
   while (!server.WaitFinished(std::chrono::seconds(1))) {
-    if (const std::string leader = server.deposed_by(); !leader.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("a follower took over: the server at ", leader, " leads this run by now. Join "
-                       "it with  ps-server --follow ", leader));
-    }
+    if (const std::string why = server.deposed(); !why.empty()) return absl::FailedPreconditionError(why);
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
       each_second(*status);
       const bool anyone = std::any_of(status->workers().begin(), status->workers().end(),

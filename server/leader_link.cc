@@ -34,6 +34,8 @@ LeaderLink::LeaderLink(const std::string& leader, const Credentials* credentials
   impl_->channel = ChannelTo(leader, credentials);
   impl_->connected =
       impl_->channel->WaitForConnected(std::chrono::system_clock::now() + patience);
+  // A leader that hangs would be waited for by gRPC, and for far longer.
+  if (!impl_->connected) impl_->context.TryCancel();
   impl_->stub = Replication::NewStub(impl_->channel);
   impl_->stream = impl_->stub->Follow(&impl_->context);
   FollowerSays says;

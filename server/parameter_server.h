@@ -96,8 +96,8 @@ class ParameterServer {
   absl::Status Follow(const FollowerSays::Ask& ask, FollowerStream* stream);
   absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
   Chain chain() const;
-  // The follower that leads the run instead of this server; empty: none does.
-  std::string deposed_by() const;
+  // Why this server leads the run no more; empty: it does.
+  std::string deposed() const;
   // The run is over: nobody may lead it any more.
   absl::Status EndChain();
 
@@ -170,7 +170,7 @@ class ParameterServer {
   void DropGoneFollowers();
   // Whether a follower that does not answer leads by now.
   void LookForAnotherLeader();
-  void SetDeposed(const std::string& by);
+  void SetDeposed(std::string why);
   void SetChainTrouble(const absl::Status& status);
   absl::Status ChainChanged(std::string news);
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const FollowerSays::Ask& ask,
@@ -230,7 +230,7 @@ class ParameterServer {
   };
   std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;
-  std::string deposed_by_;
+  std::string deposed_;
   std::string chain_trouble_;
   bool stopping_ = false;
 

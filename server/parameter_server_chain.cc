@@ -16,6 +16,11 @@ constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 constexpr Duration kLeaseOfTheDead = std::chrono::seconds(10);
 constexpr Duration kLeasePoll = std::chrono::milliseconds(200);
 
+std::string DeposedBy(const std::string& address) {
+  return absl::StrCat("a follower took over: the server at ", address, " leads this run by now. Join it with  "
+                      "ps-server --follow ", address);
+}
+
 }  // namespace
 
 void ParameterServer::MakeKeeper() {
@@ -126,8 +131,14 @@ void ParameterServer::ChainLoop() {
 void ParameterServer::KeepChain() {
   LookForAnotherLeader();
   const absl::Status kept = keeper_->Keep();
-  if (const std::string by = keeper_->deposed_by(); !by.empty()) return SetDeposed(by);
+  if (const std::string by = keeper_->deposed_by(); !by.empty()) return SetDeposed(DeposedBy(by));
   SetChainTrouble(kept);
+  // The run may have come to its end without this server; a follower that is there would have said so.
+  if (absl::IsFailedPrecondition(kept) &&
+      !followers_->Gone(Milliseconds(options_.config.durability().takeover())).empty()) {
+    return SetDeposed(absl::StrCat(kept.message(), " Or another led it to its end? This server waits for a "
+                                   "follower that is gone, and may not go on without it"));
+  }
   if (!kept.ok()) return;
   TakeInFollowers();
   if (keeper_->decides()) DropGoneFollowers();
@@ -180,15 +191,15 @@ void ParameterServer::LookForAnotherLeader() {
   for (const Chain::Member& member : followers_->Missing()) {
     const auto other = WhoLeads(member.address(), options_.credentials.get(), kLookPatience);
     if (!other.ok() || !other->leads()) continue;
-    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(member.address());
+    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(DeposedBy(member.address()));
   }
 }
 
-void ParameterServer::SetDeposed(const std::string& by) {
+void ParameterServer::SetDeposed(std::string why) {
   std::lock_guard lock(mutex_);
-  if (!deposed_by_.empty()) return;
-  deposed_by_ = by;
-  options_.log->error("the server at {} leads this run by now; this one ends", by);
+  if (!deposed_.empty()) return;
+  deposed_ = std::move(why);
+  options_.log->error("this server ends: {}", deposed_);
   changed_.notify_all();
 }
 
@@ -206,9 +217,9 @@ void ParameterServer::SetChainTrouble(const absl::Status& status) {
 
 Chain ParameterServer::chain() const { return keeper_ == nullptr ? Chain() : keeper_->chain(); }
 
-std::string ParameterServer::deposed_by() const {
+std::string ParameterServer::deposed() const {
   std::lock_guard lock(mutex_);
-  return deposed_by_;
+  return deposed_;
 }
 
 absl::Status ParameterServer::EndChain() {

@@ -37,7 +37,7 @@ class Etcd : public RunTest {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(kEtcd)) {
-      GTEST_SKIP() << "no " << kEtcd << "; scripts/install-packages.sh installs it";
+      GTEST_SKIP() << "no " << kEtcd << "; scripts/install-packages.sh etcd-server installs it";
     }
   }
   void TearDown() override {
@@ -156,8 +156,12 @@ TEST_F(Etcd, TrainingGoesOnWhileItIsAway) {
   etcd_->Signal(SIGSTOP);
   ASSERT_TRUE(servers_[0]->WaitFor("nobody can change which servers the run has")) << servers_[0]->Err();
   const std::string address = ServerOf(*servers_[0]);
-  const double before = StatusOf(address)["epoch"];
-  EXPECT_TRUE(Eventually([&] { return StatusOf(address)["epoch"] > before + 1; }));
+  const Json before = StatusOf(address);
+  ASSERT_TRUE(before.is_object());
+  EXPECT_TRUE(Eventually([&] {
+    const Json now = StatusOf(address);
+    return now.is_object() && now["epoch"] > before["epoch"];
+  }));
   const Ended status = RunProgram({"ps-ctl", "status", "--server", address});
   EXPECT_THAT(status.out, HasSubstr("nobody can change them for now: etcd at " + etcd_address_));
   const Ended drop = RunProgram({"ps-ctl", "drop-follower", "2", "--server", address});
@@ -200,6 +204,20 @@ TEST_F(Etcd, AZombieIsFenced) {
   ExpectWorkersFinish();
   EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
   EXPECT_EQ(Summary("server-2")["epochs"], 120.0);
+}
+
+// One that wakes up when all is over finds neither followers nor a chain.
+TEST_F(Etcd, AZombieOfARunThatIsOverEnds) {
+  StartEtcd();
+  StartRun({"train.epochs=60"});
+  servers_[0]->Signal(SIGSTOP);
+  ExpectWorkersFinish();
+  EXPECT_EQ(servers_[1]->Wait().code, 0) << servers_[1]->Err();
+  servers_[0]->Signal(SIGCONT);
+  const Ended zombie = servers_[0]->Wait(30s);
+  EXPECT_NE(zombie.code, 0);
+  EXPECT_THAT(zombie.err, HasSubstr("etcd no longer holds the chain of this run"));
+  EXPECT_THAT(zombie.err, HasSubstr("may not go on without it"));
 }
 
 // A follower that hangs is dropped as one that died; it finds that out, and follows anew.
