@@ -10,15 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "apps/command_line.h"
+#include "apps/ctl_command.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
-#include "common/suggest.h"
 #include "dashboard/run_pages.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
@@ -264,18 +263,19 @@ absl::Status DropFollower(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
-using Action = absl::Status (*)(const Arguments&);
-
-// CLI11 would only ask for a subcommand.
-absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
-                                                 Suggest(argv[1], names), " (there are: ",
-                                                 absl::StrJoin(names, ", "), ")"));
+absl::Status Rebalance(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
+  PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << OwnersText(reply);
+  }
+  return absl::OkStatus();
 }
+
+using Action = absl::Status (*)(const Arguments&);
 
 // The subcommands and their options; the one that is given puts itself into *chosen.
 void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
@@ -294,7 +294,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   using Where = std::pair<CLI::Option*, CLI::Option*>;
   const auto run_dir = [&](CLI::App* command, Where excluded) {
-    return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
+    command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
         ->type_name("RUN_DIR")
         ->excludes(excluded.first)
         ->excludes(excluded.second);
@@ -352,6 +352,11 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->required();
   drain->add_option("--worker", arguments.worker, "This one alone: it leaves, and the run goes on")
       ->type_name("NUMBER");
+  CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
+                            kRebalanceExamples, Rebalance);
+  server(rebalance);
+  rebalance->add_option("--move", arguments.assignments, "These alone; default: as even as can be (repeatable)")
+      ->type_name("SHARD=SERVER");
   CLI::App* ui =
       add("ui", "Serve a page with the dashboard of recorded runs, side by side", kUiExamples, Ui);
   ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
@@ -388,11 +393,7 @@ int main(int argc, char** argv) {
     return Fail("ps-ctl", known);
   }
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
-  if (arguments.etcd.given()) {
-    auto server = ServerKnownToEtcd(arguments.etcd, arguments.tls);
-    if (!server.ok()) return Fail("ps-ctl", server.status());
-    arguments.server = *std::move(server);
-  }
-  const absl::Status status = chosen(arguments);
+  absl::Status status = FindServer(arguments.etcd, arguments.tls, &arguments.server);
+  if (status.ok()) status = chosen(arguments);
   return status.ok() ? kExitOk : Fail("ps-ctl", status);
 }

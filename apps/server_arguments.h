@@ -22,6 +22,7 @@ struct ServerArguments {
   std::string checkpoint;
   std::string follow;
   EtcdArguments etcd;
+  std::string join;
   int replica = 0;
   std::string results;
   std::string connect_deadline = "60s";

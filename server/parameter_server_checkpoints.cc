@@ -15,7 +15,7 @@ void ParameterServer::WriteLoop() {
     ShardCut& cut = std::get<ShardCut>(next->what);
     const uint64_t id = cut.checkpoint;
     const absl::Status status = WriteCut(next->shard, std::move(cut));
-    if (status.ok() && written_.seen < shards_.size()) continue;  // shards are still to come
+    if (status.ok() && written_.shards.size() < Shards().size()) continue;  // shards are still to come
     std::lock_guard lock(mutex_);
     Effects effects;
     core_.CheckpointDone(id, status, &effects);
@@ -24,12 +24,14 @@ void ParameterServer::WriteLoop() {
       failed_checkpoints_[id] = status;
     }
     (void)Apply(std::move(effects));  // news only
-    for (const auto& shard : shards_) shard->CheckpointDone(id);
+    for (const auto& shard : Shards()) shard->CheckpointDone(id);
   }
 }
 
 void ParameterServer::WriteImage(uint32_t shard, const ShardImage& image) {
-  const absl::Status status = shards_[shard]->SaveImage(image);
+  const auto local = local_->Find(shard);
+  if (local == nullptr) return;  // it was moved
+  const absl::Status status = local->SaveImage(image);
   if (status.ok()) {
     options_.log->debug("shard {}: image of its journal at entry {}", shard, image.record.entry());
   } else {
@@ -45,7 +47,8 @@ absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
     written_ = {};
     written_.checkpoint = id;
   }
-  ++written_.seen;
+  // One that another server sends again.
+  if (!written_.shards.insert(shard).second) return absl::OkStatus();
   if (!written_.failed.ok()) return written_.failed;
   auto receipt = store_.WriteShard(id, shard, cut.snapshot);
   cut = {};  // lets the shard update in place again
@@ -55,7 +58,7 @@ absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
   }
   Reach(options_.failpoint.get(), Failpoint::kCheckpointPart);
   written_.receipts.push_back(*std::move(receipt));
-  return written_.seen == shards_.size() ? Seal(id) : absl::OkStatus();
+  return written_.shards.size() == Shards().size() ? Seal(id) : absl::OkStatus();
 }
 
 absl::Status ParameterServer::Seal(uint64_t id) {
@@ -110,6 +113,35 @@ absl::Status ParameterServer::Seal(uint64_t id) {
   }
   if (options_.on_checkpoint) options_.on_checkpoint(info);
   return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest& request) {
+  PSGD_RETURN_IF_ERROR(CheckNewName(store_, request.name()));
+  std::unique_lock lock(mutex_);
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint(request.name()));
+  CheckpointReply reply;
+  reply.set_id(id);
+  if (request.begin_only()) return reply;
+  const auto written = [&] {
+    return std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                        [&](const auto& entry) { return entry.first.id() == id; });
+  };
+  changed_.wait_for(lock, Milliseconds(options_.config.cluster().deadline()), [&] {
+    return stopping_ || written() != checkpoints_.end() || failed_checkpoints_.count(id) > 0;
+  });
+  if (auto failed = failed_checkpoints_.find(id); failed != failed_checkpoints_.end()) {
+    return failed->second;
+  }
+  auto info = written();
+  if (info == checkpoints_.end()) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "checkpoint ", id, " was asked for but no worker has reached the end of its segment within ",
+        "cluster.deadline; it will be taken when they do (cluster.segment sets how often)"));
+  }
+  reply.set_epoch(info->first.epoch());
+  reply.set_clock(info->first.clock());
+  reply.set_name(info->first.name());
+  return reply;
 }
 
 }  // namespace psgd

@@ -107,6 +107,7 @@ absl::Status Trainer::Prepare() {
   request.set_batches_per_epoch(loader_->batches_per_epoch());
   PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, client_->Register(request));
   placement_ = registered.placement();
+  heartbeat_->SetEndpoints({placement_.endpoints().begin(), placement_.endpoints().end()});
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
