@@ -9,7 +9,7 @@
 namespace psgd {
 namespace {
 // An order is a few bytes; an image may be gigabytes.
-constexpr Duration kOrderPatience = std::chrono::seconds(10);
+constexpr Duration kOrderPatience = std::chrono::seconds(1);
 constexpr Duration kImagePatience = std::chrono::minutes(10);
 constexpr Duration kGoodbye = std::chrono::seconds(2);
 }  // namespace
@@ -130,7 +130,10 @@ std::pair<uint64_t, RemoteHost::Answer> RemoteHost::Start(HostTold::Call call) {
     Pending& pending = pending_[id];
     pending.shard = call.shard();
     answer = pending.answer.get_future();
-    if (stream_ == nullptr) Resolve(Away(), &pending);
+    if (stream_ == nullptr || silent_) {
+      Resolve(Away(), &pending);
+      return {id, std::move(answer)};
+    }
   }
   call.set_call(id);
   HostTold told;
@@ -144,6 +147,7 @@ absl::StatusOr<HostSays::Answer> RemoteHost::Wait(uint64_t call, Answer answer, 
   {
     std::lock_guard lock(mutex_);
     pending_.erase(call);
+    silent_ = silent_ || !answered;
   }
   if (answered) return answer.get();
   return absl::UnavailableError(absl::StrCat("server ", server_, " did not answer in time"));
@@ -213,6 +217,7 @@ absl::Status RemoteHost::Serve(const std::string& name, const HostSays::Ready& r
     name_ = name;
     leaving_ = false;
     heard_ = SteadyNow();
+    silent_ = false;
     stream_ = stream;
     for (int i = 0; i < ready.shards_size(); ++i) shards_[ready.shards(i)].known.address = ready.addresses(i);
   }
@@ -313,6 +318,7 @@ void RemoteHost::Heard(HostSays says) {
   }
   std::lock_guard lock(mutex_);
   heard_ = SteadyNow();
+  silent_ = false;
   if (part.ok()) return;
   log_->error("server {}: {}", server_, part.ToString());
   if (stream_ != nullptr) stream_->End();
@@ -339,7 +345,7 @@ ServerStatus RemoteHost::Status() const {
   ServerStatus status;
   status.set_server(server_);
   status.set_name(name_);
-  status.set_connected(stream_ != nullptr);
+  status.set_connected(stream_ != nullptr && !silent_);
   status.set_leaving(leaving_);
   if (heard_ != Time()) status.set_seconds_since_heard(Seconds(SteadyNow() - heard_));
   return status;
@@ -347,7 +353,7 @@ ServerStatus RemoteHost::Status() const {
 
 bool RemoteHost::connected() const {
   std::lock_guard lock(mutex_);
-  return stream_ != nullptr;
+  return stream_ != nullptr && !silent_;
 }
 
 bool RemoteHost::leaving() const {

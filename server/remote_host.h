@@ -102,6 +102,7 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
   std::condition_variable disconnected_;
   std::string name_;
   bool leaving_ = false;
+  bool silent_ = false;        // it did not answer in time, and was not heard since
   bool ended_ = false;
   Time heard_{};
   uint64_t next_call_ = 1;

@@ -80,12 +80,12 @@ INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "ipc", 
 
 // One after the other, all of them but the workers, at any moment.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
-  const std::vector<std::string> settings = {"train.epochs=150", "durability.acknowledge=journal",
+  const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",
                                              "durability.checkpoint=5 epochs", "durability.journal=64KiB"};
   RunCalm(settings);
   Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=3"})));
   for (int i = 0; i < 6; ++i) {
-    ASSERT_TRUE(run.WaitFor(absl::StrCat("epoch ", 4 + 16 * i, "/150"))) << run.Err();
+    ASSERT_TRUE(run.WaitFor(absl::StrCat("epoch ", 4 + 10 * i, "/100"))) << run.Err();
     const std::vector<pid_t> servers = run.Children("ps-server");
     ASSERT_EQ(servers.size(), 3u) << run.Err();
     ASSERT_EQ(kill(servers[i % 3], SIGKILL), 0);
@@ -98,7 +98,7 @@ TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
 }
 
 TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
-  const std::vector<std::string> settings = {"train.epochs=250"};
+  const std::vector<std::string> settings = {"train.epochs=150"};
   RunCalm(settings);
   Start(settings);
   ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
@@ -120,6 +120,22 @@ TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
   EXPECT_TRUE(Weights("run") == Weights("calm"));
 }
 
+TEST_F(Servers, ThatHangAreWaitedFor) {
+  const std::vector<std::string> settings = {"train.epochs=60"};
+  RunCalm(settings);
+  Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=2"})));
+  ASSERT_TRUE(run.WaitFor("epoch 4/60")) << run.Err();
+  const pid_t second = run.Children("ps-server").back();
+  ASSERT_EQ(kill(second, SIGSTOP), 0);
+  Pause(3s);
+  // The control plane goes on meanwhile.
+  EXPECT_TRUE(StatusOf(ServerOf(run)).is_object());
+  ASSERT_EQ(kill(second, SIGCONT), 0);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+}
+
 TEST_F(Servers, AreWaitedForAtTheStart) {
   Start({"train.epochs=3", "cluster.servers=2"});
   ASSERT_TRUE(workers_[0]->WaitFor("waiting for 1 more servers")) << workers_[0]->Err();
@@ -131,7 +147,7 @@ TEST_F(Servers, AreWaitedForAtTheStart) {
 
 // The coordinator is killed as it moves a shard, and the one that the shard comes to.
 TEST_F(Servers, AMoveThatIsCutShortLosesNothing) {
-  const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal"};
+  const std::vector<std::string> settings = {"train.epochs=60", "durability.acknowledge=journal"};
   RunCalm(settings);
   for (const std::string at : {"shard-placed", "shard-moved"}) {
     std::error_code ignored;
