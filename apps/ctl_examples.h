@@ -4,6 +4,7 @@
 namespace psgd {
 
 inline constexpr char kStatusExamples[] = R"(  ps-ctl status --server 127.0.0.1:7070
+  ps-ctl status --etcd 127.0.0.1:2379 --run my-run         # wherever its server is by now
   ps-ctl status --server head-node:7070 --tls-dir certs   # of a secured server
   ps-ctl status runs/fashion-mnist-20260101-120000 --json
 )";

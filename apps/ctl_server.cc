@@ -9,6 +9,8 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_join.h"
+
 namespace psgd {
 namespace {
 
@@ -22,6 +24,15 @@ absl::StatusOr<std::shared_ptr<const Credentials>> Tls(const TlsArguments& tls) 
 }
 
 }  // namespace
+
+absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server) {
+  if (!etcd.given()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
+  PSGD_ASSIGN_OR_RETURN(const auto store, OpenEtcd(etcd, credentials));
+  PSGD_ASSIGN_OR_RETURN(const auto servers, ServersOf(*store, store->run()));
+  *server = absl::StrJoin(servers, ",");
+  return absl::OkStatus();
+}
 
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(server));

@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "apps/etcd_arguments.h"
 #include "apps/tls_arguments.h"
 #include "worker/control_client.h"
 
 namespace psgd {
 
+// Where the server is that leads the run, with those that follow, as etcd says, if it is to be asked.
+absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server);
 // Makes sure that the server is there, so that one that is not is found out soon.
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls);
 // For calls that take their time.

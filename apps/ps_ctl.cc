@@ -10,14 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "apps/command_line.h"
+#include "apps/ctl_command.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
+#include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
-#include "common/suggest.h"
 #include "dashboard/run_pages.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
@@ -35,6 +35,7 @@ constexpr Duration kLookForStop = std::chrono::milliseconds(50);
 
 struct Arguments {
   std::string server;
+  EtcdArguments etcd;
   TlsArguments tls;
   std::string run_dir;
   bool json = false;
@@ -71,6 +72,13 @@ absl::Status NeedsTarget(const Arguments& arguments, absl::string_view run_dir) 
   if (!arguments.server.empty() || !arguments.run_dir.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("which run? say --server HOST:PORT for a running one, or ", run_dir));
+}
+
+// Of a command that asks a running server.
+absl::StatusOr<std::unique_ptr<ControlClient>> Connect(const Arguments& arguments) {
+  if (!arguments.server.empty()) return ConnectServer(arguments.server, arguments.tls);
+  return absl::InvalidArgumentError(
+      "which run? say --server HOST:PORT, or --etcd HOST:PORT --run NAME");
 }
 
 absl::StatusOr<WeightsCollector> Weights(const Arguments& arguments) {
@@ -113,7 +121,7 @@ absl::Status Status(const Arguments& arguments) {
 
 absl::Status Checkpoint(const Arguments& arguments) {
   if (!arguments.name.empty()) PSGD_RETURN_IF_ERROR(CheckName(arguments.name));
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   CheckpointRequest request;
   request.set_name(arguments.name);
   PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
@@ -200,7 +208,7 @@ absl::Status Eval(const Arguments& arguments) {
 }
 
 absl::Status Drain(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DrainRequest request;
   request.set_reason(arguments.reason);
   if (arguments.worker) request.set_worker(*arguments.worker);
@@ -230,7 +238,7 @@ absl::Status Ui(const Arguments& arguments) {
 
 absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const SetHyperRequest request, ParseAssignments(arguments.assignments));
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
   if (arguments.json) {
     PrintJson(reply);
@@ -243,7 +251,7 @@ absl::Status Set(const Arguments& arguments) {
 }
 
 absl::Status DropFollower(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   DropFollowerRequest request;
   request.set_replica(arguments.replica);
   PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
@@ -257,7 +265,7 @@ absl::Status DropFollower(const Arguments& arguments) {
 
 absl::Status Rebalance(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
-  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
   if (arguments.json) {
     PrintJson(reply);
@@ -268,17 +276,6 @@ absl::Status Rebalance(const Arguments& arguments) {
 }
 
 using Action = absl::Status (*)(const Arguments&);
-
-// CLI11 would only ask for a subcommand.
-absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
-                                                 Suggest(argv[1], names), " (there are: ",
-                                                 absl::StrJoin(names, ", "), ")"));
-}
 
 // The subcommands and their options; the one that is given puts itself into *chosen.
 void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
@@ -291,25 +288,30 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   const auto server = [&](CLI::App* command) {
     AddTlsOptions(*command, arguments.tls, "admin");
-    return command->add_option("--server", arguments.server, "Of a running ps-server")
-        ->type_name("HOST:PORT");
+    CLI::Option* const named = command->add_option("--server", arguments.server, "Of a running ps-server")
+                                   ->type_name("HOST:PORT");
+    return std::pair(named, AddEtcdOptions(*command, arguments.etcd, named));
   };
-  const auto run_dir = [&](CLI::App* command, CLI::Option* excluded) {
+  using Where = std::pair<CLI::Option*, CLI::Option*>;
+  const auto run_dir = [&](CLI::App* command, Where excluded) {
     command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
         ->type_name("RUN_DIR")
-        ->excludes(excluded);
+        ->excludes(excluded.first)
+        ->excludes(excluded.second);
+  };
+  const auto run_dir_or_checkpoint = [&](CLI::App* command, Where excluded) {
+    run_dir(command, excluded);
     command->add_option("--checkpoint", arguments.checkpoint, "This one; default: the newest sound")
         ->type_name("ID|NAME")
-        ->excludes(excluded);
+        ->excludes(excluded.first)
+        ->excludes(excluded.second);
   };
   CLI::App* status =
       add("status", "Progress, shards, workers, checkpoints, evaluations", kStatusExamples, Status);
-  status->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
-      ->type_name("RUN_DIR")
-      ->excludes(server(status));
+  run_dir(status, server(status));
   CLI::App* checkpoint = add("checkpoint", "Take a checkpoint now and wait until it is written",
                              kCheckpointExamples, Checkpoint);
-  server(checkpoint)->required();
+  server(checkpoint);
   checkpoint->add_option("--name", arguments.name, "What it is called; a named one is never pruned");
   CLI::App* checkpoints =
       add("checkpoints", "Those that there are, newest first", kCheckpointsExamples, Checkpoints);
@@ -317,7 +319,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
     return command->add_option("--run-dir,run_dir", arguments.run_dir, "Of a run, over or not")
         ->type_name("RUN_DIR");
   };
-  only_run_dir(checkpoints)->excludes(server(checkpoints));
+  run_dir(checkpoints, server(checkpoints));
   only_run_dir(add("verify", "Whether checkpoints and journal are sound; exit code 1 if one is not",
                    kVerifyExamples, Verify))
       ->required();
@@ -329,22 +331,22 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->check(CLI::Range(1, 1 << 20));
   CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
                        kExportExamples, Export);
-  run_dir(save, server(save));
+  run_dir_or_checkpoint(save, server(save));
   save->add_option("--out", arguments.out, ".safetensors to write")->type_name("FILE");
   save->add_option("--onnx", arguments.onnx, "ONNX file to write")->type_name("FILE");
   CLI::App* eval = add("eval", "Test accuracy and loss of the weights", kEvalExamples, Eval);
-  run_dir(eval, server(eval));
+  run_dir_or_checkpoint(eval, server(eval));
   eval->add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
   eval->add_option("--threads", arguments.threads, "Default: all cores")
       ->check(CLI::Range(1, 1024));
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
-  server(drain)->required();
+  server(drain);
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
   CLI::App* drop = add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
                        kDropExamples, DropFollower);
-  server(drop)->required();
+  server(drop);
   drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
       ->type_name("N")
       ->required();
@@ -352,7 +354,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->type_name("NUMBER");
   CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
                             kRebalanceExamples, Rebalance);
-  server(rebalance)->required();
+  server(rebalance);
   rebalance->add_option("--move", arguments.assignments, "These alone; default: as even as can be (repeatable)")
       ->type_name("SHARD=SERVER");
   CLI::App* ui =
@@ -364,7 +366,7 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
-  server(set)->required();
+  server(set);
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
       ->type_name("KEY=VALUE")
       ->required();
@@ -391,6 +393,7 @@ int main(int argc, char** argv) {
     return Fail("ps-ctl", known);
   }
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
-  const absl::Status status = chosen(arguments);
+  absl::Status status = FindServer(arguments.etcd, arguments.tls, &arguments.server);
+  if (status.ok()) status = chosen(arguments);
   return status.ok() ? kExitOk : Fail("ps-ctl", status);
 }

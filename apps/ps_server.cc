@@ -84,8 +84,8 @@ ParameterServerOptions ServerOptions(const Arguments& arguments, const Config& c
   return options;
 }
 
-void Announce(const Arguments& arguments, const ParameterServer& server, const std::string& http,
-              const RunDir& dir) {
+void Announce(const Arguments& arguments, const ParameterServer& server, const std::string& run,
+              const std::string& http, const RunDir& dir) {
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "ready"},
                                         {"control", server.control_address()},
@@ -96,6 +96,10 @@ void Announce(const Arguments& arguments, const ParameterServer& server, const s
   }
   std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
             << (arguments.tls.given() ? " --tls-dir DIR\n" : "\n");
+  if (arguments.etcd.given()) {
+    std::cout << "or, wherever the server moves:  ps-worker --cpu --etcd " << arguments.etcd.members << " --run "
+              << run << "\n";
+  }
   if (!http.empty()) {
     const std::string page = (arguments.tls.given() ? "https://" : "http://") + http;
     std::cout << "dashboard: " << page << "/\nmetrics: " << page << "/metrics\n";
@@ -124,11 +128,7 @@ absl::StatusOr<Summary::Status> Serve(
   bool draining = false;
   Time last_worker = SteadyNow();
   while (!server.WaitFinished(std::chrono::seconds(1))) {
-    if (const std::string leader = server.deposed_by(); !leader.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("a follower took over: the server at ", leader, " leads this run by now. Join "
-                       "it with  ps-server --follow ", leader));
-    }
+    if (const std::string why = server.deposed(); !why.empty()) return absl::FailedPreconditionError(why);
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
       each_second(*status);
       const bool anyone = std::any_of(status->workers().begin(), status->workers().end(),
@@ -170,7 +170,7 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   };
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
   recorder.ResumedAfter(before.total().samples());
-  Announce(arguments, server, pages == nullptr ? "" : pages->address(), opened.results);
+  Announce(arguments, server, before.name(), pages == nullptr ? "" : pages->address(), opened.results);
 
   const std::string trace_file = opened.results.TraceFile();
   const auto each_second = [&](const StatusReply& status) {
@@ -182,6 +182,12 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome,
                         Serve(server, stops, opened.log, each_second));
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
+  if (server.Finished()) {
+    if (const absl::Status ended = server.EndChain(); !ended.ok()) {
+      opened.log->warn("the run's keys stay in etcd, where they are in the way of another run of its name: {}",
+                       std::string(ended.message()));
+    }
+  }
   if (status.total().steps() > 0 && !server.lost()) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
   recorder.Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
@@ -195,17 +201,43 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   return kExitFailed;
 }
 
-absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& stops) {
+// Null: nobody asked for it.
+absl::StatusOr<std::shared_ptr<ChainStore>> Chains(const Arguments& arguments, const Config& config,
+                                                   std::shared_ptr<const Credentials> credentials) {
+  if (!arguments.etcd.given()) return nullptr;
+  if (config.durability().acknowledge() != DurabilityConfig::REPLICATED) {
+    return absl::InvalidArgumentError(
+        "--etcd settles which of a run's servers leads, but this run has only one: add --set "
+        "durability.acknowledge=replicated");
+  }
+  EtcdArguments etcd = arguments.etcd;
+  etcd.run = config.name();
+  return OpenEtcd(etcd, std::move(credentials), Milliseconds(config.durability().takeover()));
+}
+
+absl::Status CheckFollow(const Arguments& arguments) {
+  if (arguments.etcd.given()) return Annotate(CheckRunName(arguments.follow), "--follow with --etcd");
   for (const absl::string_view leader : absl::StrSplit(arguments.follow, ',')) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", leader)).status(),
                                   "--follow takes HOST:PORT, or several with commas"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& stops) {
+  PSGD_RETURN_IF_ERROR(CheckFollow(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(arguments.bind, arguments.port,
                                                             credentials.get()));
   FollowerOptions options;
-  options.leaders = absl::StrSplit(arguments.follow, ',');
+  if (arguments.etcd.given()) {
+    EtcdArguments etcd = arguments.etcd;
+    etcd.run = arguments.follow;
+    PSGD_ASSIGN_OR_RETURN(options.chains, OpenEtcd(etcd, credentials));
+  } else {
+    options.leaders = absl::StrSplit(arguments.follow, ',');
+  }
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.control_port = service->port();
@@ -257,6 +289,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   PSGD_ASSIGN_OR_RETURN(const auto failpoint, PlanFailpoint(arguments.failpoint));
+  PSGD_ASSIGN_OR_RETURN(const auto chains, Chains(arguments, config, credentials));
 
   RunDirOptions dir_options;
   const std::string& earlier = EarlierRun(arguments);
@@ -281,6 +314,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   }
   ParameterServerOptions options = ServerOptions(arguments, config, credentials, opened);
   options.recover = !arguments.recover.empty();
+  options.recover_here = arguments.elsewhere;
+  options.chains = chains;
   options.failpoint = failpoint;
   if (config.model().has_onnx() && earlier.empty()) {
     auto given = ReadOnnxWeights(config.model().onnx());

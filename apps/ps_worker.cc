@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "apps/command_line.h"
+#include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --server 127.0.0.1:7070
   ps-worker --cpu --threads 2 --server head-node:7070
+  ps-worker --cpu --etcd 127.0.0.1:2379 --run my-run          # wherever the server is by now
   ps-worker --gpu 0-7 --server head-node:7070                 # a replica on each GPU
   ps-worker --gpu 0 --precision bf16 --server head-node:7070
   ps-worker --cpu --server head-node:7070 --tls-dir certs     # of a secured server
@@ -36,8 +38,11 @@ constexpr char kExamples[] = R"(Examples:
   ps-worker --cpu --dry-run configs/fashion_mnist.yaml        # memory it takes, largest batch
 )";
 
+constexpr Duration kFindPeriod = std::chrono::milliseconds(200);
+
 struct Arguments {
   std::string server;
+  EtcdArguments etcd;
   std::string dry_run;  // a config
   std::vector<std::string> set;
   bool cpu = false;
@@ -118,10 +123,29 @@ absl::Status DryRun(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+// Where the run's servers are, and who says so later. Waits until there are any.
+absl::Status FindServers(const Arguments& arguments, const StopSignals& stops, TrainerOptions* options) {
+  if (!arguments.etcd.given()) {
+    PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
+    options->server = arguments.server;
+    return absl::OkStatus();
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto etcd, OpenEtcd(arguments.etcd, options->credentials));
+  options->find_servers = [etcd] { return ServersOf(*etcd, etcd->run()); };
+  const Time start = SteadyNow();
+  auto servers = options->find_servers();
+  while (!servers.ok() && !absl::IsFailedPrecondition(servers.status()) && stops.count() == 0 &&
+         SteadyNow() - start < options->connect_deadline) {
+    std::this_thread::sleep_for(kFindPeriod);
+    servers = options->find_servers();
+  }
+  PSGD_RETURN_IF_ERROR(servers.status());
+  options->server = absl::StrJoin(*servers, ",");
+  return CheckServerAddress(options->server);
+}
+
 absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
-  PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
   PSGD_ASSIGN_OR_RETURN(TrainerOptions options, ReplicasGiven(arguments));
-  options.server = arguments.server;
   options.name = arguments.name.empty() ? DefaultName() : arguments.name;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls(arguments.tls, "worker"));
   options.stops = &stops.count();
@@ -141,6 +165,7 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
         absl::StrCat("--drain-deadline ", arguments.drain_deadline, " is negative"));
   }
   options.drain_deadline = Milliseconds(drain);
+  PSGD_RETURN_IF_ERROR(FindServers(arguments, stops, &options));
   LogOptions log;
   log.name = "worker";
   log.file = arguments.log_file;
@@ -161,6 +186,7 @@ int main(int argc, char** argv) {
                    "to know comes from there.",
                "ps-worker");
   auto* server = app.add_option("--server", arguments.server, "HOST:PORT of the ps-server");
+  AddEtcdOptions(app, arguments.etcd, server);
   auto* dry_run =
       app.add_option("--dry-run", arguments.dry_run,
                      "Only print what memory a replica of this config would take, and the largest batch")
@@ -219,9 +245,10 @@ int main(int argc, char** argv) {
     const absl::Status status = DryRun(arguments);
     return status.ok() ? kExitOk : Fail("ps-worker", status);
   }
-  if (arguments.server.empty()) {
+  if (arguments.server.empty() && !arguments.etcd.given()) {
     return Fail("ps-worker", absl::InvalidArgumentError(
-                                 "no server given; say --server HOST:PORT, which ps-server prints"));
+                                 "no server given; say --server HOST:PORT, which ps-server prints, or --etcd "
+                                 "HOST:PORT --run NAME"));
   }
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;

@@ -15,6 +15,8 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
   ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs     # holds some of that one's shards
   ps-server --follow 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs   # writes down what that one does, to take over
+  ps-server --config my.yaml --etcd 127.0.0.1:2379           # etcd settles who leads
+  ps-server --follow my-run --etcd 127.0.0.1:2379            # and knows who leads the run of that name
 )";
 
 }  // namespace
@@ -36,10 +38,14 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
           ->excludes(resume);
   auto* follow =
       app.add_option("--follow", arguments.follow,
-                     "HOST:PORT of a server; write down what it does, and take over when it dies")
+                     "HOST:PORT of a server, or with --etcd the name of a run; write down what it does, and "
+                     "take over when it dies")
           ->excludes(config)
           ->excludes(resume)
           ->excludes(recover);
+  AddEtcdOption(app, arguments.etcd,
+                "Members of etcd, where the run's servers settle who leads (durability.acknowledge: "
+                "replicated)");
   auto* join =
       app.add_option("--join", arguments.join,
                      "HOST:PORT of a server; hold some of its run's shards. With its old --run-dir it goes on "
@@ -96,15 +102,22 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
       ->type_name("NAME[=COUNT]");
   // It is the run that it was, where it was.
-  for (const char* other : {"--set", "--shards", "--workers", "--run-dir", "--bind", "--advertise", "--port"}) {
-    recover->excludes(other);
-  }
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir"}) recover->excludes(other);
   for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
   // It has no control port.
   for (const char* other : {"--set", "--shards", "--workers", "--results", "--port", "--http", "--trace"}) {
     join->excludes(other);
   }
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
+  for (const char* place : {"--bind", "--advertise", "--port"}) {
+    arguments.elsewhere = arguments.elsewhere || (recover->count() > 0 && app.count(place) > 0);
+  }
+  if (arguments.elsewhere && !arguments.etcd.given()) {
+    return Fail("ps-server",
+                absl::InvalidArgumentError(
+                    "--recover goes on at the addresses that workers know: no --bind, --advertise or --port, "
+                    "unless they find it by --etcd"));
+  }
   if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
       arguments.follow.empty() && arguments.join.empty()) {
     return Fail("ps-server",

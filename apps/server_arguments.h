@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/etcd_arguments.h"
 #include "apps/tls_arguments.h"
 
 namespace psgd {
@@ -20,6 +21,7 @@ struct ServerArguments {
   std::string recover;
   std::string checkpoint;
   std::string follow;
+  EtcdArguments etcd;
   std::string join;
   int replica = 0;
   std::string results;
@@ -30,6 +32,7 @@ struct ServerArguments {
   std::string http = "off";
   uint64_t trace = 0;
   bool insecure = false;
+  bool elsewhere = false;  // with recover: at bind and port, not where it was
   TlsArguments tls;
   bool json = false;
   bool quiet = false;

@@ -94,7 +94,11 @@ std::string Followers(const StatusReply& status) {
                follower.connected() ? "live" : "gone",
                HumanBytes(static_cast<double>(follower.bytes_behind()))});
   }
-  return absl::StrCat("\nservers\n", table.Text());
+  const std::string trouble =
+      status.chain_trouble().empty()
+          ? ""
+          : absl::StrCat("  nobody can change them for now: ", status.chain_trouble(), "\n");
+  return absl::StrCat("\nservers\n", table.Text(), trouble);
 }
 
 std::string Servers(const StatusReply& status) {

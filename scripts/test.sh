@@ -12,7 +12,7 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
-scripts/install-packages.sh chromium  # for the tests of the dashboard
+scripts/install-packages.sh chromium etcd-server  # for the tests of the dashboard, and of who leads a run
 scripts/build.sh "$preset"
 
 # What can be built is built: CUDA's parts compile without a GPU.

@@ -178,6 +178,13 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Time now) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  HeartbeatReply reply;
+  *reply.mutable_hyper() = hyper_;
+  reply.set_drain(draining_);
+  reply.set_leave(member->leaving);
+  const bool counted = request.number() > 0 && request.number() <= member->reports;
+  if (counted) return reply;  // and the answer was lost
+  member->reports = request.number();
   const WorkerReport& report = request.report();
   AddTo(report, &total_);
   CountReport(report, member);
@@ -192,10 +199,6 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   }
   if (report.has_choices()) member->choices = report.choices();
   SetResidual(*member, report.residual_norm());
-  HeartbeatReply reply;
-  *reply.mutable_hyper() = hyper_;
-  reply.set_drain(draining_);
-  reply.set_leave(member->leaving);
   return reply;
 }
 

@@ -32,6 +32,7 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   *record.mutable_choices() = member.choices;
   record.set_residual_norm(member.residual_norm);
   record.set_leaving(member.leaving);
+  record.set_reports(member.reports);
   return record;
 }
 
@@ -51,6 +52,7 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   member.choices = record.choices();
   member.residual_norm = record.residual_norm();
   member.leaving = record.leaving();
+  member.reports = record.reports();
   member.last_heard = member.last_report = now;
   return member;
 }
@@ -115,7 +117,6 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
   }
   *record.mutable_hyper() = hyper_;
   for (const auto& [worker, member] : members_.all()) *record.add_members() = ToRecord(member);
-  record.set_first_incarnation(options_.first_incarnation);
   record.set_state(state_);
   record.set_draining(draining_);
   record.set_drain_failed(drain_failed_);

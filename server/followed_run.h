@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/journal.pb.h"
+#include "server/chain.h"
 #include "server/control_service.h"
 #include "server/coordinator_store.h"
 #include "server/durable_shard.h"
@@ -18,11 +19,9 @@ struct FollowedRun {
   std::unique_ptr<CoordinatorStore> store;
   std::vector<std::unique_ptr<DurableShard>> shards;
   std::shared_ptr<FollowerSet> followers;  // that the shards' journals know
+  std::shared_ptr<ChainStore> chains;
+  LedChain led;                            // with which it took over
   std::unique_ptr<ControlService> service;
 };
-
-// The chain after `replica` took over: it leads, and those behind it follow.
-Chain TakenOver(const Chain& chain, uint32_t replica);
-bool IsIn(const Chain& chain, uint32_t replica);
 
 }  // namespace psgd

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Follower>> Follower::Connect(FollowerOptions opti
   }
   if (absl::IsUnavailable(reached)) {
     return absl::UnavailableError(absl::StrCat(
-        "no server leads a run at ", absl::StrJoin(o.leaders, " or "), " (", std::string(reached.message()),
+        "no server leads a run ", follower->LeadersText(), " (", std::string(reached.message()),
         "); is ps-server running there, with durability.acknowledge: replicated, and is the address "
         "that of its control port?",
         o.credentials == nullptr ? " Does it ask for certificates (--tls-dir)?"
@@ -64,7 +64,8 @@ Follower::~Follower() = default;
 
 absl::Status Follower::Reach() {
   absl::Status last = absl::UnavailableError("nobody was asked");
-  for (const std::string& leader : Leaders()) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> leaders, Leaders());
+  for (const std::string& leader : leaders) {
     FollowerSays::Ask ask = Ask();
     ask.set_coordinator(true);
     auto link = std::make_unique<LeaderLink>(leader, options_.credentials.get(), kConnectPatience, ask);
@@ -88,7 +89,16 @@ absl::Status Follower::Reach() {
   return last;
 }
 
-std::vector<std::string> Follower::Leaders() const {
+absl::StatusOr<std::vector<std::string>> Follower::Leaders() const {
+  if (options_.chains != nullptr) {
+    // Nobody else: who begins to follow gives up what it holds, and one that hangs does not know that
+    // another leads.
+    PSGD_ASSIGN_OR_RETURN(const ChainStore::Held held, options_.chains->Read());
+    if (held.revision == 0) return absl::UnavailableError("etcd knows no such run");
+    const std::string& leader = held.chain.members(0).address();
+    if (leader != address_) return std::vector<std::string>{leader};
+    return absl::UnavailableError("etcd knows it to be led from here: ps-server --recover RUN_DIR");
+  }
   std::lock_guard lock(mutex_);
   std::vector<std::string> leaders = options_.leaders;
   // By now another of the chain may lead.
@@ -97,6 +107,11 @@ std::vector<std::string> Follower::Leaders() const {
     if (!known && member.address() != address_) leaders.push_back(member.address());
   }
   return leaders;
+}
+
+std::string Follower::LeadersText() const {
+  return options_.leaders.empty() ? "that etcd knows by this name"
+                                  : absl::StrCat("at ", absl::StrJoin(options_.leaders, " or "));
 }
 
 absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Log log) {
@@ -115,17 +130,26 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
     }
     if (absl::IsDataLoss(ended) || absl::IsResourceExhausted(ended)) return ended;
     log_->warn("the leader at {} is gone: {}", leader_, ended.ToString());
-    absl::Status reached;
+    absl::Status reached, why_not = absl::FailedPreconditionError(
+        "it does not hold the whole run, since it had only begun to follow. Start the leader again: "
+        "ps-server --recover RUN_DIR");
+    std::string told;
     do {
-      if (MayLead() && Silence() > Patience()) return End::kLead;
+      if (MayLead() && Silence() > Patience()) {
+        why_not = TryToLead();
+        if (why_not.ok()) return End::kLead;
+        if (told != why_not.message()) {
+          told = std::string(why_not.message());
+          log_->warn("does not take over: {}", told);
+        }
+      }
       std::this_thread::sleep_for(kLook);
       PSGD_RETURN_IF_ERROR(options_.interrupted());
       reached = Reach();
       if (!reached.ok() && Silence() > options_.connect_deadline) {
         return absl::UnavailableError(absl::StrCat(
             "the leader is gone (", std::string(ended.message()),
-            "), and this server may not take over: it does not hold the whole run, since it had only "
-            "begun to follow. Start the leader again: ps-server --recover RUN_DIR"));
+            "), and this server may not take over: ", std::string(why_not.message())));
       }
     } while (!reached.ok());
   }
@@ -135,6 +159,20 @@ bool Follower::MayLead() const {
   std::lock_guard lock(mutex_);
   return has_record_ && IsIn(record_.chain(), options_.replica) && record_.has_model() &&
          complete_ == shards_.size();
+}
+
+absl::Status Follower::TryToLead() {
+  Chain own;
+  {
+    std::lock_guard lock(mutex_);
+    own = record_.chain();
+  }
+  // Without a third party its own record settles it.
+  auto chains = options_.chains;
+  if (chains == nullptr) chains = std::make_shared<RecordedChain>(own);
+  PSGD_ASSIGN_OR_RETURN(led_, TakeLead(*chains, own, options_.replica));
+  options_.chains = std::move(chains);
+  return absl::OkStatus();
 }
 
 Duration Follower::Patience() const {
@@ -155,6 +193,7 @@ absl::Status Follower::FollowConnection() {
   }
   shards_.clear();
   shards_.resize(config().cluster().shards());
+  store_.reset();  // or its lock would be in the way
   PSGD_ASSIGN_OR_RETURN(store_, CoordinatorStore::Create(JournalFolder(server_dir_, "coordinator")));
   std::vector<std::unique_ptr<LeaderLink>> links;
   std::vector<std::thread> threads;
@@ -314,6 +353,8 @@ FollowedRun Follower::TakeOver() {
   run.record = record_;
   run.store = std::move(store_);
   run.followers = followers_;
+  run.chains = options_.chains;
+  run.led = led_;
   for (FollowedShard& followed : shards_) {
     if (followed.saving.valid()) followed.shard->ImageSaved(followed.saving.get());
     run.shards.push_back(std::move(followed.shard));

@@ -32,6 +32,8 @@ struct FollowerOptions {
   uint32_t replica = 0;              // 0: the leader gives it a number
   Duration connect_deadline = std::chrono::seconds(60);
   std::shared_ptr<const Credentials> credentials;
+  // Where it is settled who leads, and found out; null: the servers' own records settle it.
+  std::shared_ptr<ChainStore> chains;
   std::function<absl::Status()> interrupted;  // a failure ends following
 };
 
@@ -61,7 +63,9 @@ class Follower {
   FollowerSays::Ask Ask() const;
   // Asks everybody who may lead once.
   absl::Status Reach();
-  std::vector<std::string> Leaders() const;
+  // That may lead by now.
+  absl::StatusOr<std::vector<std::string>> Leaders() const;
+  std::string LeadersText() const;
   // Follows until the connection ends; says why.
   absl::Status FollowConnection();
   void ReadCoordinator();
@@ -77,6 +81,8 @@ class Follower {
   bool MayLead() const;
   // Of silence, before it leads. Those before it in the chain go first.
   Duration Patience() const;
+  // Leads, if the chain lets it.
+  absl::Status TryToLead();
 
   FollowerOptions options_;
   const std::string address_;
@@ -84,6 +90,7 @@ class Follower {
   std::string server_dir_;
   Log log_ = NullLog();
   std::string leader_;  // that was reached last
+  LedChain led_;
   std::unique_ptr<LeaderLink> coordinator_;
   std::shared_ptr<FollowerSet> followers_;
   std::unique_ptr<CoordinatorStore> store_;

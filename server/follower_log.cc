@@ -1,5 +1,7 @@
 #include "server/follower_log.h"
 
+#include <algorithm>
+
 namespace psgd {
 namespace {
 // As long as acknowledgements do not wait for a follower, nothing else holds back what waits for it.
@@ -10,6 +12,7 @@ void FollowerLog::Add(std::shared_ptr<const LogPart> part, uint64_t last) {
   std::lock_guard lock(mutex_);
   if (closed_ || last <= added_) return;  // what it began with holds those
   added_ = last;
+  if (unwritten_.empty()) moved_ = SteadyNow();
   unwritten_.emplace_back(last, part->ByteSizeLong());
   bytes_ += unwritten_.back().second;
   parts_.push_back(std::move(part));
@@ -29,6 +32,7 @@ std::shared_ptr<const LogPart> FollowerLog::Next(Duration timeout) {
 void FollowerLog::Written(uint64_t number) {
   std::lock_guard lock(mutex_);
   written_ = number;
+  moved_ = SteadyNow();
   while (!unwritten_.empty() && unwritten_.front().first <= number) {
     bytes_ -= unwritten_.front().second;
     unwritten_.pop_front();
@@ -41,6 +45,16 @@ bool FollowerLog::WaitWritten(uint64_t number, Duration timeout) {
   const auto done = [&] { return written_.has_value() && *written_ >= number; };
   changed_.wait_for(lock, timeout, [&] { return closed_ || done(); });
   return !closed_ && done();
+}
+
+uint64_t FollowerLog::added() const {
+  std::lock_guard lock(mutex_);
+  return added_;
+}
+
+Duration FollowerLog::Stuck(Time now) const {
+  std::lock_guard lock(mutex_);
+  return unwritten_.empty() ? Duration(0) : std::max<Duration>(now - moved_, Duration(0));
 }
 
 bool FollowerLog::caught_up() const {

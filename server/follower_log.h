@@ -29,6 +29,10 @@ class FollowerLog {
   void Written(uint64_t number);
   // Whether that is so within the time, and before it is closed.
   bool WaitWritten(uint64_t number, Duration timeout);
+  // Number of the last that was added.
+  uint64_t added() const;
+  // For how long it has written nothing of what waits for it; 0: nothing does.
+  Duration Stuck(Time now) const;
   // It has written all that was added, and what it began with.
   bool caught_up() const;
   uint64_t bytes_behind() const;
@@ -43,6 +47,7 @@ class FollowerLog {
   std::deque<std::pair<uint64_t, size_t>> unwritten_;  // last number and bytes of each part
   uint64_t bytes_ = 0;                                 // of them
   uint64_t added_;
+  Time moved_{};  // when it last had written something, or nothing was left to write
   std::optional<uint64_t> written_;
   bool closed_ = false;
 };

@@ -40,6 +40,24 @@ void FollowerSet::Require(uint32_t replica, const std::string& address) {
   Follower& follower = followers_[replica];
   follower.address = address;
   follower.required = true;
+  follower.before.clear();
+  for (const auto& [number, log] : follower.logs) follower.before[number] = log->added();
+}
+
+bool FollowerSet::IsRequired(uint32_t replica) const {
+  std::lock_guard lock(mutex_);
+  const auto at = followers_.find(replica);
+  return at != followers_.end() && at->second.required;
+}
+
+bool FollowerSet::HasAllFromBefore(uint32_t replica) const {
+  std::lock_guard lock(mutex_);
+  const auto at = followers_.find(replica);
+  if (at == followers_.end() || !Connected(at->second)) return false;
+  return std::all_of(at->second.logs.begin(), at->second.logs.end(), [&](const auto& log) {
+    const auto before = at->second.before.find(log.first);
+    return before != at->second.before.end() && log.second->WaitWritten(before->second, Duration(0));
+  });
 }
 
 void FollowerSet::Forget(uint32_t replica) {
@@ -103,8 +121,30 @@ std::vector<Chain::Member> FollowerSet::Ready() const {
   });
 }
 
+std::vector<Chain::Member> FollowerSet::Required() const {
+  return Those([](const Follower& f) { return f.required; });
+}
+
 std::vector<Chain::Member> FollowerSet::Missing() const {
   return Those([this](const Follower& f) { return f.required && !Connected(f); });
+}
+
+std::vector<Chain::Member> FollowerSet::Gone(Duration patience) {
+  std::lock_guard lock(mutex_);
+  const Time now = SteadyNow();
+  std::vector<Chain::Member> gone;
+  for (auto& [replica, follower] : followers_) {
+    if (!follower.required) continue;
+    const bool stuck = std::any_of(follower.logs.begin(), follower.logs.end(), [&](const auto& log) {
+      return log.second->Stuck(now) > patience;
+    });
+    if (Connected(follower)) follower.missing_since.reset();
+    else if (!follower.missing_since) follower.missing_since = now;
+    if (stuck || (follower.missing_since && now - *follower.missing_since > patience)) {
+      gone.push_back(MemberOf(replica, follower.address));
+    }
+  }
+  return gone;
 }
 
 bool FollowerSet::HasListeners(uint32_t log) const {

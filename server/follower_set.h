@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ class FollowerSet {
 
   // From now on waits include it, whether it is connected or not.
   void Require(uint32_t replica, const std::string& address);
+  bool IsRequired(uint32_t replica) const;
+  // It is connected, and has written all that had come when it was first required.
+  bool HasAllFromBefore(uint32_t replica) const;
   // They do no longer.
   void Forget(uint32_t replica);
 
@@ -46,8 +50,11 @@ class FollowerSet {
   // Connected followers that are not required yet; and those of them that have written all there is.
   std::vector<Chain::Member> Candidates() const;
   std::vector<Chain::Member> Ready() const;
+  std::vector<Chain::Member> Required() const;
   // Required ones of which not every log is connected.
   std::vector<Chain::Member> Missing() const;
+  // Required ones that for so long were not there, or have written nothing of what they were sent.
+  std::vector<Chain::Member> Gone(Duration patience);
   std::vector<FollowerStatus> Status() const;
   void CloseAll();
 
@@ -56,6 +63,8 @@ class FollowerSet {
     std::string address;
     bool required = false;
     std::map<uint32_t, std::shared_ptr<FollowerLog>> logs;
+    std::map<uint32_t, uint64_t> before;  // by log: the last entry from before it was required
+    std::optional<Time> missing_since;    // as of the last look
   };
 
   std::vector<Chain::Member> Those(const std::function<bool(const Follower&)>& wanted) const;

@@ -28,6 +28,7 @@ struct MemberState {
   double epoch = 0;
   uint64_t joined_after = 0;    // the latest segment when it joined: it takes part in later ones
   uint64_t finished_segment = 0;
+  uint64_t reports = 0;         // that were counted, by their numbers
   uint64_t samples_since = 0;  // last_report
   double samples_per_second = 0;
   double recent_loss = 0;       // over its last report

@@ -79,12 +79,10 @@ absl::Status ParameterServer::Open() {
   {
     std::lock_guard lock(mutex_);
     core_.RenewLeases(SteadyNow());
-    if (followers_ != nullptr && chain_.members_size() == 0) {
-      chain_.set_epoch(1);
-      Chain::Member* self = chain_.add_members();
-      self->set_replica(o.replica);
-      self->set_address(control_address_);
-    }
+  }
+  if (keeper_ != nullptr) {
+    if (keeper_->chain().members_size() == 0) PSGD_RETURN_IF_ERROR(keeper_->Begin(control_address_));
+    chain_thread_ = std::thread([this] { ChainLoop(); });
   }
   ticker_ = std::thread([this] { TickLoop(); });
   mover_ = std::thread([this] { MoveLoop(); });
@@ -111,6 +109,7 @@ ParameterServer::~ParameterServer() {
   // Outside first, so that nobody calls in while the inside goes.
   service_.reset();
   if (ticker_.joinable()) ticker_.join();
+  if (chain_thread_.joinable()) chain_thread_.join();
   // It hands images back to the shards.
   to_write_.Close();
   if (writer_.joinable()) writer_.join();
@@ -217,7 +216,7 @@ absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentR
   Effects effects;
   auto reply = core_.NextSegment(request, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
-  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(request.key());
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainForWorkers();
   return reply;
 }
 
@@ -236,7 +235,8 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   std::unique_lock lock(mutex_);
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
-    *reply->mutable_chain() = ChainFor(request.key());
+    *reply->mutable_chain() = ChainForWorkers();
+    Introduce(request.key(), request.number(), reply->chain());
   }
   if (reply.ok() && (followers_ != nullptr || !hosts_.empty())) {
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
@@ -262,35 +262,6 @@ absl::StatusOr<LeaveReply> ParameterServer::Leave(const LeaveRequest& request) {
   PSGD_RETURN_IF_ERROR(core_.Leave(readable, SteadyNow(), &effects));
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
   return LeaveReply();
-}
-
-absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest& request) {
-  PSGD_RETURN_IF_ERROR(CheckNewName(store_, request.name()));
-  std::unique_lock lock(mutex_);
-  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint(request.name()));
-  CheckpointReply reply;
-  reply.set_id(id);
-  if (request.begin_only()) return reply;
-  const auto written = [&] {
-    return std::find_if(checkpoints_.begin(), checkpoints_.end(),
-                        [&](const auto& entry) { return entry.first.id() == id; });
-  };
-  changed_.wait_for(lock, Milliseconds(options_.config.cluster().deadline()), [&] {
-    return stopping_ || written() != checkpoints_.end() || failed_checkpoints_.count(id) > 0;
-  });
-  if (auto failed = failed_checkpoints_.find(id); failed != failed_checkpoints_.end()) {
-    return failed->second;
-  }
-  auto info = written();
-  if (info == checkpoints_.end()) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "checkpoint ", id, " was asked for but no worker has reached the end of its segment within ",
-        "cluster.deadline; it will be taken when they do (cluster.segment sets how often)"));
-  }
-  reply.set_epoch(info->first.epoch());
-  reply.set_clock(info->first.clock());
-  reply.set_name(info->first.name());
-  return reply;
 }
 
 absl::StatusOr<DrainReply> ParameterServer::Drain(const DrainRequest& request) {
@@ -342,16 +313,13 @@ void ParameterServer::TickLoop() {
       core_.Quarantine(worker->key, worker->why, &effects);
     }
     core_.Tick(SteadyNow(), &effects);
-    TakeInFollowers(&effects);
+    ForgetIntroductions();
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));
       const bool waits = absl::IsUnavailable(status);
       if (!status.ok() && !(waits && told_waiting_)) options_.log->error("{}", status.ToString());
       told_waiting_ = waits;
     }
-    lock.unlock();
-    LookForAnotherLeader();
-    lock.lock();
     changed_.wait_for(lock, kTick, [&] { return stopping_; });
   }
 }

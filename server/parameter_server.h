@@ -18,7 +18,9 @@
 #include "common/log.h"
 #include "net/transport_security.h"
 #include "proto/control.pb.h"
+#include "net/chain_store.h"
 #include "server/call_guard.h"
+#include "server/chain_keeper.h"
 #include "server/checkpoint_store.h"
 #include "server/coordinator_core.h"
 #include "server/coordinator_store.h"
@@ -46,7 +48,9 @@ struct ParameterServerOptions {
   std::string journal_dir;             // where there is one
   // Go on where the journal ends, at the addresses that were used then; they are not looked at here.
   bool recover = false;
+  bool recover_here = false;           // but at `host` and `control_port`
   uint32_t replica = 1;                // of a run with followers
+  std::shared_ptr<ChainStore> chains;  // likewise; null: the servers' own records
   // To go on from: the run's newest sound checkpoint.
   std::shared_ptr<const LoadedCheckpoint> resume;
   uint64_t last_checkpoint = 0;  // ids up to this one are taken
@@ -94,6 +98,10 @@ class ParameterServer {
   absl::Status Follow(const FollowerSays::Ask& ask, FollowerStream* stream);
   absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
   Chain chain() const;
+  // Why this server leads the run no more; empty: it does.
+  std::string deposed() const;
+  // The run is over: nobody may lead it any more.
+  absl::Status EndChain();
 
   // Other servers that hold shards (parameter_server_hosts.cc).
   // Leads such a server until it is gone.
@@ -101,9 +109,6 @@ class ParameterServer {
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
   // A server lost shards that nobody else has; the run's status says which.
   bool lost() const;
-
-  // The follower that leads the run instead of this server; empty: none does.
-  std::string deposed_by() const;
 
   // The run is over and every worker was told so, or drained.
   bool Finished() const;
@@ -138,7 +143,7 @@ class ParameterServer {
   // Goes on from a record.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> FromRecord(
       ParameterServerOptions options, CoordinatorRecord record,
-      std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers);
+      std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers, LedChain led);
   absl::Status RecoverShards();
   // A shard that goes on; the checkpoint under way may still want a part of it.
   absl::Status ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable);
@@ -153,17 +158,28 @@ class ParameterServer {
   bool WaitsForFollowers(std::string* reason) const;
   // Null: the one before is still as it was.
   absl::Status ShipRecord(const CoordinatorRecord* record, bool wait);
-  void RestoreChain(const Chain& chain);
-  // A server that died may lead again if nobody behind it does.
-  static absl::Status LeadAgain(const ParameterServerOptions& options, CoordinatorRecord* record);
-  void TakeInFollowers(Effects* effects);
-  // A worker asked: who leads, and who may by the time it asks again.
-  Chain ChainFor(const WorkerKey& worker);
+  void MakeKeeper();
+  // A server that died may lead again if nobody else does.
+  static absl::StatusOr<LedChain> RecoverLead(ParameterServerOptions& options, const Chain& chain,
+                                              const std::string& address);
+  static absl::StatusOr<LedChain> RecoverLeadByOrder(const ParameterServerOptions& options,
+                                                     const Chain& chain);
+  // A worker is told: who leads, and who may before it is told again.
+  Chain ChainForWorkers() const;
+  // It said that with this report; it has what it was told with the answer to the one before.
+  void Introduce(const WorkerKey& worker, uint64_t report, const Chain& chain);
+  void ForgetIntroductions();
   bool EveryWorkerKnows(const std::string& address) const;
-  // Nobody waits for it, and it may not take over.
-  void TakeOut(uint32_t replica);
-  // Whether a follower that does not answer leads by now. REQUIRES: mutex_ not held.
+  // REQUIRES of the following: mutex_ not held.
+  void ChainLoop();
+  void KeepChain();
+  void TakeInFollowers();
+  void DropGoneFollowers();
+  // Whether a follower that does not answer leads by now.
   void LookForAnotherLeader();
+  void SetDeposed(std::string why);
+  void SetChainTrouble(const absl::Status& status);
+  absl::Status ChainChanged(std::string news);
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const FollowerSays::Ask& ask,
                                                                    uint32_t replica,
                                                                    FollowerStream* stream);
@@ -236,16 +252,17 @@ class ParameterServer {
   uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
   bool told_waiting_ = false;                       // for servers or the disk, since something was carried out
-  Chain chain_;                 // of a run with followers
   bool gathered_ = false;       // it has or had as many followers as it wants
   uint32_t next_replica_ = 2;
-  // The servers that a worker was told of, and those that it knows since it asked again.
+  // The servers that a worker was told of, and those that it knows since it reported again.
   struct Introduced {
+    uint64_t report = 0;
     std::set<std::string> told, known;  // addresses
   };
   std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;
-  std::string deposed_by_;
+  std::string deposed_;
+  std::string chain_trouble_;
   // By shard: the server that holds it, and the one that is to.
   static constexpr uint32_t kThisServer = 1;
   std::vector<uint32_t> owners_, target_;
@@ -258,6 +275,8 @@ class ParameterServer {
   bool stopping_ = false;
 
   std::shared_ptr<FollowerSet> followers_;  // null: the run has none
+  std::unique_ptr<ChainKeeper> keeper_;     // likewise
+  std::thread chain_thread_;
   const CheckpointStore store_;
   std::unique_ptr<ShardSet> local_;
   mutable std::mutex shards_mutex_;  // guards shards_

@@ -115,4 +115,33 @@ absl::Status ParameterServer::Seal(uint64_t id) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<CheckpointReply> ParameterServer::Checkpoint(const CheckpointRequest& request) {
+  PSGD_RETURN_IF_ERROR(CheckNewName(store_, request.name()));
+  std::unique_lock lock(mutex_);
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, core_.RequestCheckpoint(request.name()));
+  CheckpointReply reply;
+  reply.set_id(id);
+  if (request.begin_only()) return reply;
+  const auto written = [&] {
+    return std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                        [&](const auto& entry) { return entry.first.id() == id; });
+  };
+  changed_.wait_for(lock, Milliseconds(options_.config.cluster().deadline()), [&] {
+    return stopping_ || written() != checkpoints_.end() || failed_checkpoints_.count(id) > 0;
+  });
+  if (auto failed = failed_checkpoints_.find(id); failed != failed_checkpoints_.end()) {
+    return failed->second;
+  }
+  auto info = written();
+  if (info == checkpoints_.end()) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "checkpoint ", id, " was asked for but no worker has reached the end of its segment within ",
+        "cluster.deadline; it will be taken when they do (cluster.segment sets how often)"));
+  }
+  reply.set_epoch(info->first.epoch());
+  reply.set_clock(info->first.clock());
+  reply.set_name(info->first.name());
+  return reply;
+}
+
 }  // namespace psgd

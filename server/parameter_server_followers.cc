@@ -1,20 +1,16 @@
 // The part of ParameterServer that leads followers: docs/durability.md.
-#include <algorithm>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
 #include "server/checkpoint_database.h"
 #include "server/journal_format.h"
-#include "server/leader_link.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kStartRetry = std::chrono::milliseconds(20);
-constexpr Duration kLookPatience = std::chrono::milliseconds(200);
-constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 constexpr int kMostFollowers = 16;  // connected at once
 constexpr size_t kEntriesTogether = 4u << 20;
 
@@ -57,29 +53,16 @@ bool SendEntries(uint64_t first, const std::vector<JournalEntry>& entries, Follo
 
 }  // namespace
 
-Chain TakenOver(const Chain& chain, uint32_t replica) {
-  Chain next;
-  next.set_epoch(chain.epoch() + 1);
-  for (const Chain::Member& member : chain.members()) {
-    if (member.replica() == replica || next.members_size() > 0) *next.add_members() = member;
-  }
-  return next;
-}
-
-bool IsIn(const Chain& chain, uint32_t replica) {
-  return std::any_of(chain.members().begin(), chain.members().end(),
-                     [&](const Chain::Member& member) { return member.replica() == replica; });
-}
-
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
     ParameterServerOptions options, FollowedRun followed) {
   CoordinatorRecord& record = followed.record;
-  *record.mutable_chain() = TakenOver(record.chain(), followed.replica);
+  *record.mutable_chain() = followed.led.chain;
   options.replica = followed.replica;
+  options.chains = std::move(followed.chains);
   options.control_port = followed.service->port();
   PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
                                                 std::move(followed.store),
-                                                std::move(followed.followers)));
+                                                std::move(followed.followers), followed.led));
   server->service_ = std::move(followed.service);
   PSGD_RETURN_IF_ERROR(server->OpenShardSet());
   server->RestoreOwners();
@@ -90,53 +73,6 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
       server->WentOn(absl::StrCat("follower ", followed.replica, " took over")));
   PSGD_RETURN_IF_ERROR(server->Open());
   return server;
-}
-
-void ParameterServer::RestoreChain(const Chain& chain) {
-  if (options_.config.durability().acknowledge() != DurabilityConfig::REPLICATED) return;
-  if (followers_ == nullptr) {
-    followers_ = std::make_shared<FollowerSet>(options_.config.cluster().shards(),
-                                               Milliseconds(options_.config.durability().takeover()));
-  }
-  chain_ = chain;
-  gathered_ = chain_.members_size() > 0;
-  for (const Chain::Member& member : chain_.members()) {
-    next_replica_ = std::max(next_replica_, member.replica() + 1);
-    if (member.replica() != options_.replica) {
-      followers_->Require(member.replica(), member.address());
-    }
-  }
-}
-
-absl::Status ParameterServer::LeadAgain(const ParameterServerOptions& options,
-                                        CoordinatorRecord* record) {
-  Chain* const chain = record->mutable_chain();
-  if (chain->members_size() == 0) return absl::OkStatus();
-  if (!IsIn(*chain, options.replica)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "server ", options.replica, " was not in the run's chain, so others may know more; recover ",
-        "the last one of it"));
-  }
-  for (const Chain::Member& member : chain->members()) {
-    if (member.replica() == options.replica) continue;
-    const auto other =
-        WhoLeads(member.address(), options.credentials.get(), kFirstLookPatience);
-    if (!other.ok() || !other->leads() || other->chain().epoch() < chain->epoch()) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "server ", member.replica(), " at ", member.address(), " leads this run by now; join it with "
-        "ps-server --follow ", member.address()));
-  }
-  if (chain->members(0).replica() != options.replica) *chain = TakenOver(*chain, options.replica);
-  return absl::OkStatus();
-}
-
-bool ParameterServer::WaitsForFollowers(std::string* reason) const {
-  // Once all were there, those that are left have to do.
-  if (followers_ == nullptr || gathered_ || core_.over()) return false;
-  *reason = absl::StrCat(
-      "waiting for ", options_.config.durability().followers() + 1 - chain_.members_size(),
-      " more followers (durability.followers): ps-server --follow ", control_address_);
-  return true;
 }
 
 absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool wait) {
@@ -151,90 +87,6 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
   return wait ? followers_->WaitWritten(log, shipped_records_) : absl::OkStatus();
 }
 
-Chain ParameterServer::ChainFor(const WorkerKey& worker) {
-  Chain chain = chain_;
-  for (const Chain::Member& member : followers_->Candidates()) *chain.add_members() = member;
-  Introduced& introduced = introduced_[{worker.worker(), worker.incarnation()}];
-  // It asks again, so the last answer came in.
-  introduced.known = std::move(introduced.told);
-  introduced.told.clear();
-  for (const Chain::Member& member : chain.members()) introduced.told.insert(member.address());
-  return chain;
-}
-
-bool ParameterServer::EveryWorkerKnows(const std::string& address) const {
-  const StatusReply status = core_.Status(SteadyNow());
-  return std::all_of(status.workers().begin(), status.workers().end(), [&](const WorkerStatus& worker) {
-    if (!worker.live()) return true;
-    const auto at = introduced_.find({worker.key().worker(), worker.key().incarnation()});
-    return at != introduced_.end() && at->second.known.contains(address);
-  });
-}
-
-void ParameterServer::TakeInFollowers(Effects* effects) {
-  if (followers_ == nullptr) return;
-  for (const Chain::Member& member : followers_->Ready()) {
-    // A worker that has not heard of it would not find it after it took over.
-    if (!EveryWorkerKnows(member.address())) continue;
-    followers_->Require(member.replica(), member.address());
-    *chain_.add_members() = member;
-    chain_.set_epoch(chain_.epoch() + 1);
-    effects->news.push_back(absl::StrCat("server ", member.replica(), " at ", member.address(),
-                                         " follows: acknowledgements wait for it, and it would take over"));
-  }
-  gathered_ = gathered_ || chain_.members_size() > options_.config.durability().followers();
-}
-
-void ParameterServer::TakeOut(uint32_t replica) {
-  Chain next;
-  next.set_epoch(chain_.epoch() + 1);
-  for (const Chain::Member& member : chain_.members()) {
-    if (member.replica() != replica) *next.add_members() = member;
-  }
-  chain_ = next;
-  followers_->Forget(replica);
-}
-
-void ParameterServer::LookForAnotherLeader() {
-  if (followers_ == nullptr) return;
-  for (const Chain::Member& member : followers_->Missing()) {
-    const auto other = WhoLeads(member.address(), options_.credentials.get(), kLookPatience);
-    if (!other.ok() || !other->leads()) continue;
-    std::lock_guard lock(mutex_);
-    if (other->chain().epoch() <= chain_.epoch() || !deposed_by_.empty()) continue;
-    deposed_by_ = member.address();
-    options_.log->error("server {} at {} leads this run by now; this one ends", member.replica(),
-                        member.address());
-    changed_.notify_all();
-  }
-}
-
-Chain ParameterServer::chain() const {
-  std::lock_guard lock(mutex_);
-  return chain_;
-}
-
-std::string ParameterServer::deposed_by() const {
-  std::lock_guard lock(mutex_);
-  return deposed_by_;
-}
-
-absl::StatusOr<DropFollowerReply> ParameterServer::DropFollower(const DropFollowerRequest& request) {
-  std::lock_guard lock(mutex_);
-  if (!IsIn(chain_, request.replica()) || request.replica() == options_.replica) {
-    return absl::NotFoundError(absl::StrCat("server ", request.replica(),
-                                            " is not one of this run's followers; ps-ctl status "
-                                            "shows them"));
-  }
-  TakeOut(request.replica());
-  Effects effects;
-  effects.news.push_back(absl::StrCat("goes on without follower ", request.replica(), ", as asked"));
-  PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
-  DropFollowerReply reply;
-  *reply.mutable_chain() = chain_;
-  return reply;
-}
-
 absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLog(
     const FollowerSays::Ask& ask, uint32_t replica, FollowerStream* stream) {
   LogPart run;
@@ -246,9 +98,11 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
   if (!stream->Send(run) || !stream->Receive(&empty)) {
     return absl::CancelledError("the follower is gone");
   }
-  std::lock_guard lock(mutex_);
   // Then one that was here before cannot take over: it catches up like a new one, and nobody waits for it.
-  if (IsIn(chain_, replica)) TakeOut(replica);
+  if (IsIn(keeper_->chain(), replica) || followers_->IsRequired(replica)) {
+    PSGD_RETURN_IF_ERROR(keeper_->TakeOut(replica));
+  }
+  std::lock_guard lock(mutex_);
   auto log = std::make_shared<FollowerLog>(shipped_records_);
   followers_->Connect(replica, ask.address(), followers_->coordinator_log(), log);
   if (core_.model() != nullptr) {

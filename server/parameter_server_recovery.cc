@@ -3,6 +3,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "server/control_service.h"
 #include "server/journal_folder.h"
 #include "server/parameter_server.h"
 #include "server/rocks_journal.h"
@@ -19,7 +20,7 @@ bool ParameterServer::SyncsJournal() const {
 
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
-  RestoreChain(Chain());
+  MakeKeeper();
   PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.journal_dir));
   PSGD_ASSIGN_OR_RETURN(
       record_store_, CoordinatorStore::Create(JournalFolder(options_.journal_dir, "coordinator")));
@@ -36,17 +37,31 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
   PSGD_ASSIGN_OR_RETURN(auto store,
                         CoordinatorStore::Open(JournalFolder(options.journal_dir, "coordinator")));
   PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
-  options.host = record.host();
-  options.advertise = record.advertise();
-  options.control_port = record.control_port();
+  if (!options.recover_here) {
+    options.host = record.host();
+    options.advertise = record.advertise();
+    options.control_port = record.control_port();
+  }
   if (record.replica() > 0) options.replica = record.replica();
-  PSGD_RETURN_IF_ERROR(LeadAgain(options, &record));
-  return FromRecord(std::move(options), std::move(record), std::move(store), nullptr);
+  if (record.chain().members_size() == 0) {
+    return FromRecord(std::move(options), std::move(record), std::move(store), nullptr, LedChain());
+  }
+  // Whoever reads in the chain where it is finds it there.
+  PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(options.host, options.control_port,
+                                                            options.credentials.get()));
+  const std::string address = absl::StrCat(
+      options.advertise.empty() ? options.host : options.advertise, ":", service->port());
+  options.control_port = service->port();
+  PSGD_ASSIGN_OR_RETURN(LedChain led, RecoverLead(options, record.chain(), address));
+  PSGD_ASSIGN_OR_RETURN(auto server, FromRecord(std::move(options), std::move(record),
+                                                std::move(store), nullptr, std::move(led)));
+  server->service_ = std::move(service);
+  return server;
 }
 
 absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
     ParameterServerOptions options, CoordinatorRecord record,
-    std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers) {
+    std::unique_ptr<CoordinatorStore> store, std::shared_ptr<FollowerSet> followers, LedChain led) {
   record.set_starts(record.starts() + 1);
   std::unique_ptr<ParameterServer> server(new ParameterServer(std::move(options)));
   server->record_store_ = std::move(store);
@@ -59,7 +74,14 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
   }
   server->RestorePasses(record);
   server->followers_ = std::move(followers);
-  server->RestoreChain(record.chain());
+  server->MakeKeeper();
+  if (server->keeper_ != nullptr) {
+    for (const Chain::Member& member : led.chain.members()) {
+      server->next_replica_ = std::max(server->next_replica_, member.replica() + 1);
+    }
+    server->gathered_ = led.chain.members_size() > 0;
+    server->keeper_->GoOn(std::move(led));
+  }
   server->recovered_ = std::move(record);
   return server;
 }
@@ -137,7 +159,7 @@ CoordinatorRecord ParameterServer::Record() const {
   orders_.Save(&record);
   SavePasses(&record);
   SaveOwners(&record);
-  if (followers_ != nullptr) *record.mutable_chain() = chain_;
+  if (keeper_ != nullptr) *record.mutable_chain() = keeper_->chain();
   record.set_starts(recovered_ ? recovered_->starts() : 1);
   record.set_replica(options_.replica);
   record.set_host(options_.host);

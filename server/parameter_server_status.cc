@@ -11,7 +11,8 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
     status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(SteadyNow() - taken));
   }
   if (followers_ != nullptr) {
-    *status.mutable_chain() = chain_;
+    *status.mutable_chain() = keeper_->chain();
+    status.set_chain_trouble(chain_trouble_);
     for (FollowerStatus& follower : followers_->Status()) {
       *status.add_followers() = std::move(follower);
     }

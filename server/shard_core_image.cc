@@ -118,17 +118,17 @@ absl::Status ShardCore::Restore(const ShardImage& image) {
   placement_ = std::make_shared<Placement>(record.placement());
   updater_ = std::make_unique<SliceUpdater>(options_.config);
   local_.assign(placement_->slices_size(), -1);
+  std::map<uint32_t, decltype(SliceContents::residuals)> by_slice;
+  for (const auto& [worker, residuals] : image.arrays.residuals) {
+    for (const auto& [slice, residual] : residuals) by_slice[slice][worker] = residual;
+  }
   for (const SliceSnapshot& saved : image.arrays.slices) {
     if (saved.id >= local_.size() ||
         saved.spec.parameter() >= static_cast<uint32_t>(model_->parameters_size())) {
       return absl::DataLossError(absl::StrCat("slice ", saved.id, " is not in the placement"));
     }
-    SliceContents contents{saved.version, saved.steps, saved.weights, saved.states, {}};
-    for (const auto& [worker, residuals] : image.arrays.residuals) {
-      for (const auto& [slice, residual] : residuals) {
-        if (slice == saved.id) contents.residuals[worker] = residual;
-      }
-    }
+    SliceContents contents{saved.version, saved.steps, saved.weights, saved.states,
+                           std::move(by_slice[saved.id])};
     PSGD_ASSIGN_OR_RETURN(
         SliceState slice, updater_->Restore(saved.id, saved.spec, *model_, std::move(contents)));
     local_[saved.id] = static_cast<int64_t>(slices_.size());

@@ -31,6 +31,7 @@ constexpr auto kLongestPause = std::chrono::milliseconds(1000);
 // Where another server may have taken over, the one that hangs is soon left for it.
 constexpr auto kAttemptOfSeveral = std::chrono::seconds(2);
 constexpr auto kPauseOfSeveral = std::chrono::milliseconds(100);
+constexpr Duration kFindPeriod = std::chrono::seconds(1);
 // How often one that waits asks whether to go on waiting.
 constexpr auto kInterruptPoll = std::chrono::milliseconds(100);
 
@@ -122,6 +123,7 @@ struct ControlClient::Impl {
   std::mutex mutex;  // guards what follows
   std::vector<Server> servers;
   size_t current = 0;
+  Time next_find{};
   bool cancelled = false;
   std::string token;
   std::set<grpc::ClientContext*> under_way;
@@ -179,16 +181,32 @@ absl::Status ControlClient::NoAnswer(const std::string& why, Duration tried) con
                            : "Does it ask for certificates (--tls-dir)?"));
 }
 
+void ControlClient::FindServers() {
+  if (!options_.find) return;
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (SteadyNow() < impl_->next_find) return;
+    impl_->next_find = SteadyNow() + kFindPeriod;
+  }
+  if (const auto servers = options_.find(); servers.ok()) SetServers(*servers);
+}
+
+template <typename Request, typename Reply, typename Method>
+absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request) {
+  return Call<Request, Reply>(method, request, Limits());
+}
+
 template <typename Request, typename Reply, typename Method>
 absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
-                                          Duration longest_attempt, bool may_be_given_up) {
+                                          const Limits& limits) {
   const Time start = SteadyNow();
   auto pause = std::chrono::duration_cast<Duration>(kFirstPause);
   while (true) {
     grpc::ClientContext context;
     const bool several = impl_->several();
     const Duration left = deadline_.load() - (SteadyNow() - start);
-    const Duration most = std::min<Duration>(longest_attempt, several ? kAttemptOfSeveral : kAttempt);
+    const Duration most = std::min<Duration>(
+        limits.attempt, several && !limits.takes_time ? kAttemptOfSeveral : kAttempt);
     context.set_deadline(std::chrono::system_clock::now() +
                          std::max<Duration>(kLeastAttempt, std::min(left, most)));
     {
@@ -204,7 +222,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     const auto call = (server.stub.get()->*method)(&context, request, &queue);
     call->Finish(&reply, &status, nullptr);
     const absl::Status given_up =
-        Await(queue, context, may_be_given_up ? options_.interrupted : nullptr);
+        Await(queue, context, limits.may_be_given_up ? options_.interrupted : nullptr);
     {
       std::lock_guard lock(impl_->mutex);
       impl_->under_way.erase(&context);
@@ -225,6 +243,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;
     if (tried >= deadline_.load()) return NoAnswer(status.error_message(), tried);
+    FindServers();
     TryAnother();
     Impl::Pause(impl_->Current(), std::min<Duration>(pause, deadline_.load() - tried));
     pause = std::min<Duration>(pause * 2, several ? kPauseOfSeveral : kLongestPause);
@@ -239,7 +258,9 @@ absl::StatusOr<JoinReply> ControlClient::Join(const JoinRequest& request) {
   return Call<JoinRequest, JoinReply>(&Control::Stub::AsyncJoin, once);
 }
 absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& request) {
-  return Call<RegisterRequest, RegisterReply>(&Control::Stub::AsyncRegister, request);
+  // The first one installs the model.
+  return Call<RegisterRequest, RegisterReply>(&Control::Stub::AsyncRegister, request,
+                                              {.takes_time = true});
 }
 absl::StatusOr<NextSegmentReply> ControlClient::NextSegment(const NextSegmentRequest& request) {
   return Call<NextSegmentRequest, NextSegmentReply>(&Control::Stub::AsyncNextSegment, request);
@@ -249,10 +270,12 @@ absl::StatusOr<EvaluatedReply> ControlClient::Evaluated(const EvaluatedRequest& 
 }
 absl::StatusOr<HeartbeatReply> ControlClient::Heartbeat(const HeartbeatRequest& request,
                                                         Duration attempt) {
-  return Call<HeartbeatRequest, HeartbeatReply>(&Control::Stub::AsyncHeartbeat, request, attempt);
+  return Call<HeartbeatRequest, HeartbeatReply>(&Control::Stub::AsyncHeartbeat, request,
+                                                {.attempt = attempt});
 }
 absl::StatusOr<LeaveReply> ControlClient::Leave(const LeaveRequest& request) {
-  return Call<LeaveRequest, LeaveReply>(&Control::Stub::AsyncLeave, request, Duration::max(), false);
+  return Call<LeaveRequest, LeaveReply>(&Control::Stub::AsyncLeave, request,
+                                        {.may_be_given_up = false});
 }
 absl::StatusOr<StatusReply> ControlClient::Status(const StatusRequest& request) {
   return Call<StatusRequest, StatusReply>(&Control::Stub::AsyncStatus, request);

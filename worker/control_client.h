@@ -16,6 +16,9 @@ namespace psgd {
 
 struct ControlClientOptions {
   std::string server;                        // HOST:PORT, or several with commas
+  // Where the run's servers are by now, the one that leads first; asked when one does not answer. Null:
+  // nobody knows better than they.
+  std::function<absl::StatusOr<std::vector<std::string>>()> find = nullptr;
   Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
   // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only ended
   // between attempts.
@@ -65,9 +68,16 @@ class ControlClient {
 
  private:
   struct Impl;
+  struct Limits {
+    Duration attempt = Duration::max();
+    bool takes_time = false;  // an answer may be long in coming
+    bool may_be_given_up = true;
+  };
   template <typename Request, typename Reply, typename Method>
-  absl::StatusOr<Reply> Call(Method method, const Request& request,
-                             Duration longest_attempt = Duration::max(), bool may_be_given_up = true);
+  absl::StatusOr<Reply> Call(Method method, const Request& request);
+  template <typename Request, typename Reply, typename Method>
+  absl::StatusOr<Reply> Call(Method method, const Request& request, const Limits& limits);
+  void FindServers();
 
   absl::Status NoAnswer(const std::string& why, Duration tried) const;
 

@@ -82,6 +82,7 @@ absl::Status Heartbeat::Send() {
   std::lock_guard one_at_a_time(sending_);
   HeartbeatRequest request;
   *request.mutable_key() = key_;
+  request.set_number(++sent_);
   {
     std::lock_guard lock(mutex_);
     request.mutable_report()->Swap(&report_);

@@ -63,6 +63,7 @@ class Heartbeat {
   const Duration attempt_;     // a lease has room for a second one
   const Log log_;
   std::mutex sending_;         // one report at a time
+  uint64_t sent_ = 0;          // guarded by it: reports
   mutable std::mutex mutex_;   // guards everything below
   std::condition_variable stop_changed_;
   bool stop_ = false;

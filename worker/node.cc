@@ -11,6 +11,7 @@ namespace {
 
 absl::StatusOr<bool> ReplicasAreOneWorker(const TrainerOptions& options) {
   ControlClient client({.server = options.server,
+                        .find = options.find_servers,
                         .deadline = options.connect_deadline,
                         .interrupted = [&]() -> absl::Status {
                           if (options.stops == nullptr || *options.stops == 0) {

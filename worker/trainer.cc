@@ -60,6 +60,7 @@ absl::Status Trainer::Run() {
 absl::Status Trainer::Prepare() {
   client_ = std::make_unique<ControlClient>(
       ControlClientOptions{.server = options_.server,
+                           .find = options_.find_servers,
                            .deadline = options_.connect_deadline,
                            .interrupted = [this] { return Interrupted(); },
                            .credentials = options_.credentials});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace psgd {
 
 struct TrainerOptions {
   std::string server;                      // HOST:PORT of the control plane
+  // Where it is by now, as ControlClientOptions::find; null: nobody knows better than the servers.
+  std::function<absl::StatusOr<std::vector<std::string>>()> find_servers;
   std::string name;                        // of this process, for people
   std::shared_ptr<const Credentials> credentials;  // null: the server asks for none
   std::string backend = "onednn";          // of the processor

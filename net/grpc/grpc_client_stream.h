@@ -38,7 +38,7 @@ class GrpcClientStream {
       : channel_(GrpcChannelTo(server, credentials)),
         connected_(channel_->WaitForConnected(std::chrono::system_clock::now() + patience)),
         stub_(Service::NewStub(channel_)),
-        stream_((stub_.get()->*open)(&context_)) {}
+        stream_(Open(open)) {}
   ~GrpcClientStream() { Cancel(); }
 
   bool connected() const { return connected_; }
@@ -54,6 +54,12 @@ class GrpcClientStream {
   absl::Status Finish() { return ToAbsl(stream_->Finish()); }
 
  private:
+  std::unique_ptr<Stream> Open(std::unique_ptr<Stream> (Stub::*open)(grpc::ClientContext*)) {
+    // One that hangs would be waited for by gRPC, and for far longer.
+    if (!connected_) Cancel();
+    return (stub_.get()->*open)(&context_);
+  }
+
   const std::shared_ptr<grpc::Channel> channel_;
   const bool connected_;
   grpc::ClientContext context_;

@@ -120,6 +120,42 @@ TEST_F(FollowerSetTest, OneThatIsGoneIsStillWaitedForUntilItIsForgotten) {
   EXPECT_THAT(set_->Status(), IsEmpty());
 }
 
+TEST_F(FollowerSetTest, OneThatIsRequiredMayLackWhatCameJustBefore) {
+  const auto logs = Connect(2);
+  for (const auto& log : logs) log->Written(0);
+  set_->Publish(0, PartOf(1, 1), 1);
+  EXPECT_TRUE(set_->WaitWritten(0, 1).ok()) << "nobody is waited for";
+  EXPECT_FALSE(set_->HasAllFromBefore(2)) << "it is not required";
+  set_->Require(2, "host:2");
+  EXPECT_TRUE(set_->IsRequired(2));
+  EXPECT_FALSE(set_->HasAllFromBefore(2));
+  set_->Publish(0, PartOf(2, 1), 2);
+  logs[0]->Written(1);
+  EXPECT_TRUE(set_->HasAllFromBefore(2)) << "what came after is waited for";
+  set_->Disconnect(2, 0, logs[0].get());
+  EXPECT_FALSE(set_->HasAllFromBefore(2));
+}
+
+TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
+  const Duration patience = std::chrono::milliseconds(2);
+  const auto passed = [&] { std::this_thread::sleep_for(2 * patience); };
+  const auto logs = Connect(2);
+  set_->Publish(0, PartOf(1, 1), 1);
+  passed();
+  EXPECT_THAT(set_->Gone(patience), IsEmpty()) << "nobody is waited for";
+  set_->Require(2, "host:2");
+  EXPECT_THAT(set_->Gone(patience), SizeIs(1)) << "it has written nothing of it";
+  logs[0]->Written(1);
+  EXPECT_THAT(set_->Gone(std::chrono::minutes(1)), IsEmpty());
+  set_->Disconnect(2, 1, logs[1].get());
+  EXPECT_THAT(set_->Gone(std::chrono::minutes(1)), IsEmpty()) << "not for long yet";
+  passed();
+  ASSERT_THAT(set_->Gone(patience), SizeIs(1));
+  EXPECT_EQ(set_->Gone(patience)[0].replica(), 2u);
+  set_->Connect(2, "host:2", 1, logs[1]);
+  EXPECT_THAT(set_->Gone(patience), IsEmpty());
+}
+
 TEST_F(FollowerSetTest, AConnectionThatWasReplacedTakesNothingAway) {
   const auto old = Connect(2);
   const auto now = Connect(2);

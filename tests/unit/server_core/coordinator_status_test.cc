@@ -17,6 +17,23 @@ HeartbeatReply Beat(CoordinatorFixture& run, const WorkerKey& key,
   return reply.ok() ? *reply : HeartbeatReply();
 }
 
+// Its answer was lost, and it came again; perhaps to a server that was started again meanwhile.
+TEST(CoordinatorStatus, CountsAReportOnce) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  HeartbeatRequest request;
+  *request.mutable_key() = run.JoinAndRegister();
+  request.set_number(1);
+  request.mutable_report()->set_samples(100);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(run.core().Heartbeat(request, run.now()).ok());
+  EXPECT_EQ(run.core().Status(run.now()).total().samples(), 100u);
+  run.core().Restore(run.core().Save(run.now()), run.now());
+  EXPECT_TRUE(run.core().Heartbeat(request, run.now()).ok());
+  EXPECT_EQ(run.core().Status(run.now()).total().samples(), 100u);
+  request.set_number(2);
+  EXPECT_TRUE(run.core().Heartbeat(request, run.now()).ok());
+  EXPECT_EQ(run.core().Status(run.now()).total().samples(), 200u);
+}
+
 TEST(CoordinatorStatus, CountsHistogramsForEachWorkerAndForAll) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister();

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
@@ -49,6 +50,9 @@ class HangingServer : public Control::Service {
     reply->set_drain(true);
     return Hang(context);
   }
+  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest*, RegisterReply*) override {
+    return Hang(context);
+  }
   grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest*, NextSegmentReply*) override {
     return Hang(context);
   }
@@ -86,6 +90,35 @@ TEST(ControlClient, AHeartbeatThatHangsIsTriedAgainWithinTheLease) {
   const std::vector<Duration> attempts = server.attempts();
   ASSERT_GE(attempts.size(), 2u);
   for (const Duration attempt : attempts) EXPECT_LE(attempt, kLease / 2);
+}
+
+// The first to register has the model installed, which may take long; to ask again would not help.
+TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
+  HangingServer server;
+  ControlClient client({.server = server.address() + ",127.0.0.1:1", .interrupted = {}, .credentials = {}});
+  std::thread answer([&] {
+    while (server.attempts().empty()) std::this_thread::yield();
+    server.Answer();
+  });
+  EXPECT_TRUE(client.Register(RegisterRequest()).ok());
+  answer.join();
+  ASSERT_EQ(server.attempts().size(), 1u);
+  EXPECT_GT(server.attempts()[0], std::chrono::seconds(10));
+}
+
+TEST(ControlClient, AServerThatMovedIsFound) {
+  HangingServer server;
+  server.Answer();
+  int asked = 0;
+  ControlClient client({.server = "127.0.0.1:1",
+                        .find = [&]() -> absl::StatusOr<std::vector<std::string>> {
+                          if (++asked == 1) return absl::UnavailableError("nobody knows yet");
+                          return std::vector<std::string>{server.address()};
+                        },
+                        .interrupted = {},
+                        .credentials = {}});
+  EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(ControlClient, ACallThatHangsIsGivenUpWhenItsCallerIsInterrupted) {

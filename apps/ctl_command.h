@@ -1,0 +1,27 @@
+// Which command ps-ctl was given.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status.h"
+#include "common/suggest.h"
+
+namespace psgd {
+
+// CLI11 would only ask for a subcommand.
+inline absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
+                                                 Suggest(argv[1], names), " (there are: ",
+                                                 absl::StrJoin(names, ", "), ")"));
+}
+
+}  // namespace psgd

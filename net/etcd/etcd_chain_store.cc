@@ -1,0 +1,205 @@
+#include "net/etcd/etcd_chain_store.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+namespace pb = etcdserverpb;
+
+constexpr int64_t kShortestLease = 2;
+constexpr size_t kLongestName = 64;
+
+pb::RequestOp Get(const std::string& key) {
+  pb::RequestOp op;
+  op.mutable_request_range()->set_key(key);
+  return op;
+}
+
+pb::RequestOp Delete(const std::string& key) {
+  pb::RequestOp op;
+  op.mutable_request_delete_range()->set_key(key);
+  return op;
+}
+
+pb::RequestOp Put(const std::string& key, const std::string& value, int64_t lease = 0) {
+  pb::RequestOp op;
+  op.mutable_request_put()->set_key(key);
+  op.mutable_request_put()->set_value(value);
+  op.mutable_request_put()->set_lease(lease);
+  return op;
+}
+
+pb::Compare IsAbsent(const std::string& key) {
+  pb::Compare compare;
+  compare.set_target(pb::Compare::VERSION);
+  compare.set_key(key);
+  compare.set_version(0);
+  return compare;
+}
+
+std::string JsonOf(const Chain& chain) {
+  std::string json;
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  (void)google::protobuf::util::MessageToJsonString(chain, &json, options);
+  return json;
+}
+
+absl::StatusOr<Chain> ChainOf(const std::string& json, const std::string& key) {
+  Chain chain;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(json, &chain);
+  const bool sound = parsed.ok() && chain.members_size() > 0 &&
+                     std::all_of(chain.members().begin(), chain.members().end(),
+                                 [](const Chain::Member& member) {
+                                   return member.replica() > 0 && !member.address().empty();
+                                 });
+  if (sound) return chain;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "etcd holds no chain under ", key, ", or one that this version of psgd cannot read: install the "
+      "same version everywhere, or see what somebody else wrote there (etcdctl get ", key, ")"));
+}
+
+}  // namespace
+
+EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration lease)
+    : etcd_(std::move(etcd)),
+      run_(std::move(run)),
+      chain_key_(absl::StrCat("/psgd/", run_, "/chain")),
+      leader_key_(absl::StrCat("/psgd/", run_, "/leader")),
+      lease_seconds_(std::max<int64_t>(
+          kShortestLease, std::chrono::ceil<std::chrono::seconds>(lease).count())) {}
+
+absl::StatusOr<ChainStore::Held> EtcdChainStore::HeldIn(const pb::RangeResponse& chain,
+                                                        const pb::RangeResponse& leader) const {
+  Held held;
+  held.led = leader.kvs_size() > 0;
+  if (chain.kvs_size() == 0) return held;
+  PSGD_ASSIGN_OR_RETURN(held.chain, ChainOf(chain.kvs(0).value(), chain_key_));
+  held.revision = chain.kvs(0).mod_revision();
+  return held;
+}
+
+absl::StatusOr<ChainStore::Held> EtcdChainStore::Read() {
+  // Both as of one moment.
+  pb::TxnRequest request;
+  *request.add_success() = Get(chain_key_);
+  *request.add_success() = Get(leader_key_);
+  PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
+  if (reply.responses_size() != 2) {
+    return absl::FailedPreconditionError("etcd answered something else than it was asked");
+  }
+  return HeldIn(reply.responses(0).response_range(), reply.responses(1).response_range());
+}
+
+pb::Compare EtcdChainStore::ChainIsAt(int64_t revision) const {
+  if (revision == 0) return IsAbsent(chain_key_);
+  pb::Compare compare;
+  compare.set_target(pb::Compare::MOD);
+  compare.set_key(chain_key_);
+  compare.set_mod_revision(revision);
+  return compare;
+}
+
+absl::StatusOr<int64_t> EtcdChainStore::Lease() {
+  if (lease_ == 0) {
+    PSGD_ASSIGN_OR_RETURN(lease_, etcd_.GrantLease(lease_seconds_));
+  }
+  return lease_;
+}
+
+absl::StatusOr<pb::TxnResponse> EtcdChainStore::TxnWithLease(pb::TxnRequest request) {
+  pb::RequestOp* const leader = request.add_success();
+  PSGD_ASSIGN_OR_RETURN(const int64_t lease, Lease());
+  *leader = Put(leader_key_, leader_, lease);
+  auto reply = etcd_.Txn(request);
+  if (!absl::IsNotFound(reply.status())) return reply;
+  lease_ = 0;
+  PSGD_ASSIGN_OR_RETURN(const int64_t another, Lease());
+  leader->mutable_request_put()->set_lease(another);
+  return etcd_.Txn(request);
+}
+
+absl::StatusOr<int64_t> EtcdChainStore::Replace(int64_t revision, const Chain& next, As as) {
+  std::lock_guard lock(mutex_);
+  leader_ = next.members(0).address();
+  const std::string json = JsonOf(next);
+  pb::TxnRequest request;
+  *request.add_compare() = ChainIsAt(revision);
+  if (as == As::kSuccessor) *request.add_compare() = IsAbsent(leader_key_);
+  *request.add_success() = Put(chain_key_, json);
+  *request.add_failure() = Get(chain_key_);
+  PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
+  if (reply.succeeded()) return reply.header().revision();
+  // An earlier try whose answer was lost: only a chain's leader writes it.
+  for (const pb::ResponseOp& response : reply.responses()) {
+    for (const pb::KeyValue& pair : response.response_range().kvs()) {
+      if (pair.value() == json) return pair.mod_revision();
+    }
+  }
+  return absl::AbortedError(absl::StrCat("somebody else changed the chain of run ", run_));
+}
+
+absl::Status EtcdChainStore::Keep(int64_t revision) {
+  std::lock_guard lock(mutex_);
+  if (SteadyNow() < next_keep_) return absl::OkStatus();
+  absl::Status kept = absl::NotFoundError("");
+  if (lease_ != 0) kept = etcd_.KeepLease(lease_);
+  if (absl::IsNotFound(kept)) {
+    lease_ = 0;
+    pb::TxnRequest request;
+    *request.add_compare() = ChainIsAt(revision);
+    PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, TxnWithLease(std::move(request)));
+    if (!reply.succeeded()) {
+      return absl::AbortedError(absl::StrCat("somebody else changed the chain of run ", run_));
+    }
+    kept = absl::OkStatus();
+  }
+  if (kept.ok()) next_keep_ = SteadyNow() + std::chrono::seconds(lease_seconds_) / 3;
+  return kept;
+}
+
+absl::Status EtcdChainStore::Remove(int64_t revision) {
+  std::lock_guard lock(mutex_);
+  pb::TxnRequest request;
+  *request.add_compare() = ChainIsAt(revision);
+  *request.add_success() = Delete(chain_key_);
+  *request.add_success() = Delete(leader_key_);
+  PSGD_ASSIGN_OR_RETURN(const pb::TxnResponse reply, etcd_.Txn(request));
+  if (!reply.succeeded()) {
+    return absl::AbortedError(absl::StrCat("somebody else changed the chain of run ", run_));
+  }
+  if (lease_ != 0) (void)etcd_.RevokeLease(std::exchange(lease_, 0));  // it would run out by itself
+  return absl::OkStatus();
+}
+
+absl::Status CheckRunName(const std::string& run) {
+  const bool characters = std::all_of(run.begin(), run.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  });
+  if (characters && !run.empty() && run.size() <= kLongestName) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", run, "\" cannot name a run in etcd: 1 to 64 letters, digits, dots, dashes and "
+                   "underscores"));
+}
+
+absl::StatusOr<std::vector<std::string>> ServersOf(ChainStore& store, const std::string& run) {
+  PSGD_ASSIGN_OR_RETURN(const ChainStore::Held held, store.Read());
+  if (held.revision == 0) {
+    return absl::NotFoundError(absl::StrCat(
+        "etcd knows no run called ", run, "; is that its name, does its server run with --etcd, and is it "
+        "not over?"));
+  }
+  std::vector<std::string> servers;
+  for (const Chain::Member& member : held.chain.members()) servers.push_back(member.address());
+  return servers;
+}
+
+}  // namespace psgd
