@@ -11,7 +11,7 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
-scripts/install-packages.sh chromium  # for the tests of the dashboard
+scripts/install-packages.sh chromium openssh-server  # for the tests of the dashboard, and of hosts of a sweep
 scripts/build.sh "$preset"
 
 log=build/$preset/tests.log
