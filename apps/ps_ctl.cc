@@ -48,7 +48,9 @@ struct Arguments {
   std::string reason = "ps-ctl drain";
   uint32_t replica = 0;
   std::optional<uint32_t> worker;
+  std::string bind = "127.0.0.1";
   int port = 7081;
+  bool insecure = false;
   std::vector<std::string> assignments;
 };
 
@@ -217,7 +219,13 @@ absl::Status Drain(const Arguments& arguments) {
 
 absl::Status Ui(const Arguments& arguments) {
   const StopSignals stops;
-  PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(arguments.run_dir, arguments.port));
+  if (arguments.bind.rfind("127.", 0) != 0 && arguments.bind != "localhost" && !arguments.insecure) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bind ", arguments.bind, " shows these runs to whoever reaches it; if they may "
+                     "see them, add --insecure"));
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto pages,
+                        RunPages::Start(arguments.run_dir, arguments.bind, arguments.port));
   if (arguments.json) {
     std::cout << Record{{"event", "ready"}, {"http", pages->address()}} << std::endl;
   } else {
@@ -343,9 +351,13 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
       ->type_name("RUNS_DIR")
       ->required();
-  ui->add_option("--port", arguments.port, "Of the page, on the loopback address; 0: any free one")
+  ui->add_option("--port", arguments.port, "Of the page; 0: any free one")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
+  ui->add_option("--bind", arguments.bind, "Address that the page is served on")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  ui->add_flag("--insecure", arguments.insecure, "Allow --bind to a public address; pages only show");
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set)->required();
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")

@@ -11,7 +11,8 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
-scripts/install-packages.sh chromium openssh-server  # for the tests of the dashboard, and of hosts of a sweep
+# For the tests of the dashboard, of hosts of a sweep, and of manifests.
+scripts/install-packages.sh chromium openssh-server python3-yaml python3-jsonschema
 scripts/build.sh "$preset"
 
 log=build/$preset/tests.log

@@ -92,7 +92,12 @@ class PackageTest(unittest.TestCase):
                          f"./usr/share/zsh/vendor-completions/_{program}", f"./usr/share/fish/vendor_completions.d/{program}.fish"):
                 self.assertRegex(listed, rf"-r\S+ root/root .* {re.escape(file)}\n")
         self.assertIn("./usr/share/psgd/configs/fashion_mnist.yaml", listed)
-        self.assertIn("./usr/share/psgd/deploy/grafana/psgd.json", listed)
+        for file in ("share/psgd/deploy/grafana/psgd.json", "share/psgd/deploy/kubernetes/run.yaml",
+                     "lib/systemd/system/ps-server@.service", "lib/systemd/system/ps-worker@.service", "lib/sysusers.d/psgd.conf"):
+            self.assertIn(f"./usr/{file}", listed)
+        # What the units start.
+        self.assertRegex(listed, r"-rwxr-xr-x root/root .* ./usr/share/psgd/deploy/start-server.sh\n")
+        self.assertIn("systemd-sysusers psgd.conf", run("dpkg-deb", "-I", package, "postinst"))
 
     def test_what_is_unpacked_runs(self):
         run("dpkg-deb", "-x", self.packages["psgd"], self.folder / "root")
