@@ -16,6 +16,10 @@ set_property(CACHE PSGD_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 # No contraction of a*b+c into a fused operation: the same seed gives the same bits on every CPU.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # The compiler looks for garbage less often: a sixth of its time for 50 MB.
+  add_compile_options(--param=ggc-min-expand=200 --param=ggc-min-heapsize=1000000)
+endif()
 if(CMAKE_BUILD_TYPE STREQUAL Release)
   # What a program does not call is left out of it.
   add_compile_options(-g1 -ffunction-sections -fdata-sections)

@@ -9,7 +9,7 @@
 namespace psgd {
 namespace {
 
-constexpr int kMostSide = 65535;  // that of a JPEG
+constexpr int kWidest = 65535;  // that of a JPEG
 constexpr int kMostValue = 255;   // larger ones would take two bytes
 
 class HeaderReader {
@@ -58,13 +58,13 @@ absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes) {
     return absl::DataLossError("is not a binary PGM: it does not begin with P5");
   }
   HeaderReader header(bytes);
-  const std::optional<int> width = header.Number(kMostSide), height = header.Number(kMostSide);
+  const std::optional<int> width = header.Number(kWidest), height = header.Number(kWidest);
   const std::optional<int> largest = header.Number(kMostValue);
   const std::optional<std::span<const uint8_t>> pixels = header.Rest();
   if (!width || !height || !largest || !pixels || *width == 0 || *height == 0) {
     return absl::DataLossError(
         absl::StrCat("has a damaged PGM header: after P5 come width and height from 1 to ",
-                     kMostSide, ", the largest value up to ", kMostValue, ", and one white space"));
+                     kWidest, ", the largest value up to ", kMostValue, ", and one white space"));
   }
   const uint64_t expected = static_cast<uint64_t>(*width) * static_cast<uint64_t>(*height);
   if (pixels->size() != expected) {

@@ -14,7 +14,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kLookAgain = std::chrono::milliseconds(50);
+constexpr Duration kLineWait = std::chrono::milliseconds(50);
 constexpr Duration kLastOutput = std::chrono::milliseconds(100);
 constexpr int kLogLines = 8;
 
@@ -79,7 +79,7 @@ absl::Status LocalCluster::WaitReady() {
   const Time start = SteadyNow();
   while (SteadyNow() - start < options_.ready_deadline) {
     const bool running = server_->Running();
-    const auto line = server_->ReadLine(running ? kLookAgain : kLastOutput);
+    const auto line = server_->ReadLine(running ? kLineWait : kLastOutput);
     if (!line) {
       if (!running) return StartFailure(*server_);
       if (options_.stops != nullptr && *options_.stops > 0) {

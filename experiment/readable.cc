@@ -47,6 +47,8 @@ std::string ReadableEpoch(double epoch) {
 }
 
 std::string ReadablePercent(double share) { return absl::StrFormat("%.2f %%", share * 100); }
+std::string ShortPercent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
+std::string WholePercent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 
 std::string ReadableRatio(double dense, double sent) {
   if (!(sent > 0)) return "";

@@ -10,6 +10,8 @@ std::string ReadableCount(double count);      // "843", "5.12 k", "60.0 k", "1.2
 std::string ReadableTime(double seconds);     // "0.8 s", "43 s", "4:05", "2:03:20"
 std::string ReadableEpoch(double epoch);      // "3", or "2.82" within one
 std::string ReadablePercent(double share);    // "91.20 %"
+std::string ShortPercent(double share);       // "91.2 %"
+std::string WholePercent(double share);       // "91 %"
 // What `dense` bytes became: "52x"; empty when nothing was sent.
 std::string ReadableRatio(double dense, double sent);
 

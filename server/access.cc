@@ -12,7 +12,6 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kLongestName = 64;
 constexpr size_t kLongestText = 2000;
 
 constexpr std::array<AccessRule, 15> kRules = {{
@@ -57,11 +56,15 @@ absl::Status CheckAccess(Role role, absl::string_view call) {
                    "; it takes one of role ", absl::StrJoin(may, " or "), " (--tls-cert, --tls-key)"));
 }
 
+bool IsName(absl::string_view name) {
+  return !name.empty() && name.size() <= kLongestName &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
 absl::Status CheckPeerName(absl::string_view what, absl::string_view name) {
-  const bool characters = std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-  });
-  if (characters && !name.empty() && name.size() <= kLongestName) return absl::OkStatus();
+  if (IsName(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       what, " is not a name: 1 to 64 letters, digits, dots, dashes and underscores (it has ",
       name.size(), " characters); choose another with --name"));

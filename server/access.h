@@ -1,6 +1,7 @@
 // Which role may ask what of the control plane, and what peers may call themselves.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -23,7 +24,9 @@ std::span<const AccessRule> AccessRules();
 // PERMISSION_DENIED says who asked for what, and which roles may.
 absl::Status CheckAccess(Role role, absl::string_view call);
 
-// Names are shown, logged and used as labels, hence [A-Za-z0-9._-]{1,64}.
+// Names are shown, logged and used as labels and files, hence [A-Za-z0-9._-]{1,64}.
+inline constexpr size_t kLongestName = 64;
+bool IsName(absl::string_view name);
 absl::Status CheckPeerName(absl::string_view what, absl::string_view name);
 
 // What a peer says for people to read: cut to a length, without what a terminal would obey.

@@ -4,13 +4,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/access.h"
 #include "server/checkpoint_files.h"
 #include "server/checkpoint_store.h"
 
 namespace psgd {
 namespace {
 
-constexpr size_t kLongestName = 64;
 constexpr absl::string_view kFolder = "checkpoint";
 
 std::string Shown(const std::string& name) {
@@ -24,11 +24,8 @@ std::string Shown(const std::string& name) {
 }  // namespace
 
 absl::Status CheckName(const std::string& name) {
-  const bool good = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-  });
   const bool number = std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
-  if (good && !number && name.size() <= kLongestName) return absl::OkStatus();
+  if (IsName(name) && !number) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("\"", Shown(name), "\" cannot be a checkpoint's name: 1 to ", kLongestName,
                    " letters, digits, '.', '_' or '-', and not a number alone, as before-decay"));

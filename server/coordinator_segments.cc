@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/access.h"
 #include "server/coordinator_core.h"
 
 namespace psgd {
@@ -21,7 +22,6 @@ uint64_t PastSegment(const MemberState& member) {
 // They become names of metrics and keys of files.
 absl::Status CheckMeasures(const EvalResult& result) {
   constexpr int kMostMeasures = 16;
-  constexpr size_t kLongestName = 64;
   if (result.measures_size() > kMostMeasures) {
     return absl::InvalidArgumentError(
         absl::StrCat("more than ", kMostMeasures, " measures in an evaluation"));

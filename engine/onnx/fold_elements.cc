@@ -11,15 +11,15 @@
 namespace psgd::onnx {
 namespace {
 
-using Reals = float (*)(float, float);
-using Ints = int64_t (*)(int64_t, int64_t);
+using OfReals = float (*)(float, float);
+using OfInts = int64_t (*)(int64_t, int64_t);
 
 // Wraps around where a hostile file overflows: sizes are checked where they are used.
 int64_t Wrapped(uint64_t value) { return static_cast<int64_t>(value); }
 
 struct Binary {
-  Reals reals;
-  Ints ints;
+  OfReals reals;
+  OfInts ints;
   bool truth = false;  // compares
 };
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/units.h"
 #include "experiment/readable.h"
 #include "experiment/report/figures.h"
@@ -15,7 +14,6 @@ constexpr size_t kMostCurves = 400;
 constexpr size_t kMostBars = 40;
 constexpr double kBelowTwin = 0.005;  // of accuracy, that a target lies below the twin's
 
-std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
 
 // "50 MB" where the table has "50.0 MB".
 std::string RoundBytes(double bytes) {
@@ -46,7 +44,7 @@ std::optional<Figure> AgainstBytes(const std::vector<ReportGroup>& groups, const
               title,
               "",
               {what, true, false, RoundBytes, {}},
-              {"test accuracy", false, false, Percent, {}},
+              {"test accuracy", false, false, ShortPercent, {}},
               style.Legend(false),
               {}};
   std::vector<std::vector<std::string>> data{
@@ -94,7 +92,7 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
               "Accuracy against wall time",
               "",
               {"time since the run began", false, true, ReadableTime, {}},
-              {"test accuracy", false, false, Percent, {}},
+              {"test accuracy", false, false, ShortPercent, {}},
               style.Legend(true),
               {}};
   std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch",
@@ -190,7 +188,7 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
     if (a.seconds.count == 0 || b.seconds.count == 0) return a.seconds.count > b.seconds.count;
     return a.seconds.mean < b.seconds.mean;
   });
-  const std::string title = absl::StrCat("Time to ", Percent(target), " accuracy");
+  const std::string title = absl::StrCat("Time to ", ShortPercent(target), " accuracy");
   BarPlot plot{"time-to-accuracy", title, "", "time", ReadableTime, {}, {}};
   for (const Reached& one : all) {
     data.push_back({one.group->label, CsvNumber(target),

@@ -47,7 +47,6 @@ std::optional<NumberAndRest> NumberOf(const std::string& value) {
   return found;
 }
 
-std::string Percent(double share) { return absl::StrFormat("%.4g %%", share * 100); }
 std::string Short(double value) {
   return std::abs(value) >= 1e4 ? ReadableCount(value) : absl::StrFormat("%.4g", value);
 }
@@ -103,7 +102,7 @@ Figure Along(const std::string& axis, const Curves& curves, const std::set<doubl
               {accuracy ? "test accuracy" : "samples/s",
                false,
                !accuracy,
-               accuracy ? NumberFormat(Percent) : NumberFormat(ReadableCount),
+               accuracy ? NumberFormat(ShortPercent) : NumberFormat(ReadableCount),
                {}},
               {},
               {}};

@@ -51,7 +51,6 @@ std::string CurveName(const ReportGroup& group, const std::string& key, const st
 }
 
 std::string WholeNumber(double value) { return absl::StrFormat("%.4g", value); }
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 
 class ScalingFigure {
  public:
@@ -123,7 +122,7 @@ class ScalingFigure {
                 absl::StrCat("Efficiency over ", word_),
                 "",
                 {word_, true, false, WholeNumber, counts_},
-                {"efficiency", false, true, Percent, {}},
+                {"efficiency", false, true, WholePercent, {}},
                 {},
                 {}};
     std::vector<std::vector<std::string>> data{{"configuration", word_, "efficiency"}};
@@ -133,7 +132,7 @@ class ScalingFigure {
       for (const Measured& point : points) {
         const double efficiency = Efficiency(points, point);
         series.points.push_back({point.count, efficiency, 0,
-                                 absl::StrCat(point.group->label, ": ", Percent(efficiency)), "",
+                                 absl::StrCat(point.group->label, ": ", WholePercent(efficiency)), "",
                                  false});
         data.push_back({name, CsvNumber(point.count), CsvNumber(efficiency)});
       }

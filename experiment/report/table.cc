@@ -46,7 +46,6 @@ TableCell Plain(const Statistic& statistic, std::string (*format)(double)) {
 
 std::string Points(double difference) { return absl::StrFormat("%+.2f", difference * 100); }
 std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
-std::string Percent(double share) { return absl::StrFormat("%.2f %%", share * 100); }
 
 }  // namespace
 
@@ -58,7 +57,7 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     std::vector<TableCell> row;
     row.push_back(Word(absl::StrCat(group.label, group.twin ? " (twin)" : "")));
     row.push_back(Word(StatusText(report, group)));
-    row.push_back(MeanCell(group.accuracy, Percent, 100, 2));
+    row.push_back(MeanCell(group.accuracy, ReadablePercent, 100, 2));
     row.push_back(group.twin ? kNothing : MeanCell(group.against_twin, Points, 100, 2));
     row.push_back(Plain(group.loss, Loss));
     row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));

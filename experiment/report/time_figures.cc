@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "experiment/readable.h"
 #include "experiment/report/figures.h"
 
 namespace psgd {
@@ -11,14 +12,12 @@ namespace {
 
 constexpr size_t kMostBars = 40;
 
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
-
 }  // namespace
 
 MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                         const SeriesStyle&, const FigureOptions&) {
   BarPlot plot{
-      "phases", "Where the workers' time went", "", "share of the workers' time", Percent, {}, {}};
+      "phases", "Where the workers' time went", "", "share of the workers' time", WholePercent, {}, {}};
   std::vector<std::vector<std::string>> data{{"configuration", "phase", "seconds", "share"}};
   std::vector<std::string> phases;
   for (const ReportGroup& group : groups) {

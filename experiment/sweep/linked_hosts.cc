@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kLinkPatience = std::chrono::seconds(30);
 
 absl::Status RunScript(const std::string& script, const std::string& network,
                        const std::vector<std::string>& arguments) {
@@ -20,7 +20,7 @@ absl::Status RunScript(const std::string& script, const std::string& network,
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
                         ChildProcess::Start(std::move(child)));
-  if (!process->WaitEnded(kPatience))
+  if (!process->WaitEnded(kLinkPatience))
     return absl::DeadlineExceededError("scripts/netns.sh does not end");
   if (process->exit_code() == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

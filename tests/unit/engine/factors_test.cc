@@ -26,12 +26,11 @@ using testing::SequenceModel;
 using testing::ZooModel;
 
 constexpr float kBound = 1e-5f;
-const NetworkOptions kReference = {.backend = "reference"};
 
 bool All(const std::string&, const Shape&, int64_t) { return true; }
 
 NetworkOptions Factored(const ChooseFactors& choose = All) {
-  NetworkOptions options = kReference;
+  NetworkOptions options = testing::kReference;
   options.factors = choose;
   return options;
 }
@@ -46,7 +45,7 @@ TEST(Factors, TheirProductIsTheGradient) {
                     asked[name] = rows;
                     return true;
                   }));
-  const auto plain = MakeNetwork(ZooModel("mlp", 0.25f), problem, kReference);
+  const auto plain = MakeNetwork(ZooModel("mlp", 0.25f), problem, testing::kReference);
   std::vector<int> order;
   ASSERT_TRUE(factored
                   ->TrainStep(problem.input(), problem.labels, 3,
@@ -66,7 +65,7 @@ TEST(Factors, OnlyWhatIsChosenIsHandedOut) {
                                    Factored([](const std::string& name, const Shape&, int64_t) {
                                      return name == "fc1.weight";
                                    }));
-  const auto plain = MakeNetwork(ZooModel("cnn"), problem, kReference);
+  const auto plain = MakeNetwork(ZooModel("cnn"), problem, testing::kReference);
   ASSERT_TRUE(network->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
   ASSERT_TRUE(plain->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
   EXPECT_EQ(ExpectSameGradients(*network, *plain, kBound), 1);
@@ -85,7 +84,7 @@ TEST(Factors, OfSequencesAndNotOfWeightsThatAreUsedTwice) {
           EXPECT_EQ(rows, 3 * 7);
           return asked.insert(name).second;
         }));
-    const auto plain = MakeNetwork(model, problem, kReference);
+    const auto plain = MakeNetwork(model, problem, testing::kReference);
     ASSERT_TRUE(factored->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
     ASSERT_TRUE(plain->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
     EXPECT_EQ(ExpectSameGradients(*factored, *plain, 1e-4f), 12);
@@ -106,7 +105,7 @@ TEST(Factors, ReplicasStackTheirRows) {
     (*replicas)->InvalidateParameters();
     return *std::move(replicas);
   };
-  const auto factored = make(Factored()), plain = make(kReference);
+  const auto factored = make(Factored()), plain = make(testing::kReference);
   std::vector<int32_t> labels = problem.labels;
   labels[1] = labels[2] = labels[11] = -1;  // replicas count differently
   ASSERT_TRUE(factored->TrainStep(problem.input(), labels, 0, nullptr).ok());
@@ -128,7 +127,7 @@ TEST(Factors, TakeLessMemoryThanGradients) {
   ModelConfig model = ZooModel("mlp");
   model.add_hidden(512);
   const InputShape shape = {1, 28, 28, 10};
-  const auto plain = PlanMemory(model, shape, 4, kReference);
+  const auto plain = PlanMemory(model, shape, 4, testing::kReference);
   const auto factored = PlanMemory(model, shape, 4, Factored());
   ASSERT_TRUE(plain.ok() && factored.ok());
   EXPECT_EQ(factored->weights, plain->weights);

@@ -22,8 +22,6 @@ using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
 
-const NetworkOptions kReference = {.backend = "reference"};
-
 std::vector<float> Kept(const std::vector<float>& row, int64_t count) {
   std::vector<float> scratch(row.size()), y(row.size());
   KeepLargestOfRow(row.data(), static_cast<int64_t>(row.size()), count, scratch.data(), y.data());
@@ -74,7 +72,7 @@ ModelConfig Sparsified(int keep) {
 
 TEST(KeepLargest, TouchesFewRowsOfAWeightsGradientAndStillLearns) {
   const Problem problem = MakeProblem();
-  const auto network = MakeNetwork(Sparsified(3), problem, kReference);
+  const auto network = MakeNetwork(Sparsified(3), problem, testing::kReference);
   const double first = Descend(network.get(), problem, 0, 0.05f);
   const auto gradient = network->gradient(0);
   int touched = 0;
@@ -91,11 +89,11 @@ TEST(KeepLargest, TouchesFewRowsOfAWeightsGradientAndStillLearns) {
 
 TEST(KeepLargest, IsRefusedWhereItWouldDoNothing) {
   const Problem problem = MakeProblem();
-  const auto network = Network::Create(Sparsified(64), problem.shape, problem.batch, kReference);
+  const auto network = Network::Create(Sparsified(64), problem.shape, problem.batch, testing::kReference);
   EXPECT_TRUE(absl::IsInvalidArgument(network.status())) << network.status();
   EXPECT_THAT(std::string(network.status().message()), HasSubstr("model.meprop"));
   // The last layer has 4 outputs, the others 64.
-  EXPECT_TRUE(Network::Create(Sparsified(63), problem.shape, problem.batch, kReference).ok());
+  EXPECT_TRUE(Network::Create(Sparsified(63), problem.shape, problem.batch, testing::kReference).ok());
 }
 
 }  // namespace

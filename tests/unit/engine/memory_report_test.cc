@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/engine/network_fixture.h"
+
 namespace psgd {
 namespace {
 
 constexpr InputShape kShape = {1, 28, 28, 10};
-const NetworkOptions kReference = {.backend = "reference"};
 
 ModelConfig Lenet() {
   ModelConfig model;
@@ -15,7 +16,7 @@ ModelConfig Lenet() {
 }
 
 TEST(MemoryReport, CountsEachKind) {
-  const auto report = PlanMemory(Lenet(), kShape, 32, kReference);
+  const auto report = PlanMemory(Lenet(), kShape, 32, testing::kReference);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->weights, 431080u * 4);
   EXPECT_EQ(report->gradients, report->weights);
@@ -32,7 +33,7 @@ TEST(MemoryReport, CountsEachKind) {
 TEST(MemoryReport, TellsActivationsFromTheirGradients) {
   ModelConfig resnet;
   resnet.set_zoo("resnet18");
-  const auto report = PlanMemory(resnet, {3, 64, 64, 10}, 4, kReference);
+  const auto report = PlanMemory(resnet, {3, 64, 64, 10}, 4, testing::kReference);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_GT(report->fullest_gradients, 0u);
   EXPECT_GT(report->fullest_activations, report->fullest_gradients);
@@ -40,11 +41,11 @@ TEST(MemoryReport, TellsActivationsFromTheirGradients) {
 
 TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
   const size_t available = size_t{64} << 20;
-  const auto largest = LargestBatch(Lenet(), kShape, kReference, available);
+  const auto largest = LargestBatch(Lenet(), kShape, testing::kReference, available);
   ASSERT_TRUE(largest.ok()) << largest.status();
-  EXPECT_LE(PlanMemory(Lenet(), kShape, *largest, kReference)->total(), available);
-  EXPECT_GT(PlanMemory(Lenet(), kShape, *largest + *largest / 40 + 1, kReference)->total(), available);
-  EXPECT_EQ(*LargestBatch(Lenet(), kShape, kReference, 1 << 20), 0);
+  EXPECT_LE(PlanMemory(Lenet(), kShape, *largest, testing::kReference)->total(), available);
+  EXPECT_GT(PlanMemory(Lenet(), kShape, *largest + *largest / 40 + 1, testing::kReference)->total(), available);
+  EXPECT_EQ(*LargestBatch(Lenet(), kShape, testing::kReference, 1 << 20), 0);
 }
 
 // Its last images have one pixel, of which batch normalisation wants two.
@@ -52,14 +53,14 @@ TEST(MemoryReport, TheLargestBatchOfANetworkThatTakesNoSingleSample) {
   ModelConfig resnet;
   resnet.set_zoo("resnet18");
   const InputShape shape = {3, 32, 32, 10};
-  ASSERT_FALSE(PlanMemory(resnet, shape, 1, kReference).ok());
-  const auto largest = LargestBatch(resnet, shape, kReference, size_t{1} << 30);
+  ASSERT_FALSE(PlanMemory(resnet, shape, 1, testing::kReference).ok());
+  const auto largest = LargestBatch(resnet, shape, testing::kReference, size_t{1} << 30);
   ASSERT_TRUE(largest.ok()) << largest.status();
   EXPECT_GT(*largest, 8);
 }
 
 TEST(MemoryReport, AModelThatDoesNotFitItsDataIsAnError) {
-  EXPECT_FALSE(PlanMemory(Lenet(), {1, 4, 4, 10}, 1, kReference).ok());
+  EXPECT_FALSE(PlanMemory(Lenet(), {1, 4, 4, 10}, 1, testing::kReference).ok());
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 
 namespace psgd::testing {
 
+inline const NetworkOptions kReference = {.backend = "reference"};
+
 struct Problem {
   InputShape shape = {1, 16, 16, 4};
   int batch = 12;

@@ -19,14 +19,13 @@ using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
 
-const NetworkOptions kReference = {.backend = "reference"};
 constexpr InputShape kTiny = {1, 8, 8, 3};
 
 std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 TEST(NetworkTest, GradientsAreFinalWhenTheyAreNamedFromLastToFirst) {
   const Problem problem = MakeProblem(kTiny, 4);
-  const auto network = MakeNetwork(ZooModel("cnn", 0.2), problem, kReference);
+  const auto network = MakeNetwork(ZooModel("cnn", 0.2), problem, testing::kReference);
   std::vector<int> order;
   std::vector<std::vector<float>> seen(network->spec().parameters_size());
   const auto result = network->TrainStep(problem.images, problem.labels, 0, [&](int i) {
@@ -44,7 +43,7 @@ TEST(NetworkTest, GradientsAreFinalWhenTheyAreNamedFromLastToFirst) {
 
 TEST(NetworkTest, GradientsOfTheLastLayerComeBeforeTheFirstAreComputed) {
   const Problem problem = MakeProblem(kTiny, 4);
-  const auto network = MakeNetwork(ZooModel("mlp"), problem, kReference);
+  const auto network = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);
   const std::vector<float> before = Copy(network->gradient(0));
   int named = 0;
   const auto result = network->TrainStep(problem.images, problem.labels, 0, [&](int i) {
@@ -60,8 +59,8 @@ TEST(NetworkTest, GradientsOfTheLastLayerComeBeforeTheFirstAreComputed) {
 
 TEST(NetworkTest, TheSameInputsGiveTheSameBits) {
   const Problem problem = MakeProblem(kTiny, 6);
-  const auto a = MakeNetwork(ZooModel("cnn", 0.5), problem, kReference);
-  const auto b = MakeNetwork(ZooModel("cnn", 0.5), problem, kReference);
+  const auto a = MakeNetwork(ZooModel("cnn", 0.5), problem, testing::kReference);
+  const auto b = MakeNetwork(ZooModel("cnn", 0.5), problem, testing::kReference);
   for (uint64_t step = 0; step < 3; ++step) {
     EXPECT_EQ(Descend(a.get(), problem, step, 0.05f), Descend(b.get(), problem, step, 0.05f));
   }
@@ -88,7 +87,7 @@ TEST(NetworkTest, DropoutDependsOnStepWorkerAndSeed) {
 TEST(NetworkTest, LossFalls) {
   const Problem problem = MakeProblem(kTiny, 12);
   for (const char* model : {"mlp", "cnn"}) {
-    const auto network = MakeNetwork(ZooModel(model), problem, kReference);
+    const auto network = MakeNetwork(ZooModel(model), problem, testing::kReference);
     const double first = Descend(network.get(), problem, 0, 0.05f);
     double last = first;
     for (uint64_t step = 1; step < 12; ++step) last = Descend(network.get(), problem, step, 0.05f);
@@ -98,7 +97,7 @@ TEST(NetworkTest, LossFalls) {
 
 TEST(NetworkTest, StatisticsMoveAsPytorchsDo) {
   const Problem problem = MakeProblem(kTiny, 6);
-  const auto network = MakeNetwork(ZooModel("cnn"), problem, kReference);
+  const auto network = MakeNetwork(ZooModel("cnn"), problem, testing::kReference);
   ASSERT_TRUE(network->TrainStep(problem.images, problem.labels, 0, nullptr).ok());
   // bn1.running_var starts at 1, and its delta is 0.1 (batch variance - 1).
   ASSERT_EQ(network->spec().parameters(4).name(), "bn1.running_var");
@@ -114,8 +113,8 @@ TEST(NetworkTest, StatisticsMoveAsPytorchsDo) {
 TEST(NetworkTest, PaddedSamplesDoNotCount) {
   const Problem problem = MakeProblem(kTiny, 6);
   Problem half = MakeProblem(kTiny, 3);
-  const auto full = MakeNetwork(ZooModel("mlp"), problem, kReference);
-  const auto small = MakeNetwork(ZooModel("mlp"), half, kReference);
+  const auto full = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);
+  const auto small = MakeNetwork(ZooModel("mlp"), half, testing::kReference);
   std::vector<int32_t> labels = problem.labels;
   std::fill(labels.begin() + 3, labels.end(), -1);
   const auto padded = full->TrainStep(problem.images, labels, 0, nullptr);
@@ -132,7 +131,7 @@ TEST(NetworkTest, PaddedSamplesDoNotCount) {
 
 TEST(NetworkTest, RefusesBatchesThatDoNotFit) {
   const Problem problem = MakeProblem(kTiny, 2);
-  const auto network = MakeNetwork(ZooModel("mlp"), problem, kReference);
+  const auto network = MakeNetwork(ZooModel("mlp"), problem, testing::kReference);
   const std::vector<int32_t> wrong = {0, 3};
   const absl::Status label = network->Evaluate(problem.images, wrong).status();
   EXPECT_THAT(label.ToString(), HasSubstr("label 3 of sample 1 is not below 3 classes"));

@@ -41,7 +41,7 @@ struct Spoilt {
   const char* where;  // and where
 };
 
-TensorProto* Tensor(ModelProto* model, int i) {
+TensorProto* TensorOf(ModelProto* model, int i) {
   return model->mutable_graph()->mutable_initializer(i);
 }
 
@@ -59,34 +59,34 @@ std::vector<Spoilt> AllSpoilt() {
       {"made like a weight",
        [=](ModelProto* m) { graph(m)->mutable_node(1)->set_output(0, "fc.weight"); }, "made once",
        "fc.weight"},
-      {"weights twice", [=](ModelProto* m) { Tensor(m, 1)->set_name("conv.weight"); }, "twice",
+      {"weights twice", [=](ModelProto* m) { TensorOf(m, 1)->set_name("conv.weight"); }, "twice",
        "conv.weight"},
-      {"no name", [=](ModelProto* m) { Tensor(m, 1)->clear_name(); }, "without a name",
+      {"no name", [=](ModelProto* m) { TensorOf(m, 1)->clear_name(); }, "without a name",
        "small.onnx"},
-      {"too few values", [](ModelProto* m) { Tensor(m, 0)->mutable_float_data()->RemoveLast(); },
+      {"too few values", [](ModelProto* m) { TensorOf(m, 0)->mutable_float_data()->RemoveLast(); },
        "89 values where its shape has 90", "conv.weight"},
-      {"raw bytes", [](ModelProto* m) { Tensor(m, 0)->set_raw_data("abc"); }, "3 bytes",
+      {"raw bytes", [](ModelProto* m) { TensorOf(m, 0)->set_raw_data("abc"); }, "3 bytes",
        "conv.weight"},
-      {"negative size", [](ModelProto* m) { Tensor(m, 0)->set_dims(0, -5); }, "size -5",
+      {"negative size", [](ModelProto* m) { TensorOf(m, 0)->set_dims(0, -5); }, "size -5",
        "conv.weight"},
-      {"huge size", [](ModelProto* m) { Tensor(m, 0)->set_dims(0, kHuge); }, "more than",
+      {"huge size", [](ModelProto* m) { TensorOf(m, 0)->set_dims(0, kHuge); }, "more than",
        "conv.weight"},
       {"sizes that overflow",
        [](ModelProto* m) {
-         for (int i = 0; i < 4; ++i) Tensor(m, 0)->set_dims(i, int64_t{1} << 32);
+         for (int i = 0; i < 4; ++i) TensorOf(m, 0)->set_dims(i, int64_t{1} << 32);
        },
        "more than", "conv.weight"},
       {"many axes",
        [](ModelProto* m) {
-         for (int i = 0; i < 100; ++i) Tensor(m, 0)->add_dims(1);
+         for (int i = 0; i < 100; ++i) TensorOf(m, 0)->add_dims(1);
        },
        "104 axes", "conv.weight"},
-      {"element type", [](ModelProto* m) { Tensor(m, 0)->set_data_type(99); }, "element type 99",
+      {"element type", [](ModelProto* m) { TensorOf(m, 0)->set_data_type(99); }, "element type 99",
        "conv.weight"},
-      {"external data", [](ModelProto* m) { Tensor(m, 0)->set_data_location(1); }, "external data",
+      {"external data", [](ModelProto* m) { TensorOf(m, 0)->set_data_location(1); }, "external data",
        "conv.weight"},
       {"external data listed",
-       [](ModelProto* m) { Tensor(m, 0)->add_external_data()->set_value("../../etc/passwd"); },
+       [](ModelProto* m) { TensorOf(m, 0)->add_external_data()->set_value("../../etc/passwd"); },
        "save the model as one file", "conv.weight"},
       {"no nodes", [=](ModelProto* m) { graph(m)->clear_node(); }, "no nodes", "small.onnx"},
       {"no output", [=](ModelProto* m) { graph(m)->clear_output(); }, "no output", "small.onnx"},
@@ -127,16 +127,16 @@ std::vector<Spoilt> AllSpoilt() {
              ->set_dim_value(kHuge);
        },
        "batch of", "its input x"},
-      {"bad reshape", [=](ModelProto* m) { Tensor(m, 3)->set_int64_data(1, 21); }, "cannot reshape",
+      {"bad reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, 21); }, "cannot reshape",
        "Reshape node f_node"},
-      {"two open axes", [=](ModelProto* m) { Tensor(m, 3)->set_int64_data(1, -1); },
+      {"two open axes", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, -1); },
        "two axes open", "Reshape node f_node"},
-      {"huge reshape", [=](ModelProto* m) { Tensor(m, 3)->set_int64_data(1, kHuge); }, "more than",
+      {"huge reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, kHuge); }, "more than",
        "Reshape node f_node"},
       {"weights that do not fit",
        [=](ModelProto* m) {
-         Tensor(m, 2)->set_dims(0, 4);
-         Tensor(m, 2)->set_dims(1, 15);
+         TensorOf(m, 2)->set_dims(0, 4);
+         TensorOf(m, 2)->set_dims(1, 15);
        },
        "4x20", "Gemm node y_node"},
       {"huge pads",

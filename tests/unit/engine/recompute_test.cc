@@ -20,8 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ZooModel;
 
-const NetworkOptions kReference = {.backend = "reference"};
-
 struct Chain {
   Graph graph;
   size_t forward_nodes = 0;
@@ -109,7 +107,7 @@ TEST(RecomputeTest, UpdatesRunningStatisticsOnce) {
 TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
   const auto step = [](ModelConfig model, const InputShape& shape, int segments) {
     model.set_recompute(segments);
-    const auto report = PlanMemory(model, shape, 8, kReference);
+    const auto report = PlanMemory(model, shape, 8, testing::kReference);
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? report->step : 0;
   };
@@ -130,10 +128,10 @@ TEST(RecomputeTest, SaysWhatCannotBeCut) {
   ModelConfig model = ZooModel("lenet5");
   const InputShape shape = {1, 28, 28, 10};
   model.set_recompute(1);
-  EXPECT_THAT(std::string(PlanMemory(model, shape, 2, kReference).status().message()),
+  EXPECT_THAT(std::string(PlanMemory(model, shape, 2, testing::kReference).status().message()),
               HasSubstr("one segment is the whole network"));
   model.set_recompute(1000);
-  EXPECT_THAT(std::string(PlanMemory(model, shape, 2, kReference).status().message()),
+  EXPECT_THAT(std::string(PlanMemory(model, shape, 2, testing::kReference).status().message()),
               HasSubstr("can be cut into at most"));
 }
 

@@ -21,13 +21,11 @@ using testing::Problem;
 using testing::SequenceModel;
 using testing::ZooModel;
 
-const NetworkOptions kReference = {.backend = "reference"};
-
 std::unique_ptr<Replicas> MakeReplicas(const ModelConfig& model, const Problem& problem, int count,
                                        int batch, ReduceOn reduce = ReduceOn::kHost) {
   auto replicas = Replicas::Create(
       model, problem.shape, batch,
-      std::vector<NetworkOptions>(static_cast<size_t>(count), kReference), reduce);
+      std::vector<NetworkOptions>(static_cast<size_t>(count), testing::kReference), reduce);
   EXPECT_TRUE(replicas.ok()) << replicas.status();
   if (!replicas.ok()) return nullptr;
   for (int i = 0; i < (*replicas)->spec().parameters_size(); ++i) {
@@ -48,7 +46,7 @@ std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& pro
 
 // What a network gives that has the whole batch to itself.
 void ExpectAsOne(const ModelConfig& model, const Problem& problem, int count, ReduceOn reduce) {
-  const auto one = MakeNetwork(model, problem, kReference);
+  const auto one = MakeNetwork(model, problem, testing::kReference);
   const auto many = MakeReplicas(model, problem, count, problem.batch, reduce);
   ASSERT_TRUE(one && many);
   EXPECT_EQ(many->batch(), problem.batch);
@@ -183,7 +181,7 @@ TEST(Replicas, OnDevicesTooOneThatFailsLeavesNobodyWaiting) {
 TEST(Replicas, ABatchThatDoesNotDivideIsAnError) {
   const Problem problem = MakeProblem();
   const auto replicas = Replicas::Create(ZooModel("mlp"), problem.shape, 10,
-                                         std::vector<NetworkOptions>(4, kReference));
+                                         std::vector<NetworkOptions>(4, testing::kReference));
   EXPECT_TRUE(absl::IsInvalidArgument(replicas.status()));
   EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("data.batch"));
 }

@@ -20,8 +20,6 @@ using testing::GraphRunner;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-const NetworkOptions kReference = {.backend = "reference"};
-
 double S(double x) { return 1 / (1 + std::exp(-x)); }
 
 TensorId External(Graph* graph, Shape shape, Element element = Element::kReal) {
@@ -150,7 +148,7 @@ TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
 TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
   const testing::Problem problem = testing::MakeTokenProblem();
   for (const char* model : {"gpt", "lstm_lm"}) {
-    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
     const double first = testing::Descend(network.get(), problem, 0, 1.0f);
     for (uint64_t step = 1; step < 150; ++step) {
       testing::Descend(network.get(), problem, step, 1.0f);
@@ -168,7 +166,7 @@ TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
 TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
   const testing::Problem problem = testing::MakeTokenProblem(5, 9, 1);
   for (const char* model : {"gpt", "lstm_lm"}) {
-    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, kReference);
+    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
     std::vector<int32_t> labels = problem.labels, tokens = problem.tokens;
     labels.back() = -1;
     const double before = network->Evaluate(tokens, labels)->loss_sum;
@@ -182,7 +180,7 @@ TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
 TEST(TransformerTest, LossFallsAndPaddingIsNotCounted) {
   const testing::Problem problem = testing::MakePairProblem();
   const auto network =
-      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, testing::kReference);
   const double first = testing::Descend(network.get(), problem, 0, 0.1f);
   for (uint64_t step = 1; step < 100; ++step) {
     testing::Descend(network.get(), problem, step, 0.1f);
@@ -197,7 +195,7 @@ TEST(TransformerTest, LossFallsAndPaddingIsNotCounted) {
 TEST(TransformerTest, SeesTheSourceButNotThePaddingOrTheFuture) {
   const testing::Problem problem = testing::MakePairProblem(5, 11, 4);
   const auto network =
-      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, testing::kReference);
   const auto loss = [&](const std::vector<int32_t>& tokens, const std::vector<int32_t>& labels) {
     return network->Evaluate(tokens, labels)->loss_sum;
   };
@@ -228,8 +226,8 @@ TEST(TransformerTest, MorePaddingChangesNothing) {
   padded.tokens.insert(padded.tokens.end(), 5, 0);
   padded.labels.insert(padded.labels.end(), 5, -1);
   const ModelConfig model = testing::SequenceModel("transformer");
-  const auto a = testing::MakeNetwork(model, exact, kReference);
-  const auto b = testing::MakeNetwork(model, padded, kReference);
+  const auto a = testing::MakeNetwork(model, exact, testing::kReference);
+  const auto b = testing::MakeNetwork(model, padded, testing::kReference);
   const auto expected = a->TrainStep(exact.tokens, exact.labels, 0, nullptr);
   const auto result = b->TrainStep(padded.tokens, padded.labels, 0, nullptr);
   ASSERT_TRUE(expected.ok() && result.ok()) << result.status();
@@ -246,7 +244,7 @@ TEST(TransformerTest, ASampleOfNothingButPaddingIsHarmless) {
   std::fill(problem.tokens.begin() + 11, problem.tokens.end(), 0);
   std::fill(problem.labels.begin() + 6, problem.labels.end(), -1);
   const auto network =
-      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, kReference);
+      testing::MakeNetwork(testing::SequenceModel("transformer"), problem, testing::kReference);
   const double loss = testing::Descend(network.get(), problem, 0, 0.1f);
   EXPECT_TRUE(std::isfinite(loss));
   EXPECT_LT(testing::Descend(network.get(), problem, 1, 0.1f), loss);
@@ -254,7 +252,7 @@ TEST(TransformerTest, ASampleOfNothingButPaddingIsHarmless) {
 
 TEST(SequenceNetworkTest, RefusesTokensThatDoNotFit) {
   const testing::Problem problem = testing::MakeTokenProblem(4, 6, 2);
-  const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, kReference);
+  const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, testing::kReference);
   std::vector<int32_t> tokens = problem.tokens;
   tokens[5] = 6;
   EXPECT_THAT(network->Evaluate(tokens, problem.labels).status().ToString(),
@@ -269,8 +267,8 @@ TEST(SequenceNetworkTest, SmoothingIsForTrainingAlone) {
   const testing::Problem problem = testing::MakeTokenProblem();
   ModelConfig smooth = testing::SequenceModel("lstm_lm");
   smooth.set_label_smoothing(0.5);
-  const auto a = testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, kReference);
-  const auto b = testing::MakeNetwork(smooth, problem, kReference);
+  const auto a = testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, testing::kReference);
+  const auto b = testing::MakeNetwork(smooth, problem, testing::kReference);
   EXPECT_EQ(a->Evaluate(problem.tokens, problem.labels)->loss_sum,
             b->Evaluate(problem.tokens, problem.labels)->loss_sum);
   EXPECT_NE(testing::Descend(a.get(), problem, 0, 0.1f),

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 constexpr Duration kLease = std::chrono::seconds(10);
 constexpr Time kStart = std::chrono::hours(1);
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 // Who is silent for too long by `end`, for one who looks all the time.
 std::vector<uint32_t> ExpiredBy(Membership& members, Time now, Time end) {
@@ -55,14 +55,14 @@ TEST(Membership, TouchSaysWhoMayStillSpeak) {
   EXPECT_TRUE(absl::IsNotFound(members.Touch(stranger, kStart).status()));
   WorkerKey later = old;
   later.set_incarnation(5);
-  EXPECT_THAT(Message(members.Touch(later, kStart).status()), HasSubstr("never joined"));
+  EXPECT_THAT(MessageOf(members.Touch(later, kStart).status()), HasSubstr("never joined"));
 
   members.Leave(0, "its lease ran out");
-  EXPECT_THAT(Message(members.Touch(old, kStart).status()), HasSubstr("its lease ran out"));
+  EXPECT_THAT(MessageOf(members.Touch(old, kStart).status()), HasSubstr("its lease ran out"));
   members.Join("b", "cpu", kStart);
   const absl::Status replaced = members.Touch(old, kStart).status();
   EXPECT_TRUE(absl::IsPermissionDenied(replaced));
-  EXPECT_THAT(Message(replaced), HasSubstr("replaced by incarnation 2 (b)"));
+  EXPECT_THAT(MessageOf(replaced), HasSubstr("replaced by incarnation 2 (b)"));
 }
 
 TEST(Membership, ALeaseRunsFromTheLastWord) {
