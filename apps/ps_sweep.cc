@@ -1,10 +1,13 @@
 // ps-sweep: many runs, and a report of what came of them.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 
+#include "absl/cleanup/cleanup.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
+#include "experiment/report/png.h"
 #include "experiment/report/write_report.h"
 #include "experiment/sweep/attend.h"
 #include "experiment/sweep/sweep.h"
@@ -29,6 +32,7 @@ constexpr char kExamples[] = R"(Examples:
 constexpr char kReportExamples[] = R"(Examples:
   ps-sweep report runs/quick
   ps-sweep report runs/quick --out quick.html --svg figures
+  ps-sweep report runs/quick --png figures                # by Chromium (apt-get install chromium)
   ps-sweep report runs --markdown > table.md
   ps-sweep report runs/quick --target 0.9                 # time to 90 %
 )";
@@ -77,7 +81,8 @@ void AddSweepOptions(CLI::App& app, SweepOptions* options) {
   app.add_flag("--quiet", options->quiet, "No progress, only what went wrong");
 }
 
-void AddReportOptions(CLI::App& report, ReportOptions* options, double* target) {
+void AddReportOptions(CLI::App& report, ReportOptions* options, std::string* png_dir,
+                      double* target) {
   report.add_option("dir", options->dir, "A sweep's directory, or any folder of run directories")
       ->type_name("DIR")
       ->required();
@@ -85,6 +90,8 @@ void AddReportOptions(CLI::App& report, ReportOptions* options, double* target) 
   report.add_flag("--markdown", options->markdown, "Print the table as Markdown instead");
   report.add_flag("--csv", options->csv, "Print a line for each run as CSV instead");
   report.add_option("--svg", options->svg_dir, "Write each figure as SVG and its data as CSV, too")
+      ->type_name("DIR");
+  report.add_option("--png", *png_dir, "Write each figure as PNG, too; Chromium draws it")
       ->type_name("DIR");
   report
       .add_option("--target", *target,
@@ -145,8 +152,22 @@ int AttendRun(AttendArguments arguments) {
   return kExitUnfit;
 }
 
-absl::Status Report(const ReportOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport(options));
+absl::Status Report(ReportOptions options, const std::string& png_dir) {
+  // Pictures are drawn from files, which go again where nobody asked for them.
+  const bool only_png = !png_dir.empty() && options.svg_dir.empty();
+  if (only_png) options.svg_dir = png_dir + "/.svg";
+  const absl::Cleanup remove = [&] {
+    std::error_code ignored;
+    if (only_png) std::filesystem::remove_all(options.svg_dir, ignored);
+  };
+  PSGD_ASSIGN_OR_RETURN(WrittenReport written, WriteReport(options));
+  if (only_png) {
+    std::erase_if(written.files, [](const std::string& file) { return file.ends_with(".svg"); });
+  }
+  if (!png_dir.empty()) {
+    PSGD_ASSIGN_OR_RETURN(const auto pictures, WritePngs(written.figures, png_dir));
+    written.files.insert(written.files.end(), pictures.begin(), pictures.end());
+  }
   std::cout << written.text;
   for (const std::string& file : written.files) std::cout << file << "\n";
   std::cout << std::flush;
@@ -170,7 +191,8 @@ int main(int argc, char** argv) {
   AddSweepOptions(app, &sweep);
   CLI::App* of_report = app.add_subcommand(
       "report", std::string(kReportExamples) + "\nOne page of figures and a table; works offline.");
-  AddReportOptions(*of_report, &report, &target);
+  std::string png_dir;
+  AddReportOptions(*of_report, &report, &png_dir, &target);
   AttendArguments attend;
   CLI::App* of_attend = app.add_subcommand(
       "attend", "What ps-sweep --launcher ssh starts on a host: one run, which ends when the "
@@ -180,7 +202,7 @@ int main(int argc, char** argv) {
   if (of_attend->parsed()) return AttendRun(std::move(attend));
   if (of_report->parsed()) {
     if (target >= 0) report.target = target;
-    const absl::Status status = Report(report);
+    const absl::Status status = Report(report, png_dir);
     return status.ok() ? kExitOk : Fail("ps-sweep", status);
   }
   if (sweep.file.empty()) {

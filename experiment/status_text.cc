@@ -13,7 +13,7 @@
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {
@@ -85,16 +85,17 @@ std::string Shards(const StatusReply& status) {
 
 std::string Followers(const StatusReply& status) {
   if (!status.has_chain()) return "";
-  TextTable table({"server", "address", "role", "state", "behind"});
+  TextTable table({"server", "address", "role", "state", "behind", "entries"});
   const Chain::Member& leader = status.chain().members(0);
-  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-"});
+  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-", "-"});
   for (const FollowerStatus& follower : status.followers()) {
     table.Add({absl::StrCat(follower.replica()), follower.address(),
                follower.in_chain() ? "would take over" : "is catching up",
                follower.connected() ? "live" : "gone",
-               HumanBytes(static_cast<double>(follower.bytes_behind()))});
+               HumanBytes(static_cast<double>(follower.bytes_behind())),
+               absl::StrCat(follower.entries_behind())});
   }
-  return absl::StrCat("\nservers\n", table.Text());
+  return absl::StrCat("\nservers, epoch ", status.chain().epoch(), "\n", table.Text());
 }
 
 std::string Workers(const StatusReply& status) {

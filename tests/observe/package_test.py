@@ -9,21 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from fixture import BIN
+from fixture import BIN, folder_of, run
 
 BUILD = pathlib.Path(os.environ.get("PSGD_BUILD", "build/release"))
 PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-worker"]
 # Programs of ours, without a copyright file and a changelog of Debian's own.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
-
-
-def run(*argv, **options):
-    ended = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, **options)
-    assert ended.returncode == 0, f"{argv}: {ended.stdout}{ended.stderr}"
-    return ended.stdout
 
 
 def options_of(program, *command):
@@ -73,9 +66,7 @@ class SpokenTest(unittest.TestCase):
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="psgd-deb-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = folder_of(cls, "deb")
         run("cpack", "-G", "DEB", "-B", cls.folder, cwd=BUILD)
         cls.packages = {path.name.split("_")[0]: path for path in cls.folder.glob("*.deb")}
 
