@@ -33,6 +33,10 @@ inline constexpr char kDrainExamples[] =
 inline constexpr char kDropExamples[] =
     R"(  ps-ctl drop-follower 2 --server 127.0.0.1:7070   # its machine is lost for good
 )";
+inline constexpr char kRebalanceExamples[] =
+    R"(  ps-ctl rebalance --server 127.0.0.1:7070                        # shards as even as can be over its servers
+  ps-ctl rebalance --server 127.0.0.1:7070 --move 0=2 --move 1=2  # those to server 2
+)";
 inline constexpr char kUiExamples[] =
     R"(  ps-ctl ui runs                      # a page that lists them and shows several side by side
 )";

@@ -1,5 +1,12 @@
 #include "apps/ctl_server.h"
 
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
 #include <filesystem>
 
 namespace psgd {
@@ -34,6 +41,32 @@ absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& 
                                                               .deadline = kLongAnswer,
                                                               .interrupted = {},
                                                               .credentials = credentials});
+}
+
+absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves) {
+  RebalanceRequest request;
+  for (const std::string& text : moves) {
+    const std::pair<std::string, std::string> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    uint32_t shard = 0, server = 0;
+    if (!absl::SimpleAtoi(sides.first, &shard) || !absl::SimpleAtoi(sides.second, &server)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--move ", text, " is not SHARD=SERVER, as in --move 0=2; ps-ctl status shows their numbers"));
+    }
+    RebalanceRequest::Move* const move = request.add_moves();
+    move->set_shard(shard);
+    move->set_server(server);
+  }
+  return request;
+}
+
+std::string OwnersText(const RebalanceReply& reply) {
+  std::map<uint32_t, std::vector<int>> shards;
+  for (int s = 0; s < reply.owners_size(); ++s) shards[reply.owners(s)].push_back(s);
+  std::string text = "the shards go to, one after the other:\n";
+  for (const auto& [server, held] : shards) {
+    absl::StrAppend(&text, "  server ", server, ": ", absl::StrJoin(held, " "), "\n");
+  }
+  return text;
 }
 
 }  // namespace psgd

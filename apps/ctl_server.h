@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/tls_arguments.h"
 #include "worker/control_client.h"
@@ -14,5 +15,9 @@ absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArgu
 // For calls that take their time.
 absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& server,
                                                              const TlsArguments& tls);
+
+// "0=2": shard 0 to server 2.
+absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves);
+std::string OwnersText(const RebalanceReply& reply);
 
 }  // namespace psgd

@@ -31,6 +31,20 @@ absl::StatusOr<std::unique_ptr<LivePages>> OpenPages(
 
 }  // namespace
 
+absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
+  PSGD_ASSIGN_OR_RETURN(auto credentials, LoadTls(tls, "server"));
+  if (credentials == nullptr || credentials->role == Role::kServer) return credentials;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the certificate is one of role ", RoleName(credentials->role),
+                   ", not server (its OU); workers would not believe it"));
+}
+
+absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
+  if (text.empty()) return nullptr;
+  PSGD_ASSIGN_OR_RETURN(const auto plan, ParseFailpoint(text));
+  return std::make_shared<FailpointPlan>(plan.first, plan.second);
+}
+
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host) {
   const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;

@@ -12,6 +12,8 @@
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
 #include "experiment/trace_file.h"
+#include "net/credentials.h"
+#include "server/failpoint.h"
 
 namespace psgd {
 
@@ -25,6 +27,10 @@ struct OpenedRun {
   std::unique_ptr<TraceFile> trace;
 };
 
+// Null: the run is not secured.
+absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls);
+// Null: nothing was asked for.
+absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text);
 // That `host`, of the named option, is not one that other machines reach unprotected.
 absl::Status CheckBind(const ServerArguments& arguments, absl::string_view option,
                        const std::string& host);

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,11 +13,10 @@
 #include "apps/command_line.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
+#include "apps/ctl_ui.h"
 #include "apps/exit_code.h"
-#include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/suggest.h"
-#include "dashboard/run_pages.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/hyper_assignments.h"
@@ -30,8 +28,6 @@
 
 namespace psgd {
 namespace {
-
-constexpr Duration kLookForStop = std::chrono::milliseconds(50);
 
 struct Arguments {
   std::string server;
@@ -48,9 +44,7 @@ struct Arguments {
   std::string reason = "ps-ctl drain";
   uint32_t replica = 0;
   std::optional<uint32_t> worker;
-  std::string bind = "127.0.0.1";
-  int port = 7081;
-  bool insecure = false;
+  CtlUiOptions ui;
   std::vector<std::string> assignments;
 };
 
@@ -218,22 +212,7 @@ absl::Status Drain(const Arguments& arguments) {
 }
 
 absl::Status Ui(const Arguments& arguments) {
-  const StopSignals stops;
-  if (arguments.bind.rfind("127.", 0) != 0 && arguments.bind != "localhost" && !arguments.insecure) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--bind ", arguments.bind, " shows these runs to whoever reaches it; if they may "
-                     "see them, add --insecure"));
-  }
-  PSGD_ASSIGN_OR_RETURN(const auto pages,
-                        RunPages::Start(arguments.run_dir, arguments.bind, arguments.port));
-  if (arguments.json) {
-    std::cout << Record{{"event", "ready"}, {"http", pages->address()}} << std::endl;
-  } else {
-    std::cout << "the runs of " << arguments.run_dir << ": http://" << pages->address()
-              << "/ (Ctrl-C ends)" << std::endl;
-  }
-  while (stops.count() == 0) std::this_thread::sleep_for(kLookForStop);
-  return absl::OkStatus();
+  return ServeRuns(arguments.run_dir, arguments.ui, arguments.json);
 }
 
 absl::Status Set(const Arguments& arguments) {
@@ -259,6 +238,18 @@ absl::Status DropFollower(const Arguments& arguments) {
     PrintJson(reply);
   } else {
     std::cout << "dropped; the run's servers are now " << ChainText(reply.chain()) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Rebalance(const Arguments& arguments) {
+  PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
+  PSGD_ASSIGN_OR_RETURN(const auto client, ConnectServer(arguments.server, arguments.tls));
+  PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
+  if (arguments.json) {
+    PrintJson(reply);
+  } else {
+    std::cout << OwnersText(reply);
   }
   return absl::OkStatus();
 }
@@ -346,18 +337,23 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
       ->required();
   drain->add_option("--worker", arguments.worker, "This one alone: it leaves, and the run goes on")
       ->type_name("NUMBER");
+  CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
+                            kRebalanceExamples, Rebalance);
+  server(rebalance)->required();
+  rebalance->add_option("--move", arguments.assignments, "These alone; default: as even as can be (repeatable)")
+      ->type_name("SHARD=SERVER");
   CLI::App* ui =
       add("ui", "Serve a page with the dashboard of recorded runs, side by side", kUiExamples, Ui);
   ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
       ->type_name("RUNS_DIR")
       ->required();
-  ui->add_option("--port", arguments.port, "Of the page; 0: any free one")
+  ui->add_option("--port", arguments.ui.port, "Of the page; 0: any free one")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
-  ui->add_option("--bind", arguments.bind, "Address that the page is served on")
+  ui->add_option("--bind", arguments.ui.bind, "Address that the page is served on")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  ui->add_flag("--insecure", arguments.insecure, "Allow --bind to a public address; pages only show");
+  ui->add_flag("--insecure", arguments.ui.insecure, "Allow --bind to a public address; pages only show");
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set)->required();
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/exit_code.h"
+#include "apps/join_run.h"
 #include "apps/opened_run.h"
 #include "apps/server_arguments.h"
 #include "apps/stop_signals.h"
@@ -49,24 +50,10 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
-absl::StatusOr<std::shared_ptr<const Credentials>> ServerCredentials(const TlsArguments& tls) {
-  PSGD_ASSIGN_OR_RETURN(auto credentials, LoadTls(tls, "server"));
-  if (credentials == nullptr || credentials->role == Role::kServer) return credentials;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the certificate is one of role ", RoleName(credentials->role),
-                   ", not server (its OU); workers would not believe it"));
-}
-
 absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
   if (chosen.empty()) return store.LoadNewest();
   PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
   return store.Load(id);
-}
-
-absl::StatusOr<std::shared_ptr<FailpointPlan>> PlanFailpoint(const std::string& text) {
-  if (text.empty()) return nullptr;
-  PSGD_ASSIGN_OR_RETURN(const auto plan, ParseFailpoint(text));
-  return std::make_shared<FailpointPlan>(plan.first, plan.second);
 }
 
 // `opened` must outlive the server.
@@ -166,7 +153,9 @@ absl::StatusOr<Summary::Status> Serve(
     }
   }
   const auto status = server.Status(StatusRequest());
-  if (status.ok() && status->state() == StatusReply::FAILED) return Summary::Status::kFailed;
+  if (server.lost() || (status.ok() && status->state() == StatusReply::FAILED)) {
+    return Summary::Status::kFailed;
+  }
   const bool drained = status.ok() && !status->detail().empty();
   return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
 }
@@ -193,7 +182,7 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   PSGD_ASSIGN_OR_RETURN(const Summary::Status outcome,
                         Serve(server, stops, opened.log, each_second));
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
-  if (status.total().steps() > 0) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
+  if (status.total().steps() > 0 && !server.lost()) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
   recorder.Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
   PSGD_RETURN_IF_ERROR(opened.trace->Write(trace_file));
@@ -263,6 +252,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
                                   "--advertise takes a host without a port"));
   }
   if (!arguments.follow.empty()) return Follow(arguments, stops);
+  if (!arguments.join.empty()) return JoinRun(arguments, stops);
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadConfig(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());

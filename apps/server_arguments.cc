@@ -13,6 +13,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
+  ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs     # holds some of that one's shards
   ps-server --follow 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs   # writes down what that one does, to take over
 )";
 
@@ -39,6 +40,14 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
           ->excludes(config)
           ->excludes(resume)
           ->excludes(recover);
+  auto* join =
+      app.add_option("--join", arguments.join,
+                     "HOST:PORT of a server; hold some of its run's shards. With its old --run-dir it goes on "
+                     "with those that it held")
+          ->excludes(config)
+          ->excludes(resume)
+          ->excludes(recover)
+          ->excludes(follow);
   app.add_option("--replica", arguments.replica,
                  "With --follow: the number that this server had before; default: a new one")
       ->check(CLI::Range(1, 1'000'000))
@@ -50,9 +59,11 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->excludes(config)
       ->excludes(resume);
   app.add_option("--connect-deadline", arguments.connect_deadline,
-                 "With --follow: give up when no server answers for so long")
+                 "With --follow or --join: give up when no server answers for so long")
       ->capture_default_str()
-      ->needs(follow);
+      ->excludes(config)
+      ->excludes(resume)
+      ->excludes(recover);
   app.add_option("--set", arguments.set, "Change one key: --set train.epochs=2 (repeatable)")
       ->allow_extra_args(false);
   app.add_option("--shards", arguments.shards, "Threads that hold the weights (cluster.shards)")
@@ -89,12 +100,17 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
     recover->excludes(other);
   }
   for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
+  // It has no control port.
+  for (const char* other : {"--set", "--shards", "--workers", "--results", "--port", "--http", "--trace"}) {
+    join->excludes(other);
+  }
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
   if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
-      arguments.follow.empty()) {
+      arguments.follow.empty() && arguments.join.empty()) {
     return Fail("ps-server",
                 absl::InvalidArgumentError(
-                    "no run given; say --config FILE, --resume RUN_DIR, --recover RUN_DIR or --follow HOST:PORT"));
+                    "no run given; say --config FILE, --resume RUN_DIR, --recover RUN_DIR, --follow HOST:PORT "
+                    "or --join HOST:PORT"));
   }
   return std::nullopt;
 }

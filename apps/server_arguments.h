@@ -20,6 +20,7 @@ struct ServerArguments {
   std::string recover;
   std::string checkpoint;
   std::string follow;
+  std::string join;
   int replica = 0;
   std::string results;
   std::string connect_deadline = "60s";

@@ -50,22 +50,23 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
   {
     DurableShardOptions shard;
     shard.shard.config = MakeConfig(options);
-    ShardServer server(0, std::make_unique<DurableShard>(std::move(shard)), *std::move(endpoint), {},
+    const std::string address = (*endpoint)->address();
+    ShardServer server(0, address, std::make_unique<DurableShard>(std::move(shard)), *std::move(endpoint), {},
                        NullLog());
     HyperParameters hyper;
     hyper.set_learning_rate(1);
     (void)server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
-                                      std::make_shared<Placement>(placement), nullptr, hyper}, 1);
+                                      std::make_shared<Placement>(placement), nullptr, hyper}, 1).get();
     BeginSegment begin;
     begin.segment.set_clocks(1u << 30);
     for (int w = 0; w < options.workers; ++w) {
       AdmitWorker admit;
       admit.key.set_worker(w);
       admit.key.set_incarnation(1);
-      (void)server.Execute(admit, w + 2);
+      (void)server.Execute(admit, w + 2).get();
       begin.segment.add_workers(w);
     }
-    (void)server.Execute(begin, options.workers + 2);
+    (void)server.Execute(begin, options.workers + 2).get();
     const std::string ready = absl::StrCat("@", server.address());
     (void)!write(ready_fd, ready.data(), ready.size());
     close(ready_fd);

@@ -172,6 +172,20 @@ void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
   }
 }
 
+void CheckServers(const Config& config, Problems* problems) {
+  const int servers = config.cluster().servers();
+  if (servers > config.cluster().shards()) {
+    problems->push_back(absl::StrCat("cluster.servers is ", servers, ", but there are only ",
+                                     config.cluster().shards(),
+                                     " shards to share (cluster.shards): give each server at least one"));
+  }
+  if (servers > 1 && config.durability().acknowledge() == DurabilityConfig::REPLICATED) {
+    problems->push_back(
+        "durability.acknowledge: replicated keeps copies of a server that holds the whole run; with "
+        "cluster.servers above 1 take journal or fsync");
+  }
+}
+
 void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
   if (cluster.lease() >= cluster.deadline()) {
     problems->push_back(
@@ -206,6 +220,7 @@ absl::Status ValidateConfig(const Config& config) {
   CheckPullAhead(config.consistency(), &problems);
   CheckCompressionKeys(config.compression(), &problems);
   CheckCluster(config.cluster(), &problems);
+  CheckServers(config, &problems);
   CheckDurability(config.durability(), &problems);
   if (problems.empty()) CheckCodecs(config, &problems);
   if (problems.empty()) return absl::OkStatus();

@@ -80,20 +80,20 @@ Record ShardRecordOf(const ShardStatus& now, const ShardStatus& before) {
 }
 
 // The leader first.
-Record Servers(const StatusReply& status) {
+Record ChainRecord(const StatusReply& status) {
   const Chain::Member& leader = status.chain().members(0);
-  Record servers{{"epoch", status.chain().epoch()},
+  Record chain{{"epoch", status.chain().epoch()},
                  {"leader", {{"id", leader.replica()}, {"address", leader.address()}}},
                  {"followers", Record::array()}};
   for (const FollowerStatus& follower : status.followers()) {
-    servers["followers"].push_back({{"id", follower.replica()},
+    chain["followers"].push_back({{"id", follower.replica()},
                                     {"address", follower.address()},
                                     {"live", follower.connected()},
                                     {"in_chain", follower.in_chain()},
                                     {"bytes_behind", follower.bytes_behind()},
                                     {"entries_behind", follower.entries_behind()}});
   }
-  return servers;
+  return chain;
 }
 
 template <typename Status>
@@ -138,7 +138,7 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
     record["checkpoint"] = taken.id();
     record["checkpoint_age"] = taken.age_seconds();
   }
-  if (status.has_chain() && !status.chain().members().empty()) record["servers"] = Servers(status);
+  if (status.has_chain() && !status.chain().members().empty()) record["chain"] = ChainRecord(status);
   record["workers"] = Record::array();
   for (int w = 0; w < status.workers_size(); ++w) {
     record["workers"].push_back(WorkerRecord(status.workers(w), At(before.workers(), w)));

@@ -143,6 +143,7 @@ void LocalCluster::AddTlsDir(std::vector<std::string>* argv) const {
 void LocalCluster::KillAll() {
   for (auto& worker : workers_) worker->Kill();
   for (auto& follower : followers_) follower.process->Kill();
+  for (auto& host : hosts_) host->Kill();
   server_->Kill();
 }
 

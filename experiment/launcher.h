@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,13 @@ class LocalCluster {
   absl::Status StartWorker();
   // The next server that follows, called follower-1 and so on; waits until it does.
   absl::Status StartFollower();
+  // The next server that holds shards, called server-2 and so on; waits until it has joined.
+  absl::Status StartHost();
+  // Those that died, and that were not said before, by their place in the order in which they were started.
+  std::vector<size_t> TakeDeadHosts();
+  // Starts one of them again, with what is on its disk.
+  absl::Status RestartHost(size_t host);
+  const ChildProcess& host(size_t host) const { return *hosts_[host]; }
   // Whether a follower takes the server for dead. If it is not, it has to be killed for that.
   bool SomeoneTakesOver();
   // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does.
@@ -87,9 +95,12 @@ class LocalCluster {
     bool takes_over = false;
     std::string leads;  // what it said when it was ready to; empty: it did not
   };
+  absl::StatusOr<std::unique_ptr<ChildProcess>> RunHost(const std::string& name) const;
   void HearFollowers();
   std::vector<Follower> followers_;
   int followers_started_ = 0;
+  std::vector<std::unique_ptr<ChildProcess>> hosts_;
+  std::set<size_t> dead_hosts_;  // that were said
   std::vector<std::unique_ptr<ChildProcess>> workers_;
 };
 

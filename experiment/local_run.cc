@@ -19,8 +19,6 @@ constexpr Duration kAnswer = std::chrono::milliseconds(1000);
 constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
 constexpr int kMostRecoveries = 3;  // without a step between them
-constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
-constexpr int kExitUsersFault = 2;
 
 }  // namespace
 
@@ -51,6 +49,7 @@ absl::Status LocalRun::Run() {
                              cluster_->addresses().control,
                              options_.credentials ? " --tls-dir " : "", options_.launch.tls_dir));
   absl::Status status = StartFollowers();
+  if (status.ok()) status = StartHosts();
   if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
@@ -119,6 +118,7 @@ absl::Status LocalRun::Look() {
   }
   BuryWorkers();
   ReplaceFollowers();
+  PSGD_RETURN_IF_ERROR(RestartHosts());
   Poll();
   if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
   return CheckDeadlines();

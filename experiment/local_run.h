@@ -16,6 +16,10 @@
 
 namespace psgd {
 
+// Of all programs of psgd: docs/programs.md.
+inline constexpr int kExitUsersFault = 2;
+inline constexpr int kExitStopped = 3;
+
 struct LocalRunOptions {
   LaunchOptions launch;
   Config config;  // resolved and valid
@@ -62,6 +66,10 @@ class LocalRun {
   // The run would wait for those that died: it goes on without them, and with new ones.
   void ReplaceFollowers();
   void ReplaceFollower();
+  // A run on several servers (local_run_hosts.cc).
+  absl::Status StartHosts();
+  // They go on with what is on their disks, or the run fails.
+  absl::Status RestartHosts();
   absl::Status Failed(std::string what);
   void WaitForWorkers();
   // Evaluations and choices of codecs that were not seen while the run went.

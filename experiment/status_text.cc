@@ -95,7 +95,21 @@ std::string Followers(const StatusReply& status) {
                HumanBytes(static_cast<double>(follower.bytes_behind())),
                absl::StrCat(follower.entries_behind())});
   }
-  return absl::StrCat("\nservers, epoch ", status.chain().epoch(), "\n", table.Text());
+  return absl::StrCat("\nchain, epoch ", status.chain().epoch(), "\n", table.Text());
+}
+
+std::string Servers(const StatusReply& status) {
+  TextTable table({"server", "name", "state", "shards", "heard"});
+  for (const ServerStatus& server : status.servers()) {
+    const auto held = std::count_if(status.shards().begin(), status.shards().end(), [&](const auto& shard) {
+      return shard.server() == server.server();
+    });
+    const bool self = server.server() == status.servers(0).server();
+    table.Add({absl::StrCat(server.server()), server.name(),
+               !server.connected() ? "away" : server.leaving() ? "leaves" : "live", absl::StrCat(held),
+               self ? "-" : absl::StrCat(ReadableTime(server.seconds_since_heard()), " ago")});
+  }
+  return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());
 }
 
 std::string Workers(const StatusReply& status) {
@@ -134,7 +148,7 @@ std::string LocalTime(int64_t unix_seconds) {
 }  // namespace
 
 std::string StatusText(const StatusReply& status) {
-  return absl::StrCat(Head(status), Followers(status), Shards(status), Workers(status),
+  return absl::StrCat(Head(status), Followers(status), Servers(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
                       Checkpoints(status), CodecChoicesText(status.choices()));
 }

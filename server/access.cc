@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLongestText = 2000;
 
-constexpr std::array<AccessRule, 15> kRules = {{
+constexpr std::array<AccessRule, 17> kRules = {{
     {.call = "Join", .worker = true},
     {.call = "Register", .worker = true},
     {.call = "NextSegment", .worker = true},
@@ -28,8 +28,10 @@ constexpr std::array<AccessRule, 15> kRules = {{
     {.call = "Drain"},
     {.call = "SetHyper"},
     {.call = "DropFollower"},
+    {.call = "Rebalance"},
     {.call = "Follow", .server = true},
     {.call = "WhoLeads", .server = true},
+    {.call = "Host", .server = true},
 }};
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
+#include "server/hosting_service.h"
 #include "server/parameter_server.h"
 #include "server/replication_service.h"
 
@@ -62,6 +63,10 @@ class Adapter final : public Control::Service {
   grpc::Status DropFollower(grpc::ServerContext* context, const DropFollowerRequest* request,
                            DropFollowerReply* reply) override {
     return Answer(*context, "DropFollower", &ParameterServer::DropFollower, *request, reply);
+  }
+  grpc::Status Rebalance(grpc::ServerContext* context, const RebalanceRequest* request,
+                        RebalanceReply* reply) override {
+    return Answer(*context, "Rebalance", &ParameterServer::Rebalance, *request, reply);
   }
   grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
                        SetHyperReply* reply) override {
@@ -125,6 +130,7 @@ struct ControlService::Impl {
   std::atomic<ParameterServer*> leader{nullptr};
   Adapter adapter{&leader};
   ReplicationService replication{&leader};
+  HostingService hosting{&leader};
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
@@ -144,6 +150,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std:
   builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
   builder.RegisterService(&impl->adapter);
   builder.RegisterService(&impl->replication);
+  builder.RegisterService(&impl->hosting);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
     return absl::UnavailableError(absl::StrCat(

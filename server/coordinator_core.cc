@@ -89,14 +89,19 @@ absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time
         absl::StrCat("the run ", options_.config.name(), " is ", over() ? "over" : "draining",
                      " and takes no more workers; start a new run, or resume it with ps-run --resume"));
   }
-  MemberState& member = members_.Join(request.name(), request.device(), now);
-  member.joined_after = ledger_ ? ledger_->latest() : 0;
-  if (!started_) started_ = now;
-  effects->commands.push_back(AdmitWorker{member.key});
-  effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
-                                       ", ", member.device));
   JoinReply reply;
-  *reply.mutable_key() = member.key;
+  if (const MemberState* already = members_.JoinedBy(request.attempt())) {
+    *reply.mutable_key() = already->key;
+  } else {
+    MemberState& member = members_.Join(request.name(), request.device(), now);
+    member.attempt = request.attempt();
+    member.joined_after = ledger_ ? ledger_->latest() : 0;
+    if (!started_) started_ = now;
+    effects->commands.push_back(AdmitWorker{member.key});
+    effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
+                                         ", ", member.device));
+    *reply.mutable_key() = member.key;
+  }
   *reply.mutable_config() = options_.config;
   reply.set_lease_ms(options_.config.cluster().lease());
   reply.set_run_name(options_.config.name());

@@ -21,6 +21,7 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   *record.mutable_key() = member.key;
   record.set_name(member.name);
   record.set_device(member.device);
+  record.set_attempt(member.attempt);
   record.set_live(member.live);
   record.set_registered(member.registered);
   record.set_note(member.note);
@@ -39,6 +40,7 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   member.key = record.key();
   member.name = record.name();
   member.device = record.device();
+  member.attempt = record.attempt();
   member.live = record.live();
   member.registered = record.registered();
   member.note = record.note();

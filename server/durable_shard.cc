@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::FromImage(DurableSha
   auto shard = std::make_unique<DurableShard>(std::move(options));
   PSGD_RETURN_IF_ERROR(shard->core_.Restore(image));
   shard->entries_ = image.record.entry();
+  if (shard->journal_ == nullptr) return shard;
   PSGD_RETURN_IF_ERROR(shard->journal_->BeginLog(shard->entries_ + 1));
   PSGD_RETURN_IF_ERROR(shard->journal_->SaveImage(image));
   return shard;
@@ -120,6 +121,14 @@ absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
     return absl::OkStatus();
   }));
   return start;
+}
+
+absl::StatusOr<ShardImage> DurableShard::ImageToMove() const {
+  if (!core_.has_model()) return absl::UnavailableError("training has not begun");
+  if (!stalled_.ok()) return absl::UnavailableError("its journal cannot be written");
+  if (image_under_way_) return absl::UnavailableError("its journal is being replaced by an image");
+  if (cut_ > cut_done_ || !core_.MayMakeImage()) return absl::UnavailableError("a checkpoint is being taken");
+  return ImageNow();
 }
 
 void DurableShard::Gather() {

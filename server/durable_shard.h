@@ -43,13 +43,16 @@ class DurableShard {
   static absl::StatusOr<std::unique_ptr<DurableShard>> Recover(DurableShardOptions options,
                                                                std::vector<std::string>* notes);
 
-  // Makes it from what a leader sent; the journal, an empty one, begins with that.
+  // Makes it from what another server sent; the journal, an empty one if any, begins with that.
   static absl::StatusOr<std::unique_ptr<DurableShard>> FromImage(DurableShardOptions options,
                                                                  const ShardImage& image);
   // Goes the leader's next steps too, and writes them down; those that it has gone are passed over.
   absl::Status Follow(uint64_t first, std::vector<JournalEntry> entries);
   // What a follower begins with. UNAVAILABLE: not now, there is no model or a cut is under way.
   absl::StatusOr<FollowerStart> StartForFollower();
+
+  // Of a shard that goes on elsewhere. UNAVAILABLE: not now.
+  absl::StatusOr<ShardImage> ImageToMove() const;
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);

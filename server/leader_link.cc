@@ -1,65 +1,41 @@
 #include "server/leader_link.h"
 
-#include <grpcpp/create_channel.h>
-
-#include "net/grpc/grpc_security.h"
-#include "net/grpc/grpc_status.h"
+#include "net/grpc/grpc_client_stream.h"
 #include "proto/replication.grpc.pb.h"
 
 namespace psgd {
-namespace {
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& server, const Credentials* credentials) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy must not see the run
-  arguments.SetMaxReceiveMessageSize(-1);           // an update is as large as it is
-  // A channel of its own for each log: they must not wait for each other.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(server, GrpcChannelCredentials(credentials), arguments);
-}
-
-}  // namespace
 
 struct LeaderLink::Impl {
-  std::shared_ptr<grpc::Channel> channel;
-  bool connected = false;
-  std::unique_ptr<Replication::Stub> stub;
-  grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReaderWriter<FollowerSays, LogPart>> stream;
+  GrpcClientStream<Replication, FollowerSays, LogPart> stream;
 };
 
 LeaderLink::LeaderLink(const std::string& leader, const Credentials* credentials, Duration patience,
                        const FollowerSays::Ask& ask)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->channel = ChannelTo(leader, credentials);
-  impl_->connected =
-      impl_->channel->WaitForConnected(std::chrono::system_clock::now() + patience);
-  impl_->stub = Replication::NewStub(impl_->channel);
-  impl_->stream = impl_->stub->Follow(&impl_->context);
+    : impl_(new Impl{{leader, credentials, patience, &Replication::Stub::Follow}}) {
   FollowerSays says;
   *says.mutable_ask() = ask;
-  impl_->stream->Write(says);
+  impl_->stream.Write(says);
 }
 
-LeaderLink::~LeaderLink() { Cancel(); }
+LeaderLink::~LeaderLink() = default;
 
-bool LeaderLink::connected() const { return impl_->connected; }
+bool LeaderLink::connected() const { return impl_->stream.connected(); }
 
-bool LeaderLink::Read(LogPart* part) { return impl_->stream->Read(part); }
+bool LeaderLink::Read(LogPart* part) { return impl_->stream.Read(part); }
 
 bool LeaderLink::Written(uint64_t number) {
   FollowerSays says;
   says.set_written(number);
-  return impl_->stream->Write(says);
+  return impl_->stream.Write(says);
 }
 
-void LeaderLink::Cancel() { impl_->context.TryCancel(); }
+void LeaderLink::Cancel() { impl_->stream.Cancel(); }
 
-absl::Status LeaderLink::Finish() { return ToAbsl(impl_->stream->Finish()); }
+absl::Status LeaderLink::Finish() { return impl_->stream.Finish(); }
 
 absl::StatusOr<Leadership> WhoLeads(const std::string& server, const Credentials* credentials,
                                     Duration patience) {
-  const auto stub = Replication::NewStub(ChannelTo(server, credentials));
+  const auto stub = Replication::NewStub(GrpcChannelTo(server, credentials));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + patience);
   Leadership leadership;

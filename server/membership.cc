@@ -19,6 +19,13 @@ void Membership::PassTime(Time now) {
   for (auto& [worker, member] : members_) member.last_heard += passed - counted;
 }
 
+MemberState* Membership::JoinedBy(uint64_t attempt) {
+  for (auto& [worker, member] : members_) {
+    if (attempt != 0 && member.live && member.attempt == attempt) return &member;
+  }
+  return nullptr;
+}
+
 MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
   PassTime(now);
   uint32_t worker = 0;

@@ -19,6 +19,7 @@ struct MemberState {
   WorkerKey key;
   std::string name;
   std::string device;
+  uint64_t attempt = 0;         // JoinRequest
   bool live = false;
   bool registered = false;      // its model matches the run's
   std::string note;             // why it is no longer live
@@ -49,6 +50,8 @@ class Membership {
 
   // Takes the lowest identity that no live worker holds.
   MemberState& Join(const std::string& name, const std::string& device, Time now);
+  // The live member that joined with it; null: none did.
+  MemberState* JoinedBy(uint64_t attempt);
   // The live member with exactly this key, its lease renewed; otherwise an error that says whether
   // it was never here, has left, or was replaced.
   absl::StatusOr<MemberState*> Touch(const WorkerKey& key, Time now);

@@ -111,7 +111,7 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
   }
 }
 
-void RenderServers(const StatusReply& status, PrometheusText* text) {
+void RenderChain(const StatusReply& status, PrometheusText* text) {
   if (!status.has_chain() || status.chain().members().empty()) return;
   const auto label = [](uint32_t replica, const std::string& address) {
     return absl::StrCat("server=\"", replica, "\",address=\"", PrometheusLabel(address), "\"");
@@ -206,7 +206,7 @@ std::string RenderPrometheus(const StatusReply& status) {
   }
   RenderShards(status, &text);
   RenderWorkers(status, &text);
-  RenderServers(status, &text);
+  RenderChain(status, &text);
   return text.Text();
 }
 

@@ -18,7 +18,8 @@ class OrderBook {
   struct Order {
     uint64_t number = 0;
     ShardCommand command;
-    bool carried_out = false;
+    bool begun = false;
+    bool carried_out = false;  // by every shard
   };
 
   void Add(std::vector<ShardCommand> commands);

@@ -54,12 +54,12 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
   std::unique_ptr<ParameterServer> server;
   if (options.recover) {
     PSGD_ASSIGN_OR_RETURN(server, OpenJournal(std::move(options)));
-    PSGD_RETURN_IF_ERROR(server->StartTransport());
+    PSGD_RETURN_IF_ERROR(server->OpenShardSet());
     PSGD_RETURN_IF_ERROR(server->RecoverShards());
   } else {
     server.reset(new ParameterServer(std::move(options)));
-    PSGD_RETURN_IF_ERROR(server->StartTransport());
     PSGD_RETURN_IF_ERROR(server->CreateJournal());
+    PSGD_RETURN_IF_ERROR(server->OpenShardSet());
     PSGD_RETURN_IF_ERROR(server->StartShards());
     if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
   }
@@ -87,6 +87,7 @@ absl::Status ParameterServer::Open() {
     }
   }
   ticker_ = std::thread([this] { TickLoop(); });
+  mover_ = std::thread([this] { MoveLoop(); });
   service_->Serve(this);
   return absl::OkStatus();
 }
@@ -105,13 +106,15 @@ ParameterServer::~ParameterServer() {
     changed_.notify_all();
   }
   if (followers_ != nullptr) followers_->CloseAll();
+  EndHosts();
+  if (mover_.joinable()) mover_.join();
   // Outside first, so that nobody calls in while the inside goes.
   service_.reset();
   if (ticker_.joinable()) ticker_.join();
   // It hands images back to the shards.
   to_write_.Close();
   if (writer_.joinable()) writer_.join();
-  shards_.clear();
+  if (local_ != nullptr) local_->Clear();
 }
 
 absl::Status ParameterServer::Apply(Effects effects) {
@@ -129,26 +132,41 @@ absl::Status ParameterServer::CarryOutOrders() {
   const bool installs = orders_.installs();
   if (!installs) PSGD_RETURN_IF_ERROR(SaveRecord());
   absl::Status failed;
+  const auto shards = Shards();
+  std::vector<bool> behind(shards.size());  // those that could not carry one out get none after it
   for (OrderBook::Order& order : orders_.orders()) {
-    if (std::exchange(order.carried_out, true)) continue;
-    if (const auto* checkpoint = std::get_if<TakeCheckpoint>(&order.command)) {
-      const absl::Status begun = store_.Begin(checkpoint->id);
-      if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
+    if (order.carried_out) continue;
+    Begin(&order);
+    order.carried_out = true;
+    std::vector<std::future<absl::Status>> under_way(shards.size());
+    for (size_t s = 0; s < shards.size(); ++s) {
+      if (!behind[s]) under_way[s] = shards[s]->Execute(order.command, order.number);
     }
-    if (const auto* gone = std::get_if<RemoveWorker>(&order.command); gone != nullptr && members_) {
-      members_->Remove(gone->key.worker(), gone->key.incarnation());
-      passes_.erase(gone->key.worker());
-    }
-    for (auto& shard : shards_) {
-      const absl::Status status = shard->Execute(order.command, order.number);
+    for (size_t s = 0; s < shards.size(); ++s) {
+      const absl::Status status = behind[s] ? failed : under_way[s].get();
+      behind[s] = behind[s] || absl::IsUnavailable(status);
+      if (behind[s]) order.carried_out = false;
       if (!status.ok() && failed.ok()) failed = status;
     }
   }
   PSGD_RETURN_IF_ERROR(failed);
   uint64_t written = orders_.last();
-  for (const auto& shard : shards_) written = std::min(written, shard->written_order());
+  for (const auto& shard : shards) written = std::min(written, shard->written_order());
   orders_.Written(written);
   return installs ? SaveRecord() : absl::OkStatus();
+}
+
+void ParameterServer::Begin(OrderBook::Order* order) {
+  if (std::exchange(order->begun, true)) return;
+  if (const auto* checkpoint = std::get_if<TakeCheckpoint>(&order->command)) {
+    const absl::Status begun = store_.Begin(checkpoint->id);
+    if (!begun.ok()) options_.log->error("checkpoint {}: {}", checkpoint->id, begun.ToString());
+  }
+  if (const auto* gone = std::get_if<RemoveWorker>(&order->command); gone != nullptr && members_) {
+    members_->Remove(gone->key.worker(), gone->key.incarnation());
+    passes_.erase(gone->key.worker());
+    for (const auto& [server, host] : hosts_) host->Remove(gone->key);
+  }
 }
 
 absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
@@ -174,6 +192,7 @@ absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& r
   Effects effects;
   auto reply = core_.Register(request, Endpoints(), SteadyNow(), &effects);
   const absl::Status installed = Apply(std::move(effects));
+  if (absl::IsUnavailable(installed)) return installed;  // it is asked again
   if (!installed.ok()) {
     // Shards without a model cannot train anybody.
     Effects end;
@@ -190,7 +209,7 @@ absl::StatusOr<RegisterReply> ParameterServer::Register(const RegisterRequest& r
 absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentRequest& request) {
   std::lock_guard lock(mutex_);
   NextSegmentReply wait;
-  if (WaitsForFollowers(wait.mutable_reason())) {
+  if (WaitsForFollowers(wait.mutable_reason()) || WaitsForServers(wait.mutable_reason())) {
     wait.set_kind(NextSegmentReply::WAIT);
     wait.set_wait_ms(kTick.count() / 1'000'000);
     return wait;
@@ -218,6 +237,8 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
     *reply->mutable_chain() = ChainFor(request.key());
+  }
+  if (reply.ok() && (followers_ != nullptr || !hosts_.empty())) {
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
   }
   // Only counts changed: that one of them is lost with the machine does no harm.
@@ -256,9 +277,20 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
       *status.add_followers() = std::move(follower);
     }
   }
+  if (!hosts_.empty()) {
+    ServerStatus* const self = status.add_servers();
+    self->set_server(kThisServer);
+    self->set_name("coordinator");
+    self->set_connected(true);
+  }
+  for (const auto& [server, host] : hosts_) *status.add_servers() = host->Status();
+  const std::vector<uint32_t> owners = owners_;
   lock.unlock();
   status.set_run_dir(options_.run_dir);
-  for (const auto& shard : shards_) *status.add_shards() = shard->Status();
+  for (const auto& shard : Shards()) {
+    *status.add_shards() = shard->Status();
+    status.mutable_shards()->rbegin()->set_server(owners[status.shards_size() - 1]);
+  }
   for (const auto& [reason, count] : guard_.refused()) (*status.mutable_refused())[reason] = count;
   return status;
 }
@@ -330,14 +362,14 @@ absl::Status ParameterServer::Weights(
     *first.mutable_config() = core_.config();
     PSGD_RETURN_IF_ERROR(send(first));
   }
-  for (const auto& shard : shards_) {
-    for (const auto& [id, bytes] : shard->ShareWeights()) {
+  for (const auto& shard : Shards()) {
+    PSGD_RETURN_IF_ERROR(shard->Weights([&](uint32_t slice, const Bytes& values) {
       WeightsChunk chunk;
-      chunk.set_parameter(placement.slices(static_cast<int>(id)).parameter());
-      chunk.set_offset(placement.slices(static_cast<int>(id)).offset());
-      chunk.set_values(bytes.data(), bytes.size());
-      PSGD_RETURN_IF_ERROR(send(chunk));
-    }
+      chunk.set_parameter(placement.slices(static_cast<int>(slice)).parameter());
+      chunk.set_offset(placement.slices(static_cast<int>(slice)).offset());
+      chunk.set_values(values.data(), values.size());
+      return send(chunk);
+    }));
   }
   return absl::OkStatus();
 }
@@ -356,7 +388,7 @@ bool ParameterServer::Finished() const {
 bool ParameterServer::WaitFinished(Duration timeout) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [&] {
-    return core_.over() && !orders_.pending() && AllWorkersGone();
+    return lost_ || (core_.over() && !orders_.pending() && AllWorkersGone());
   });
 }
 
@@ -371,7 +403,9 @@ void ParameterServer::TickLoop() {
     TakeInFollowers(&effects);
     if (!effects.commands.empty() || !effects.news.empty() || !orders_.empty()) {
       const absl::Status status = Apply(std::move(effects));
-      if (!status.ok()) options_.log->error("{}", status.ToString());
+      const bool waits = absl::IsUnavailable(status);
+      if (!status.ok() && !(waits && told_waiting_)) options_.log->error("{}", status.ToString());
+      told_waiting_ = waits;
     }
     lock.unlock();
     LookForAnotherLeader();

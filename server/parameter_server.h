@@ -2,6 +2,7 @@
 // ps-server is little more than one of these and the pages that show it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -24,9 +25,10 @@
 #include "server/failpoint.h"
 #include "server/followed_run.h"
 #include "server/follower_stream.h"
+#include "server/host_stream.h"
 #include "server/order_book.h"
-#include "server/shard_server.h"
-#include "server/socket_folder.h"
+#include "server/remote_host.h"
+#include "server/shard_set.h"
 
 namespace psgd {
 
@@ -92,6 +94,14 @@ class ParameterServer {
   absl::Status Follow(const FollowerSays::Ask& ask, FollowerStream* stream);
   absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
   Chain chain() const;
+
+  // Other servers that hold shards (parameter_server_hosts.cc).
+  // Leads such a server until it is gone.
+  absl::Status Host(const HostSays::Hello& hello, HostStream* stream);
+  absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
+  // A server lost shards that nobody else has; the run's status says which.
+  bool lost() const;
+
   // The follower that leads the run instead of this server; empty: none does.
   std::string deposed_by() const;
 
@@ -106,7 +116,7 @@ class ParameterServer {
     uint64_t checkpoint = 0;
     std::vector<ShardReceipt> receipts;
     absl::Status failed;
-    size_t seen = 0;
+    std::set<uint32_t> shards;
   };
   struct ToWrite {
     uint32_t shard = 0;
@@ -117,11 +127,9 @@ class ParameterServer {
   // The shards are there: answers from now on.
   absl::Status Open();
   absl::Status StartShards();
-  absl::Status StartTransport();
-  // REQUIRES: the transport is there.
-  absl::StatusOr<std::unique_ptr<DurableShard>> MakeShard(uint32_t shard,
-                                                          std::vector<std::string>* notes) const;
-  absl::Status Serve(uint32_t shard, std::unique_ptr<DurableShard> durable);
+  absl::Status OpenShardSet();
+  // Of all, wherever they are.
+  std::vector<std::shared_ptr<ShardHandle>> Shards() const;
 
   // The journal (parameter_server_recovery.cc).
   static absl::StatusOr<std::unique_ptr<ParameterServer>> OpenJournal(
@@ -161,19 +169,42 @@ class ParameterServer {
                                                                    FollowerStream* stream);
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginShardLog(const FollowerSays::Ask& ask,
                                                              FollowerStream* stream);
+  // Other servers. REQUIRES: mutex_ held, but for those that say otherwise.
+  void RestoreOwners();
+  void SaveOwners(CoordinatorRecord* record) const;
+  // Of a shard that is made from now on: ShardOptions::starts.
+  uint32_t NextLife();
+  std::shared_ptr<RemoteHost> HostOf(uint32_t server);
+  // The number that it has or gets.
+  absl::StatusOr<uint32_t> CheckHost(const HostSays::Hello& hello);
+  // A server came that has these shards. REQUIRES: mutex_ not held.
+  absl::Status TakeBack(uint32_t server, const std::shared_ptr<RemoteHost>& host,
+                        const HostSays::Ready& ready);
+  // The run cannot go on.
+  void Lose(const std::string& why);
+  bool WaitsForServers(std::string* reason);
+  // Decides anew where shards are to be.
+  void Spread();
+  void MoveLoop();
+  // REQUIRES of these: mutex_ not held.
+  absl::Status MoveShard(uint32_t shard, uint32_t to);
+  absl::StatusOr<std::shared_ptr<ShardHandle>> Place(uint32_t shard, uint32_t server,
+                                                     const ShardImage& image);
+  void DropFrom(uint32_t shard, uint32_t server);
+  void EndHosts();
+  void Own(uint32_t shard, uint32_t server, std::shared_ptr<ShardHandle> handle);
   void SavePasses(CoordinatorRecord* record) const;
   void RestorePasses(const CoordinatorRecord& record);
 
   // Makes the checkpoint's weights available at once.
   absl::Status Resume();
-  // It goes on where workers know it.
-  bool KnownAddresses() const;
-  std::string ShardAddress(uint32_t shard) const;
   // Of the shards, as workers are told them.
   std::vector<std::string> Endpoints() const;
   // Carries out what the core decided, once that is written down. REQUIRES: mutex_ held.
   absl::Status Apply(Effects effects);
   absl::Status CarryOutOrders();
+  // Once for each, before the shards.
+  void Begin(OrderBook::Order* order);
   void TickLoop();
   void WriteLoop();
   void WriteImage(uint32_t shard, const ShardImage& image);
@@ -204,6 +235,7 @@ class ParameterServer {
   std::optional<CoordinatorRecord> recovered_;      // what it goes on from
   uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
+  bool told_waiting_ = false;                       // for servers or the disk, since something was carried out
   Chain chain_;                 // of a run with followers
   bool gathered_ = false;       // it has or had as many followers as it wants
   uint32_t next_replica_ = 2;
@@ -214,18 +246,29 @@ class ParameterServer {
   std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;
   std::string deposed_by_;
+  // By shard: the server that holds it, and the one that is to.
+  static constexpr uint32_t kThisServer = 1;
+  std::vector<uint32_t> owners_, target_;
+  std::map<uint32_t, std::shared_ptr<RemoteHost>> hosts_;  // by number
+  uint64_t run_key_ = 0;
+  uint32_t next_server_ = kThisServer + 1;
+  uint32_t lives_ = 0;             // of shards that were moved
+  bool lost_ = false;
+  bool gathered_servers_ = false;  // it has or had as many servers as it wants
   bool stopping_ = false;
 
   std::shared_ptr<FollowerSet> followers_;  // null: the run has none
   const CheckpointStore store_;
-  std::optional<SocketFolder> sockets_;  // of transport ipc
-  std::unique_ptr<Transport> transport_;
-  std::vector<std::unique_ptr<ShardServer>> shards_;
+  std::unique_ptr<ShardSet> local_;
+  mutable std::mutex shards_mutex_;  // guards shards_
+  std::vector<std::shared_ptr<ShardHandle>> shards_;
   BoundedQueue<ToWrite> to_write_;
   BoundedQueue<QuarantinedWorker> quarantined_;
   WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;
+  std::thread mover_;
+  std::atomic<bool> server_leaves_{false};  // the mover is to look
   std::unique_ptr<ControlService> service_;
 };
 

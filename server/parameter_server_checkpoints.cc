@@ -15,7 +15,7 @@ void ParameterServer::WriteLoop() {
     ShardCut& cut = std::get<ShardCut>(next->what);
     const uint64_t id = cut.checkpoint;
     const absl::Status status = WriteCut(next->shard, std::move(cut));
-    if (status.ok() && written_.seen < shards_.size()) continue;  // shards are still to come
+    if (status.ok() && written_.shards.size() < Shards().size()) continue;  // shards are still to come
     std::lock_guard lock(mutex_);
     Effects effects;
     core_.CheckpointDone(id, status, &effects);
@@ -24,12 +24,14 @@ void ParameterServer::WriteLoop() {
       failed_checkpoints_[id] = status;
     }
     (void)Apply(std::move(effects));  // news only
-    for (const auto& shard : shards_) shard->CheckpointDone(id);
+    for (const auto& shard : Shards()) shard->CheckpointDone(id);
   }
 }
 
 void ParameterServer::WriteImage(uint32_t shard, const ShardImage& image) {
-  const absl::Status status = shards_[shard]->SaveImage(image);
+  const auto local = local_->Find(shard);
+  if (local == nullptr) return;  // it was moved
+  const absl::Status status = local->SaveImage(image);
   if (status.ok()) {
     options_.log->debug("shard {}: image of its journal at entry {}", shard, image.record.entry());
   } else {
@@ -45,7 +47,8 @@ absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
     written_ = {};
     written_.checkpoint = id;
   }
-  ++written_.seen;
+  // One that another server sends again.
+  if (!written_.shards.insert(shard).second) return absl::OkStatus();
   if (!written_.failed.ok()) return written_.failed;
   auto receipt = store_.WriteShard(id, shard, cut.snapshot);
   cut = {};  // lets the shard update in place again
@@ -55,7 +58,7 @@ absl::Status ParameterServer::WriteCut(uint32_t shard, ShardCut cut) {
   }
   Reach(options_.failpoint.get(), Failpoint::kCheckpointPart);
   written_.receipts.push_back(*std::move(receipt));
-  return written_.seen == shards_.size() ? Seal(id) : absl::OkStatus();
+  return written_.shards.size() == Shards().size() ? Seal(id) : absl::OkStatus();
 }
 
 absl::Status ParameterServer::Seal(uint64_t id) {

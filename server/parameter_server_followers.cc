@@ -81,7 +81,8 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::TakeOver(
                                                 std::move(followed.store),
                                                 std::move(followed.followers)));
   server->service_ = std::move(followed.service);
-  PSGD_RETURN_IF_ERROR(server->StartTransport());
+  PSGD_RETURN_IF_ERROR(server->OpenShardSet());
+  server->RestoreOwners();
   for (uint32_t s = 0; s < followed.shards.size(); ++s) {
     PSGD_RETURN_IF_ERROR(server->ServeAgain(s, std::move(followed.shards[s])));
   }
@@ -239,7 +240,7 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
   LogPart run;
   *run.mutable_run()->mutable_config() = options_.config;
   run.mutable_run()->set_replica(replica);
-  run.mutable_run()->set_starts(recovered_ ? recovered_->starts() : 1);
+  run.mutable_run()->set_starts((recovered_ ? recovered_->starts() : 1) + lives_);
   // It says so once it holds nothing any more.
   FollowerSays empty;
   if (!stream->Send(run) || !stream->Receive(&empty)) {
@@ -263,7 +264,7 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginShardLog(
   LogPart alive;
   alive.mutable_alive();
   while (true) {
-    const auto start = shards_[ask.shard()]->BeginFollower([&](uint64_t last) {
+    const auto start = local_->Find(ask.shard())->BeginFollower([&](uint64_t last) {
       log = std::make_shared<FollowerLog>(last);
       followers_->Connect(ask.replica(), ask.address(), ask.shard(), log);
     });
@@ -306,7 +307,7 @@ absl::Status ParameterServer::Follow(const FollowerSays::Ask& ask, FollowerStrea
     next_replica_ = std::max(next_replica_, replica + 1);
   }
   const bool coordinator = ask.has_coordinator();
-  if (!coordinator && (!ask.has_shard() || ask.shard() >= shards_.size())) {
+  if (!coordinator && (!ask.has_shard() || local_->Find(ask.shard()) == nullptr)) {
     return absl::InvalidArgumentError("there is no such log");
   }
   PSGD_ASSIGN_OR_RETURN(const auto log, coordinator ? BeginCoordinatorLog(ask, replica, stream)

@@ -70,14 +70,25 @@ absl::Status ParameterServer::RecoverShards() {
     std::vector<std::string> notes;
   };
   std::vector<std::future<Recovered>> recovering;
+  RestoreOwners();
+  const uint32_t starts = NextLife();
   for (int s = 0; s < options_.config.cluster().shards(); ++s) {
-    recovering.push_back(std::async(std::launch::async, [this, s] {
+    if (owners_[s] != kThisServer) {
+      recovering.emplace_back();
+      local_->Forget(s);  // it may have been moved when the server died
+      continue;
+    }
+    recovering.push_back(std::async(std::launch::async, [this, s, starts] {
       std::vector<std::string> notes;
-      auto shard = MakeShard(s, &notes);
+      auto shard = local_->Recover(s, starts, &notes);
       return Recovered{std::move(shard), std::move(notes)};
     }));
   }
   for (uint32_t s = 0; s < recovering.size(); ++s) {
+    if (!recovering[s].valid()) {
+      shards_.push_back(hosts_.at(owners_[s])->Shard(s, recovered_->placement().endpoints(static_cast<int>(s))));
+      continue;
+    }
     Recovered recovered = recovering[s].get();
     for (const std::string& note : recovered.notes) options_.log->warn("shard {}: {}", s, note);
     if (!recovered.shard.ok()) {
@@ -102,26 +113,30 @@ absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<Durable
   } else if (cut) {
     durable->CheckpointDone(cut->checkpoint);
   }
-  return Serve(shard, std::move(durable));
+  PSGD_ASSIGN_OR_RETURN(auto served, local_->Serve(shard, std::move(durable)));
+  shards_.push_back(std::move(served));
+  return absl::OkStatus();
 }
 
 absl::Status ParameterServer::WentOn(const std::string& news) {
   std::lock_guard lock(mutex_);
-  if (!KnownAddresses()) core_.MoveShards(Endpoints());
+  core_.MoveShards(Endpoints());
   PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
   effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,
                                       " of its shards together; start ", recovered_->starts(),
                                       " of this server"));
   const absl::Status applied = Apply(std::move(effects));
-  // Its followers are not there yet; the ticker tries again.
-  return followers_ != nullptr && absl::IsUnavailable(applied) ? absl::OkStatus() : applied;
+  // Its followers, or other servers, are not there yet; the ticker tries again.
+  const bool waits = followers_ != nullptr || !hosts_.empty();
+  return waits && absl::IsUnavailable(applied) ? absl::OkStatus() : applied;
 }
 
 CoordinatorRecord ParameterServer::Record() const {
   CoordinatorRecord record = core_.Save(SteadyNow());
   orders_.Save(&record);
   SavePasses(&record);
+  SaveOwners(&record);
   if (followers_ != nullptr) *record.mutable_chain() = chain_;
   record.set_starts(recovered_ ? recovered_->starts() : 1);
   record.set_replica(options_.replica);

@@ -31,6 +31,8 @@ void ParameterServer::HandOutPasses(const JoinRequest& request, JoinReply* reply
   *kept.mutable_key() = reply->key();
   kept.set_curve_key(passes.curve_key);
   kept.set_token(passes.token);
+  // Before the worker has them itself.
+  for (const auto& [server, host] : hosts_) host->Admit(kept);
   reply->set_token(passes.token);
   reply->set_curve_key(curve_.public_key);
 }

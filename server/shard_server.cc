@@ -1,5 +1,6 @@
 #include "server/shard_server.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/latency.h"
 
 namespace psgd {
@@ -23,39 +24,56 @@ void ForgetOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
 }
 }  // namespace
 
-ShardServer::ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
-                         std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log)
+ShardServer::ShardServer(uint32_t index, std::string address, std::unique_ptr<DurableShard> shard,
+                         std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log,
+                         bool stands_still)
     : shard_(index),
-      address_(endpoint->address()),
+      address_(std::move(address)),
       callbacks_(std::move(callbacks)),
       log_(std::move(log)),
       endpoint_(std::move(endpoint)),
       durable_(std::move(shard)),
+      stands_still_(stands_still),
       trace_(callbacks_.on_spans ? std::make_optional<ShardTrace>(index, callbacks_.trace_steps)
                                  : std::nullopt),
       thread_([this] { Run(); }) {}
 
-ShardServer::~ShardServer() {
-  stop_ = true;
-  endpoint_->Wake();
-  thread_.join();
-}
+ShardServer::~ShardServer() { Stop(); }
 
-void ShardServer::Do(Task task) {
-  auto done = std::make_shared<std::promise<void>>();
-  auto finished = done->get_future();
+void ShardServer::Stop() {
   {
     std::lock_guard lock(tasks_mutex_);
-    tasks_.emplace_back(std::move(task), std::move(done));
+    if (std::exchange(stopped_, true)) return;
+    stop_ = true;
+    endpoint_->Wake();
   }
-  endpoint_->Wake();
-  finished.wait();
+  thread_.join();
+  endpoint_.reset();
+  durable_.reset();
 }
 
-absl::Status ShardServer::Execute(const ShardCommand& command, uint64_t number) {
-  absl::Status status;
-  Do([&] { status = durable_->Execute(command, number); });
-  return status;
+std::future<bool> ShardServer::Start(Task task) {
+  auto done = std::make_shared<std::promise<bool>>();
+  auto finished = done->get_future();
+  std::lock_guard lock(tasks_mutex_);
+  if (stopped_) {
+    done->set_value(false);
+    return finished;
+  }
+  tasks_.emplace_back(std::move(task), std::move(done));
+  endpoint_->Wake();
+  return finished;
+}
+
+std::future<absl::Status> ShardServer::Execute(const ShardCommand& command, uint64_t number) {
+  auto status = std::make_shared<absl::Status>();
+  auto done = Start([this, status, command, number] {
+    *status = stands_still_ ? absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"))
+                     : durable_->Execute(command, number);
+  });
+  return std::async(std::launch::deferred, [status, done = std::move(done)]() mutable {
+    return done.get() ? *status : absl::UnavailableError("the shard was moved");
+  });
 }
 
 void ShardServer::CheckpointDone(uint64_t checkpoint) {
@@ -68,10 +86,27 @@ absl::Status ShardServer::SaveImage(const ShardImage& image) {
   return status;
 }
 
-std::vector<std::pair<uint32_t, Bytes>> ShardServer::ShareWeights() {
+absl::Status ShardServer::Weights(
+    const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) {
   std::vector<std::pair<uint32_t, Bytes>> weights;
-  Do([&] { weights = durable_->core().ShareWeights(); });
-  return weights;
+  if (!Do([&] { weights = durable_->core().ShareWeights(); })) {
+    return absl::UnavailableError("the shard was moved");
+  }
+  for (const auto& [slice, values] : weights) PSGD_RETURN_IF_ERROR(take(slice, values));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardImage> ShardServer::Give() {
+  absl::StatusOr<ShardImage> image = absl::UnavailableError("the shard was moved");
+  Do([&] {
+    image = durable_->ImageToMove();
+    stands_still_ = image.ok();
+  });
+  return image;
+}
+
+void ShardServer::KeepOn() {
+  Do([this] { stands_still_ = false; });
 }
 
 ShardStatus ShardServer::Status() {
@@ -121,13 +156,13 @@ absl::StatusOr<FollowerStart> ShardServer::BeginFollower(
   return start;
 }
 
-std::vector<std::shared_ptr<std::promise<void>>> ShardServer::RunTasks() {
-  std::deque<QueuedTask> tasks;
+std::vector<ShardServer::Done> ShardServer::RunTasks() {
+  std::deque<std::pair<Task, Done>> tasks;
   {
     std::lock_guard lock(tasks_mutex_);
     tasks.swap(tasks_);
   }
-  std::vector<std::shared_ptr<std::promise<void>>> done;
+  std::vector<Done> done;
   for (auto& [task, promise] : tasks) {
     task();
     done.push_back(std::move(promise));
@@ -199,6 +234,7 @@ void ShardServer::CommitAll(Outbox* out) {
   for (QuarantinedWorker& worker : durable_->core().TakeQuarantined()) {
     callbacks_.on_quarantine(std::move(worker));
   }
+  if (stands_still_) return;
   if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));
 }
 
@@ -232,8 +268,13 @@ void ShardServer::Run() {
   while (!stop_) {
     const auto done = RunTasks();
     CommitAll(&out);
-    for (const auto& promise : done) promise->set_value();
+    for (const auto& promise : done) promise->set_value(true);
     if (!waiting_.empty()) SendWaiting();
+    if (stands_still_) {
+      // What comes in is for where it goes on.
+      std::this_thread::sleep_for(kRetry);
+      continue;
+    }
     ReceiveSome();
     CommitAll(&out);
     ReportTrouble();
@@ -241,7 +282,7 @@ void ShardServer::Run() {
   // A command that comes in while we stop must not wait for ever.
   const auto done = RunTasks();
   CommitAll(&out);
-  for (const auto& promise : done) promise->set_value();
+  for (const auto& promise : done) promise->set_value(true);
 }
 
 }  // namespace psgd

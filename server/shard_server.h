@@ -15,6 +15,7 @@
 #include "proto/control.pb.h"
 #include "server/durable_shard.h"
 #include "server/pull_times.h"
+#include "server/shard_handle.h"
 #include "server/shard_trace.h"
 
 namespace psgd {
@@ -35,36 +36,42 @@ struct ShardCallbacks {
 };
 
 // Thread-safe.
-class ShardServer {
+class ShardServer final : public ShardHandle {
  public:
-  ShardServer(uint32_t index, std::unique_ptr<DurableShard> shard,
-              std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log);
-  ~ShardServer();
+  // `address`: that workers are told. `stands_still`: until KeepOn.
+  ShardServer(uint32_t index, std::string address, std::unique_ptr<DurableShard> shard,
+              std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log,
+              bool stands_still = false);
+  ~ShardServer() override;
 
-  const std::string& address() const { return address_; }
-  // Waits until the shard has carried it out, and written it down if it can.
-  absl::Status Execute(const ShardCommand& command, uint64_t number);
-  // The checkpoint is written, or was given up.
-  void CheckpointDone(uint64_t checkpoint);
+  std::string address() const override { return address_; }
+  std::future<absl::Status> Execute(const ShardCommand& command, uint64_t number) override;
+  uint64_t written_order() const override { return written_order_; }
+  void CheckpointDone(uint64_t checkpoint) override;
+  absl::Status Weights(
+      const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) override;
+  ShardStatus Status() override;
+  absl::StatusOr<ShardImage> Give() override;
+  void KeepOn() override;
+
   // Writes the image that on_image gave.
   absl::Status SaveImage(const ShardImage& image);
-  // Orders up to this one are not needed again, whatever happens.
-  uint64_t written_order() const { return written_order_; }
-  std::vector<std::pair<uint32_t, Bytes>> ShareWeights();
   // What a follower begins with; `connect` is called with the number of its last entry, and every later
   // step comes after.
   absl::StatusOr<FollowerStart> BeginFollower(const std::function<void(uint64_t last)>& connect);
-  ShardStatus Status();
+  // Ends its thread and lets go of its endpoint and its journal; nothing can be asked of it after that.
+  void Stop();
 
  private:
   using Task = std::function<void()>;
-  using QueuedTask = std::pair<Task, std::shared_ptr<std::promise<void>>>;
+  using Done = std::shared_ptr<std::promise<bool>>;
 
   void Run();
-  // Runs `task` on the shard's thread and waits for it.
-  void Do(Task task);
+  // Has the shard's thread run `task`, and write down what it changed; false: it has stopped.
+  std::future<bool> Start(Task task);
+  bool Do(Task task) { return Start(std::move(task)).get(); }
   // They are done once what they changed is written down.
-  std::vector<std::shared_ptr<std::promise<void>>> RunTasks();
+  std::vector<Done> RunTasks();
   // Receives what is there, as much as is good to write down together.
   void ReceiveSome();
   // Writes down, and lets go.
@@ -80,7 +87,8 @@ class ShardServer {
 
   // Owned by the shard's thread.
   std::unique_ptr<Endpoint> endpoint_;
-  const std::unique_ptr<DurableShard> durable_;
+  std::unique_ptr<DurableShard> durable_;
+  bool stands_still_;
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
   bool logged_stall_ = false;
@@ -91,8 +99,9 @@ class ShardServer {
 
   std::atomic<uint64_t> written_order_{0};
   std::atomic<bool> stop_{false};
-  std::mutex tasks_mutex_;  // guards tasks_
-  std::deque<QueuedTask> tasks_;
+  std::mutex tasks_mutex_;  // guards what follows
+  std::deque<std::pair<Task, Done>> tasks_;
+  bool stopped_ = false;
   std::thread thread_;
 };
 

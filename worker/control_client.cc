@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -231,7 +232,11 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
 }
 
 absl::StatusOr<JoinReply> ControlClient::Join(const JoinRequest& request) {
-  return Call<JoinRequest, JoinReply>(&Control::Stub::AsyncJoin, request);
+  // One whose answer was lost, or that came too early, is the same when it is asked again.
+  JoinRequest once = request;
+  std::random_device random;
+  once.set_attempt((uint64_t{random()} << 32 | random()) | 1);
+  return Call<JoinRequest, JoinReply>(&Control::Stub::AsyncJoin, once);
 }
 absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& request) {
   return Call<RegisterRequest, RegisterReply>(&Control::Stub::AsyncRegister, request);
@@ -260,6 +265,9 @@ absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
 }
 absl::StatusOr<DropFollowerReply> ControlClient::DropFollower(const DropFollowerRequest& request) {
   return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::AsyncDropFollower, request);
+}
+absl::StatusOr<RebalanceReply> ControlClient::Rebalance(const RebalanceRequest& request) {
+  return Call<RebalanceRequest, RebalanceReply>(&Control::Stub::AsyncRebalance, request);
 }
 absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& request) {
   return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::AsyncSetHyper, request);

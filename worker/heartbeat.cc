@@ -108,14 +108,12 @@ absl::Status Heartbeat::Send() {
     const std::string& leads = reply->chain().members(0).address();
     {
       std::lock_guard lock(mutex_);
-      if (!leader_.empty() && leader_ != leads) {
-        moved_.emplace(reply->endpoints().begin(), reply->endpoints().end());
-        log_->warn("{} leads the run now", leads);
-      }
+      if (!leader_.empty() && leader_ != leads) log_->warn("{} leads the run now", leads);
       leader_ = leads;
     }
     SetChain(reply->chain());
   }
+  if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
   std::lock_guard lock(mutex_);
   if (!reply.ok()) {
     if (status_.ok()) log_->warn("heartbeat: {}", std::string(reply.status().message()));
@@ -126,6 +124,19 @@ absl::Status Heartbeat::Send() {
   if (reply->leave() && !leave_asked_) leave_asked_ = answered;
   CompareClocks(reply->clock_ns(), asked, answered);
   return absl::OkStatus();
+}
+
+void Heartbeat::SetEndpoints(std::vector<std::string> endpoints) {
+  std::lock_guard lock(mutex_);
+  endpoints_ = std::move(endpoints);
+}
+
+void Heartbeat::CompareEndpoints(std::vector<std::string> endpoints) {
+  std::lock_guard lock(mutex_);
+  if (endpoints.empty() || endpoints_.empty() || endpoints == endpoints_) return;
+  log_->info("shards moved");
+  endpoints_ = endpoints;
+  moved_ = std::move(endpoints);
 }
 
 void Heartbeat::SetChain(const Chain& chain) {

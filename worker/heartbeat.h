@@ -38,7 +38,9 @@ class Heartbeat {
   void SetHyper(const HyperParameters& hyper);
   HyperParameters hyper() const;
   bool drain() const;
-  // Another server leads the run since: where its shards are. Once each time.
+  // Where this worker believes the shards to be.
+  void SetEndpoints(std::vector<std::string> endpoints);
+  // The shards are elsewhere since: where. Once each time.
   std::optional<std::vector<std::string>> TakeMove();
   // What a call's reply says of who leads the run.
   void SetChain(const Chain& chain);
@@ -50,6 +52,7 @@ class Heartbeat {
  private:
   void Run();
   absl::Status Send();
+  void CompareEndpoints(std::vector<std::string> endpoints);
   // REQUIRES: mutex_ held.
   void CompareClocks(int64_t server_ns, Time asked, Time answered);
   void PutSpansBack(WorkerReport* report);
@@ -68,6 +71,7 @@ class Heartbeat {
   bool drain_ = false;
   uint64_t chain_epoch_ = 0;
   std::string leader_;
+  std::vector<std::string> endpoints_;
   std::optional<std::vector<std::string>> moved_;
   absl::Status status_;
   std::optional<Time> leave_asked_;

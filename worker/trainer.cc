@@ -106,6 +106,7 @@ absl::Status Trainer::Prepare() {
   request.set_batches_per_epoch(loader_->batches_per_epoch());
   PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, client_->Register(request));
   placement_ = registered.placement();
+  heartbeat_->SetEndpoints({placement_.endpoints().begin(), placement_.endpoints().end()});
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
@@ -261,10 +262,7 @@ absl::Status Trainer::PullWeights(uint64_t clock) {
     pulled_ahead_.reset();
     PSGD_RETURN_IF_ERROR(session_->WaitPulled());
   }
-  const Waited parts = PartsOfWait(seconds, session_->last_answer());
-  waited_.wire += parts.wire;
-  waited_.apply += parts.apply;
-  waited_.wait += parts.wait;
+  waited_ += PartsOfWait(seconds, session_->last_answer());
   StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, clock + 1);
   PSGD_RETURN_IF_ERROR(InstallWeights());
   // One that was asked for ahead may lack the step before.

@@ -18,6 +18,13 @@ struct Waited {
   double wire = 0;   // on the way there and back, in queues, and what the shard did for others before
   double apply = 0;  // for the shard's work: taking in updates, making the answer
   double wait = 0;   // for slower workers, by the staleness bound, and for the journal
+
+  Waited& operator+=(const Waited& more) {
+    wire += more.wire;
+    apply += more.apply;
+    wait += more.wait;
+    return *this;
+  }
 };
 
 // Of a wait of so many seconds, which may have begun after the pull left: its parts are as those of the

@@ -58,9 +58,9 @@ function workerState(worker) {
   return worker.heard > 5 ? badge("warn", "? silent") : badge("good", "✓ live");
 }
 
-function servers({epoch, leader, followers}) {
+function chain({epoch, leader, followers}) {
   const name = ({id, address}) => `server ${id} ${address}`;
-  return table([`servers, epoch ${epoch}`, "role", "state", "behind", "entries behind"],
+  return table([`chain, epoch ${epoch}`, "role", "state", "behind", "entries behind"],
     [[name(leader), "leads", badge("good", "✓ live"), "–", "–"],
      ...followers.map((follower) => [name(follower), follower.in_chain ? "would take over" : "is catching up",
        follower.live ? badge("good", "✓ live") : badge("bad", "✕ gone"), bytes(follower.bytes_behind), count(follower.entries_behind)])],
@@ -80,7 +80,7 @@ export function liveness(run) {
     table(["shard", "state", "waiting pulls", "queued", "journal", "journal p99"],
           all.map((shard) => [`shard ${shard.id}`, shard.stalled ? badge("bad", `✕ stalled: ${shard.stalled}`) : badge("good", "✓ live"),
             count(shard.waiting_pulls), bytes(shard.queue_bytes), bytes(shard.journal_bytes), ms(shard.journal_p99)]), {text: 2}),
-    run.detail.servers ? servers(run.detail.servers) : null);
+    run.detail.chain ? chain(run.detail.chain) : null);
 }
 
 export function events(run) {

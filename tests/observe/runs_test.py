@@ -87,10 +87,10 @@ class RunsTest(PagesTest):
         self.page.run("document.getElementById('panel-speed').scrollIntoView()")
         self.page.wait("Chart.getChart(document.querySelector('#panel-speed canvas')).data.datasets.length === 51")
         self.page.run("document.getElementById('panel-live').scrollIntoView()")
-        self.page.wait("document.getElementById('panel-live').textContent.includes('servers, epoch')")
-        servers = self.page.run("document.querySelector('#panel-live table:last-of-type').textContent")
-        for words in ("servers, epoch 2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
-            self.assertIn(words, servers)
+        self.page.wait("document.getElementById('panel-live').textContent.includes('chain, epoch')")
+        chain = self.page.run("document.querySelector('#panel-live table:last-of-type').textContent")
+        for words in ("chain, epoch 2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
+            self.assertIn(words, chain)
         took = self.page.run("""(() => { const chart = Chart.getChart(document.querySelector('#panel-speed canvas'));
           const start = performance.now(); for (let i = 0; i < 10; ++i) chart.update('none');
           return (performance.now() - start) / 10; })()""")

@@ -44,21 +44,21 @@ TEST(DetailRecord, TellsWhereTheTimeSinceWent) {
   EXPECT_EQ(time["wait"], 0);
 }
 
-TEST(DetailRecord, TellsOfServersWhereOthersFollow) {
+TEST(DetailRecord, TellsOfTheChainWhereServersFollow) {
   StatusReply status;
-  EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("servers"));
+  EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("chain"));
   status.mutable_chain()->set_epoch(3);
   status.mutable_chain()->add_members()->set_replica(1);
   status.add_followers()->set_replica(2);
   status.mutable_followers(0)->set_bytes_behind(100);
   status.mutable_followers(0)->set_entries_behind(4);
-  const Record servers = DetailRecord(status, StatusReply())["servers"];
-  EXPECT_EQ(servers["epoch"], 3);
-  EXPECT_EQ(servers["leader"]["id"], 1);
-  EXPECT_EQ(servers["followers"][0]["id"], 2);
-  EXPECT_EQ(servers["followers"][0]["live"], false);
-  EXPECT_EQ(servers["followers"][0]["bytes_behind"], 100);
-  EXPECT_EQ(servers["followers"][0]["entries_behind"], 4);
+  const Record chain = DetailRecord(status, StatusReply())["chain"];
+  EXPECT_EQ(chain["epoch"], 3);
+  EXPECT_EQ(chain["leader"]["id"], 1);
+  EXPECT_EQ(chain["followers"][0]["id"], 2);
+  EXPECT_EQ(chain["followers"][0]["live"], false);
+  EXPECT_EQ(chain["followers"][0]["bytes_behind"], 100);
+  EXPECT_EQ(chain["followers"][0]["entries_behind"], 4);
 }
 
 TEST(DetailRecord, TellsOfWorkersShardsRefusalsAndCheckpoints) {

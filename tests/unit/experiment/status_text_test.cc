@@ -25,7 +25,7 @@ TEST(StatusText, AShardThatWaitsForItsDiskIsShown) {
 
 TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   StatusReply status;
-  EXPECT_THAT(StatusText(status), Not(HasSubstr("servers")));
+  EXPECT_THAT(StatusText(status), Not(HasSubstr("chain")));
   EXPECT_THAT(RenderPrometheus(status), Not(HasSubstr("psgd_leader")));
   status.mutable_chain()->set_epoch(7);
   Chain::Member* leader = status.mutable_chain()->add_members();
@@ -38,7 +38,7 @@ TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   follower->set_in_chain(true);
   follower->set_bytes_behind(4096);
   follower->set_entries_behind(12);
-  EXPECT_THAT(StatusText(status), HasSubstr("servers, epoch 7\n"));
+  EXPECT_THAT(StatusText(status), HasSubstr("chain, epoch 7\n"));
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +10.0.0.1:7070 +leads"));
   EXPECT_THAT(StatusText(status),
               testing::ContainsRegex("3 +10.0.0.2:7070 +would take over +live +4.10 kB +12\n"));

@@ -23,6 +23,26 @@ TEST(CoordinatorJoin, TellsTheWorkerWhatItNeeds) {
   EXPECT_TRUE(std::holds_alternative<AdmitWorker>(effects.commands[0]));
 }
 
+// As when the first answer was lost.
+TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  JoinRequest request;
+  request.set_name("host-17");
+  request.set_attempt(91);
+  Effects effects;
+  const auto first = run.core().Join(request, run.now(), &effects);
+  const auto again = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(first.ok() && again.ok());
+  EXPECT_EQ(again->key().worker(), first->key().worker());
+  EXPECT_EQ(again->key().incarnation(), first->key().incarnation());
+  EXPECT_EQ(effects.commands.size(), 1u);
+  request.set_attempt(92);
+  const auto other = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE(other->key().worker(), first->key().worker());
+  EXPECT_EQ(effects.commands.size(), 2u);
+}
+
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister(), second = run.Join();

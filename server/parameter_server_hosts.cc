@@ -1,0 +1,336 @@
+// The part of ParameterServer that spreads shards over other servers: docs/architecture.md, "Several servers".
+#include <algorithm>
+#include <filesystem>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "net/wire_format.h"
+#include "server/access.h"
+#include "server/journal_folder.h"
+#include "server/parameter_server.h"
+#include "server/spread.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostHosts = 255;
+constexpr Duration kMoveRetry = std::chrono::milliseconds(50);
+
+uint64_t NewRunKey() {
+  std::random_device random;
+  return (uint64_t{random()} << 32 | random()) | 1;  // not 0, which says that there is none
+}
+
+}  // namespace
+
+void ParameterServer::RestoreOwners() {
+  owners_.assign(options_.config.cluster().shards(), kThisServer);
+  run_key_ = NewRunKey();
+  if (recovered_ && recovered_->run_key() != 0) {
+    run_key_ = recovered_->run_key();
+    owners_.assign(recovered_->owners().begin(), recovered_->owners().end());
+    next_server_ = recovered_->next_server();
+    lives_ = recovered_->lives();
+    gathered_servers_ = true;
+  }
+  target_ = owners_;
+  for (const uint32_t owner : owners_) {
+    if (owner != kThisServer) HostOf(owner);
+  }
+}
+
+void ParameterServer::SaveOwners(CoordinatorRecord* record) const {
+  record->set_run_key(run_key_);
+  record->mutable_owners()->Assign(owners_.begin(), owners_.end());
+  record->set_next_server(next_server_);
+  record->set_lives(lives_);
+}
+
+uint32_t ParameterServer::NextLife() { return (recovered_ ? recovered_->starts() : 1) + ++lives_; }
+
+std::shared_ptr<RemoteHost> ParameterServer::HostOf(uint32_t server) {
+  std::shared_ptr<RemoteHost>& host = hosts_[server];
+  if (host != nullptr) return host;
+  RemoteHostCallbacks callbacks;
+  callbacks.on_cut = [this](uint32_t shard, ShardCut cut) {
+    to_write_.TryPush({shard, std::move(cut)});
+  };
+  callbacks.on_quarantine = [this](QuarantinedWorker worker) {
+    quarantined_.TryPush(std::move(worker));
+  };
+  callbacks.on_spans = options_.trace_steps > 0 ? options_.on_spans : nullptr;
+  callbacks.on_leaving = [this] { server_leaves_ = true; };
+  host = std::make_shared<RemoteHost>(server, std::move(callbacks), options_.log);
+  return host;
+}
+
+absl::StatusOr<uint32_t> ParameterServer::CheckHost(const HostSays::Hello& hello) {
+  if (hello.protocol() != kProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the server speaks protocol ", hello.protocol(), ", this one ", kProtocolVersion,
+                     "; install the same version of psgd on both"));
+  }
+  PSGD_RETURN_IF_ERROR(CheckPeerName("the server's name", hello.name()));
+  if (followers_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "this run is replicated by servers that hold all of it (durability.acknowledge: replicated); "
+        "follow it with --follow, or spread a run with acknowledge: journal");
+  }
+  if (hello.run_key() != 0 && hello.run_key() != run_key_) {
+    return absl::FailedPreconditionError(
+        "the run directory of that server is of another run; give it another --run-dir");
+  }
+  if (core_.over()) return absl::FailedPreconditionError("the run is over");
+  if (hello.server() != 0) return hello.server();
+  const auto connected = std::count_if(hosts_.begin(), hosts_.end(),
+                                       [](const auto& host) { return host.second->connected(); });
+  if (static_cast<size_t>(connected) >= kMostHosts) {
+    return absl::ResourceExhaustedError("this run has too many servers");
+  }
+  return next_server_++;
+}
+
+absl::Status ParameterServer::Host(const HostSays::Hello& hello, HostStream* stream) {
+  HostTold told;
+  HostTold::Begin* const begin = told.mutable_begin();
+  std::shared_ptr<RemoteHost> host;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return absl::UnavailableError("the server ends");
+    PSGD_ASSIGN_OR_RETURN(const uint32_t server, CheckHost(hello));
+    host = HostOf(server);
+    *begin->mutable_config() = options_.config;
+    begin->set_run_key(run_key_);
+    begin->set_server(server);
+    begin->set_starts(NextLife());
+    begin->set_trace_steps(options_.on_spans ? options_.trace_steps : 0);
+    if (const auto& under_way = core_.checkpoint_under_way()) begin->set_checkpoint(under_way->checkpoint);
+    begin->set_clock_ns(SteadyNow().count());
+    if (members_ != nullptr) {
+      begin->set_curve_public(curve_.public_key);
+      begin->set_curve_secret(curve_.secret_key);
+      for (const auto& [worker, pass] : passes_) *begin->add_passes() = pass;
+    }
+  }
+  HostSays says;
+  if (!stream->Send(told) || !stream->Receive(&says) || !says.has_ready() ||
+      says.ready().shards_size() != says.ready().addresses_size()) {
+    return absl::CancelledError("the server is gone");
+  }
+  // Answers are heard from now on: what it has missed is told to it at once.
+  const absl::Status begun = host->Serve(hello.name(), says.ready(), stream, [&] {
+    return TakeBack(begin->server(), host, says.ready());
+  });
+  {
+    std::lock_guard lock(mutex_);
+    if (!stopping_ && !core_.over()) options_.log->warn("server {} is away", begin->server());
+    Spread();
+  }
+  return begun;
+}
+
+absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<RemoteHost>& host,
+                                       const HostSays::Ready& ready) {
+  const std::set<uint32_t> has(ready.shards().begin(), ready.shards().end());
+  std::lock_guard lock(mutex_);
+  std::vector<uint32_t> lost;
+  for (uint32_t s = 0; s < owners_.size(); ++s) {
+    if (owners_[s] == server && !has.contains(s)) lost.push_back(s);
+  }
+  if (!lost.empty()) {
+    Lose(absl::StrCat("server ", server, " came back without ", lost.size(), " of the shards that it "
+                         "held (the first is ", lost[0], "): ",
+                         HasJournal() ? "was it started with another --run-dir, or its disk lost?"
+                                      : "durability.acknowledge: memory keeps them nowhere else; "
+                                        "journal does"));
+    return absl::DataLossError("it does not have all the shards that it held");
+  }
+  for (const uint32_t shard : has) {
+    if (shard >= owners_.size() || owners_[shard] != server) {
+      host->Drop(shard);
+    } else {
+      host->GoOn(shard);
+    }
+  }
+  Effects effects;
+  effects.news.push_back(absl::StrCat("server ", server, " is here, with ", has.size(), " shards"));
+  if (core_.placement() != nullptr) core_.MoveShards(Endpoints());
+  Spread();
+  // What it has missed.
+  const absl::Status applied = Apply(std::move(effects));
+  if (!applied.ok() && !absl::IsUnavailable(applied)) return applied;
+  return absl::OkStatus();
+}
+
+void ParameterServer::Lose(const std::string& why) {
+  DrainRequest failed;
+  failed.set_reason(why);
+  failed.set_failed(true);
+  Effects end;
+  core_.Drain(failed, &end);
+  (void)Apply(std::move(end));  // what is to be said; there is nobody to carry out an order
+  lost_ = true;
+  changed_.notify_all();
+}
+
+bool ParameterServer::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+bool ParameterServer::WaitsForServers(std::string* reason) {
+  if (gathered_servers_ || core_.over()) return false;
+  const auto here = 1 + std::count_if(hosts_.begin(), hosts_.end(), [](const auto& host) {
+                      return host.second->connected();
+                    });
+  const auto missing = options_.config.cluster().servers() - here;
+  if (missing > 0) {
+    *reason = absl::StrCat("waiting for ", missing, " more servers (cluster.servers): ps-server --join ",
+                           control_address_);
+    return true;
+  }
+  if (owners_ != target_) {
+    *reason = absl::StrCat("spreading the shards over ", here, " servers");
+    return true;
+  }
+  gathered_servers_ = true;
+  return false;
+}
+
+void ParameterServer::Spread() {
+  std::vector<uint32_t> servers = {kThisServer};
+  for (const auto& [server, host] : hosts_) {
+    const bool holds = std::find(owners_.begin(), owners_.end(), server) != owners_.end();
+    if (!host->leaving() && (host->connected() || holds)) servers.push_back(server);
+  }
+  target_ = SpreadShards(owners_, servers);
+  changed_.notify_all();
+}
+
+absl::StatusOr<RebalanceReply> ParameterServer::Rebalance(const RebalanceRequest& request) {
+  std::lock_guard lock(mutex_);
+  if (request.moves().empty()) Spread();
+  std::vector<uint32_t> target = target_;
+  for (const RebalanceRequest::Move& move : request.moves()) {
+    if (move.shard() >= target.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no shard ", move.shard(), "; they are 0 to ", target.size() - 1));
+    }
+    const auto host = hosts_.find(move.server());
+    if (move.server() != kThisServer && (host == hosts_.end() || !host->second->connected())) {
+      return absl::NotFoundError(absl::StrCat("server ", move.server(), " is not here; ps-ctl status "
+                                              "shows those that are"));
+    }
+    target[move.shard()] = move.server();
+  }
+  target_ = std::move(target);
+  RebalanceReply reply;
+  reply.mutable_owners()->Assign(target_.begin(), target_.end());
+  return reply;
+}
+
+void ParameterServer::MoveLoop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (server_leaves_.exchange(false)) Spread();
+    const auto [at, to] = std::mismatch(owners_.begin(), owners_.end(), target_.begin());
+    const bool begun = core_.model() != nullptr && !core_.over();
+    if (at == owners_.end() || !begun) {
+      changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
+      continue;
+    }
+    const auto shard = static_cast<uint32_t>(at - owners_.begin());
+    const uint32_t server = *to;
+    lock.unlock();
+    const absl::Status moved = MoveShard(shard, server);
+    lock.lock();
+    if (moved.ok()) continue;
+    if (!absl::IsUnavailable(moved)) {
+      options_.log->error("shard {} stays where it is: {}", shard, moved.ToString());
+      target_[shard] = owners_[shard];
+    }
+    changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
+  }
+}
+
+absl::StatusOr<std::shared_ptr<ShardHandle>> ParameterServer::Place(uint32_t shard, uint32_t server,
+                                                                    const ShardImage& image) {
+  std::shared_ptr<RemoteHost> host;
+  uint32_t life;
+  {
+    std::lock_guard lock(mutex_);
+    life = NextLife();
+    if (server != kThisServer) host = hosts_.at(server);
+  }
+  if (host != nullptr) return host->Take(shard, image, life);
+  PSGD_ASSIGN_OR_RETURN(auto durable, local_->FromImage(image, shard, life));
+  return local_->Serve(shard, std::move(durable));
+}
+
+void ParameterServer::DropFrom(uint32_t shard, uint32_t server) {
+  if (server == kThisServer) return local_->Drop(shard);
+  std::shared_ptr<RemoteHost> host;
+  {
+    std::lock_guard lock(mutex_);
+    host = hosts_.at(server);
+  }
+  host->Drop(shard);
+}
+
+absl::Status ParameterServer::MoveShard(uint32_t shard, uint32_t to) {
+  const Time start = SteadyNow();
+  uint32_t from;
+  std::shared_ptr<ShardHandle> before;
+  {
+    std::lock_guard lock(mutex_);
+    if (orders_.pending() || core_.checkpoint_under_way()) return absl::UnavailableError("not now");
+    from = owners_[shard];
+    before = Shards()[shard];
+  }
+  PSGD_ASSIGN_OR_RETURN(const ShardImage image, before->Give());
+  auto placed = Place(shard, to, image);
+  if (!placed.ok()) {
+    before->KeepOn();
+    DropFrom(shard, to);
+    return placed.status();
+  }
+  Reach(options_.failpoint.get(), Failpoint::kShardPlaced);
+  {
+    std::lock_guard lock(mutex_);
+    Own(shard, to, *placed);
+    // Workers are told once it is written down who holds it.
+    if (const absl::Status saved = SaveRecord(); !saved.ok()) {
+      Own(shard, from, before);
+      before->KeepOn();
+      return saved;
+    }
+  }
+  Reach(options_.failpoint.get(), Failpoint::kShardMoved);
+  DropFrom(shard, from);
+  const std::string news = absl::StrFormat("shard %d moved from server %d to server %d in %.3f s", shard,
+                                           from, to, Seconds(SteadyNow() - start));
+  options_.log->info("{}", news);
+  if (options_.on_news) options_.on_news(news);
+  return absl::OkStatus();
+}
+
+void ParameterServer::Own(uint32_t shard, uint32_t server, std::shared_ptr<ShardHandle> handle) {
+  owners_[shard] = server;
+  {
+    std::lock_guard lock(shards_mutex_);
+    shards_[shard] = std::move(handle);
+  }
+  core_.MoveShards(Endpoints());
+}
+
+void ParameterServer::EndHosts() {
+  std::map<uint32_t, std::shared_ptr<RemoteHost>> hosts;
+  {
+    std::lock_guard lock(mutex_);
+    hosts = hosts_;
+  }
+  for (const auto& [server, host] : hosts) host->End(core_.over());
+}
+
+}  // namespace psgd

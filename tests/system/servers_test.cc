@@ -1,0 +1,253 @@
+// Runs whose shards several servers hold.
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/certificates/certificates.h"
+#include "tests/system/run_test.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class Servers : public RunTest {
+ protected:
+  // Weights that say when one update is lost or counted twice.
+  static std::vector<std::string> Exact(std::vector<std::string> more) {
+    return Sets({"cluster.shards=5", "compression.push=topk", "cluster.slice=1KiB", "cluster.resend=200ms",
+                 "cluster.lease=20s"}) +
+           Sets(std::move(more));
+  }
+  void RunCalm(const std::vector<std::string>& settings) const {
+    ASSERT_EQ(RunSmall("calm", Exact(settings)).code, 0);
+  }
+  // By hand, as on a cluster: a coordinator and two workers.
+  void Start(const std::vector<std::string>& settings) {
+    coordinator_ = std::make_unique<Process>(
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run")} +
+        Exact(settings));
+    address_ = ServerOf(*coordinator_);
+    for (auto& worker : workers_) {
+      worker = std::make_unique<Process>(
+          std::vector<std::string>{"ps-worker", "--cpu", "--server", address_});
+    }
+  }
+  std::unique_ptr<Process> Joined(const std::string& run_dir) const {
+    return std::make_unique<Process>(
+        std::vector<std::string>{"ps-server", "--join", address_, "--run-dir", Path(run_dir)});
+  }
+  // How many shards a server holds; -1: it is not there.
+  static int Held(const std::string& address, uint32_t server) {
+    const Json status = StatusOf(address);
+    if (!status.is_object()) return -1;
+    bool connected = false;
+    for (const Json& one : status.value("servers", Json::array())) {
+      connected = connected || (one["server"] == server && one.value("connected", false));
+    }
+    int held = 0;
+    for (const Json& shard : status["shards"]) held += shard.value("server", 0u) == server;
+    return connected ? held : -1;
+  }
+  bool WaitHeld(uint32_t server, int shards) const {
+    return Eventually([&] { return Held(address_, server) == shards; });
+  }
+  void ExpectFinished() {
+    for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
+    EXPECT_EQ(coordinator_->Wait().code, 0) << coordinator_->Err();
+  }
+  Ended Rebalance(const std::vector<std::string>& moves) const {
+    return RunProgram(std::vector<std::string>{"ps-ctl", "rebalance", "--server", address_} + moves);
+  }
+
+  std::unique_ptr<Process> coordinator_, workers_[2];
+  std::string address_;
+};
+
+class ServersOver : public Servers, public testing::WithParamInterface<std::string> {};
+
+TEST_P(ServersOver, ComputeWhatOneDoes) {
+  const std::vector<std::string> settings = {"train.epochs=4", "cluster.transport=" + GetParam()};
+  RunCalm(settings);
+  const Ended ended = RunSmall("run", Exact(settings) + Sets({"cluster.servers=3"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+  EXPECT_EQ(Losses("run"), Losses("calm"));
+  EXPECT_THAT(File("run/server-2/server/server.log"), HasSubstr("holds shard"));
+  EXPECT_THAT(File("run/server-3/server/server.log"), HasSubstr("holds shard"));
+}
+INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "ipc", "grpc"));
+
+// One after the other, all of them but the workers, at any moment.
+TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
+  const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",
+                                             "durability.checkpoint=5 epochs", "durability.journal=64KiB"};
+  RunCalm(settings);
+  Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=3"})));
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(run.WaitFor(absl::StrCat("epoch ", 4 + 10 * i, "/100"))) << run.Err();
+    const std::vector<pid_t> servers = run.Children("ps-server");
+    ASSERT_EQ(servers.size(), 3u) << run.Err();
+    ASSERT_EQ(kill(servers[i % 3], SIGKILL), 0);
+  }
+  const Ended ended = run.Wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("with the journals of its shards"));
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+  EXPECT_EQ(Losses("run").back(), Losses("calm").back());
+}
+
+TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
+  const std::vector<std::string> settings = {"train.epochs=150"};
+  RunCalm(settings);
+  Start(settings);
+  ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+  const auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err() << coordinator_->Err();
+  const auto third = Joined("third");
+  ASSERT_TRUE(WaitHeld(3, 1)) << third->Err();
+  const Ended moved = Rebalance({"--move", "0=3", "--move", "1=3"});
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_THAT(moved.out, HasSubstr("server 3: 0 1"));
+  ASSERT_TRUE(Eventually([&] { return Held(address_, 3) >= 2; }));
+  // What it holds goes to the others before it ends.
+  third->Signal(SIGTERM);
+  const Ended left = third->Wait();
+  EXPECT_EQ(left.code, 3) << left.err;
+  EXPECT_THAT(left.err, HasSubstr("its shards went to other servers"));
+  ExpectFinished();
+  EXPECT_EQ(second->Wait().code, 0) << second->Err();
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+}
+
+TEST_F(Servers, ThatHangAreWaitedFor) {
+  const std::vector<std::string> settings = {"train.epochs=60"};
+  RunCalm(settings);
+  Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=2"})));
+  ASSERT_TRUE(run.WaitFor("epoch 4/60")) << run.Err();
+  const pid_t second = run.Children("ps-server").back();
+  ASSERT_EQ(kill(second, SIGSTOP), 0);
+  Pause(3s);
+  // The control plane goes on meanwhile.
+  EXPECT_TRUE(StatusOf(ServerOf(run)).is_object());
+  ASSERT_EQ(kill(second, SIGCONT), 0);
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+}
+
+TEST_F(Servers, AreWaitedForAtTheStart) {
+  Start({"train.epochs=3", "cluster.servers=2"});
+  ASSERT_TRUE(workers_[0]->WaitFor("waiting for 1 more servers")) << workers_[0]->Err();
+  EXPECT_THAT(workers_[0]->Err(), HasSubstr("ps-server --join " + address_));
+  const auto second = Joined("second");
+  ExpectFinished();
+  EXPECT_EQ(second->Wait().code, 0) << second->Err();
+}
+
+// The coordinator is killed as it moves a shard, and the one that the shard comes to.
+TEST_F(Servers, AMoveThatIsCutShortLosesNothing) {
+  const std::vector<std::string> settings = {"train.epochs=60", "durability.acknowledge=journal"};
+  RunCalm(settings);
+  for (const std::string at : {"shard-placed", "shard-moved"}) {
+    std::error_code ignored;
+    for (const char* dir : {"run", "second"}) std::filesystem::remove_all(Path(dir), ignored);
+    coordinator_ = std::make_unique<Process>(
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
+                                 "--failpoint", at + "=2"} +
+        Exact(settings));
+    address_ = ServerOf(*coordinator_);
+    for (auto& worker : workers_) {
+      worker = std::make_unique<Process>(
+          std::vector<std::string>{"ps-worker", "--cpu", "--server", address_});
+    }
+    ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+    const auto second = Joined("second");
+    EXPECT_EQ(coordinator_->Wait().code, -SIGKILL) << at;
+    coordinator_ = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--recover", Path("run")});
+    ASSERT_TRUE(WaitHeld(2, 2)) << at << second->Err() << coordinator_->Err();
+    ExpectFinished();
+    EXPECT_EQ(second->Wait().code, 0) << second->Err();
+    EXPECT_TRUE(Weights("run") == Weights("calm")) << at;
+  }
+}
+
+TEST_F(Servers, AreResumedAsAnyNumberOfThem) {
+  const std::vector<std::string> settings = {"train.epochs=6"};
+  RunCalm(settings);
+  ASSERT_EQ(RunSmall("run", Exact({"train.epochs=3"}) + Sets({"cluster.servers=3"})).code, 0);
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=6", "--set",
+                                    "cluster.servers=2"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
+}
+
+TEST_F(Servers, WhoseMemoryIsLostEndTheRun) {
+  Start({"train.epochs=2000"});
+  ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+  auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
+  second->Signal(SIGKILL);
+  second->Wait();
+  second = Joined("second");
+  const Ended failed = coordinator_->Wait();
+  EXPECT_EQ(failed.code, 1) << failed.err;
+  EXPECT_THAT(Summary("run")["error"].get<std::string>(),
+              testing::AllOf(HasSubstr("came back without 2 of the shards"),
+                             HasSubstr("durability.acknowledge")));
+  EXPECT_NE(second->Wait().code, 0);
+}
+
+TEST_F(Servers, OfASecuredRunShowCertificates) {
+  const Certificates certificates;
+  const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
+  Process run(PsRun("run", Exact({"train.epochs=60", "cluster.servers=2"}) + tls));
+  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  const Ended stranger = RunProgram({"ps-server", "--join", ServerOf(run), "--run-dir", Path("stranger"),
+                                     "--connect-deadline", "1s"});
+  EXPECT_NE(stranger.code, 0);
+  EXPECT_THAT(stranger.err, HasSubstr("Certificates"));
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+}
+
+TEST_F(Servers, WhatCannotBeIsSaid) {
+  Ended ended = RunProgram({"ps-server", "--join", "nowhere"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("--join takes HOST:PORT"));
+  ended = RunProgram({"ps-server", "--join", "127.0.0.1:1", "--connect-deadline", "300ms"});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("no server coordinates a run at 127.0.0.1:1"));
+  ended = RunSmall("run", Sets({"cluster.servers=3"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("there are only 2 shards to share"));
+  ended = RunSmall("run", Sets({"cluster.servers=2", "durability.acknowledge=replicated"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("holds the whole run"));
+  Start({"train.epochs=100000"});
+  ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+  ended = Rebalance({"--move", "0=7"});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("server 7 is not here"));
+  ended = Rebalance({"--move", "9=1"});
+  EXPECT_THAT(ended.err, HasSubstr("there is no shard 9; they are 0 to 4"));
+  ended = Rebalance({"--move", "one"});
+  EXPECT_THAT(ended.err, HasSubstr("is not SHARD=SERVER"));
+  // A directory of another run.
+  const auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
+  Process other(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
+                                         Path("other")});
+  second->Signal(SIGKILL);
+  second->Wait();
+  ended = RunProgram({"ps-server", "--join", ServerOf(other), "--run-dir", Path("second")});
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("is of another run"));
+  for (auto& worker : workers_) worker.reset();
+  coordinator_.reset();
+}
+
+}  // namespace
+}  // namespace psgd
