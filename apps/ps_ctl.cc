@@ -14,11 +14,10 @@
 #include "apps/ctl_command.h"
 #include "apps/ctl_examples.h"
 #include "apps/ctl_server.h"
+#include "apps/ctl_ui.h"
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
-#include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
-#include "dashboard/run_pages.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/hyper_assignments.h"
@@ -30,8 +29,6 @@
 
 namespace psgd {
 namespace {
-
-constexpr Duration kLookForStop = std::chrono::milliseconds(50);
 
 struct Arguments {
   std::string server;
@@ -49,7 +46,7 @@ struct Arguments {
   std::string reason = "ps-ctl drain";
   uint32_t replica = 0;
   std::optional<uint32_t> worker;
-  int port = 7081;
+  CtlUiOptions ui;
   std::vector<std::string> assignments;
 };
 
@@ -224,16 +221,7 @@ absl::Status Drain(const Arguments& arguments) {
 }
 
 absl::Status Ui(const Arguments& arguments) {
-  const StopSignals stops;
-  PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(arguments.run_dir, arguments.port));
-  if (arguments.json) {
-    std::cout << Record{{"event", "ready"}, {"http", pages->address()}} << std::endl;
-  } else {
-    std::cout << "the runs of " << arguments.run_dir << ": http://" << pages->address()
-              << "/ (Ctrl-C ends)" << std::endl;
-  }
-  while (stops.count() == 0) std::this_thread::sleep_for(kLookForStop);
-  return absl::OkStatus();
+  return ServeRuns(arguments.run_dir, arguments.ui, arguments.json);
 }
 
 absl::Status Set(const Arguments& arguments) {
@@ -362,9 +350,13 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   ui->add_option("runs", arguments.run_dir, "Folder that the runs lie in, or one run's own")
       ->type_name("RUNS_DIR")
       ->required();
-  ui->add_option("--port", arguments.port, "Of the page, on the loopback address; 0: any free one")
+  ui->add_option("--port", arguments.ui.port, "Of the page; 0: any free one")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
+  ui->add_option("--bind", arguments.ui.bind, "Address that the page is served on")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  ui->add_flag("--insecure", arguments.ui.insecure, "Allow --bind to a public address; pages only show");
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set);
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")

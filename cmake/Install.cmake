@@ -26,5 +26,10 @@ install(CODE "
   include(\"${CMAKE_SOURCE_DIR}/cmake/InstallSpoken.cmake\")"
   COMPONENT psgd)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/configs COMPONENT psgd)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/deploy COMPONENT psgd)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy/ DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd/deploy COMPONENT psgd
+  USE_SOURCE_PERMISSIONS)
+# Where systemd looks, also below another prefix than /usr.
+install(FILES ${CMAKE_SOURCE_DIR}/deploy/systemd/ps-server@.service ${CMAKE_SOURCE_DIR}/deploy/systemd/ps-worker@.service
+  DESTINATION lib/systemd/system COMPONENT psgd)
+install(FILES ${CMAKE_SOURCE_DIR}/deploy/systemd/psgd.sysusers DESTINATION lib/sysusers.d RENAME psgd.conf COMPONENT psgd)
 install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/make-certs.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/psgd COMPONENT psgd)

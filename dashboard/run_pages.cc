@@ -14,7 +14,6 @@
 namespace psgd {
 namespace {
 
-constexpr char kHost[] = "127.0.0.1";
 constexpr size_t kQuestionsWaiting = 64;
 constexpr Duration kLookAgain = std::chrono::seconds(2);
 
@@ -43,14 +42,15 @@ std::string PercentDecoded(absl::string_view text) {
   return decoded;
 }
 
-absl::StatusOr<std::unique_ptr<RunPages>> RunPages::Start(const std::string& root, int port) {
+absl::StatusOr<std::unique_ptr<RunPages>> RunPages::Start(const std::string& root,
+                                                            const std::string& host, int port) {
   if (std::error_code error; !std::filesystem::is_directory(root, error)) {
     return absl::InvalidArgumentError(absl::StrCat(
         root, " is no folder; give the one that runs lie in, as runs, or a run's own"));
   }
   std::unique_ptr<RunPages> pages(
-      new RunPages(std::filesystem::absolute(root).lexically_normal().string()));
-  PSGD_ASSIGN_OR_RETURN(pages->http_, HttpServer::Listen({.host = kHost, .port = port}));
+      new RunPages(std::filesystem::absolute(root).lexically_normal().string(), host));
+  PSGD_ASSIGN_OR_RETURN(pages->http_, HttpServer::Listen({.host = host, .port = port}));
   pages->library_.Scan();
   pages->http_->Serve([p = pages.get()](const HttpRequest& request, const HttpReply& reply) {
     p->Handle(request, reply);
@@ -59,8 +59,9 @@ absl::StatusOr<std::unique_ptr<RunPages>> RunPages::Start(const std::string& roo
   return pages;
 }
 
-RunPages::RunPages(const std::string& root)
-    : library_(root.size() > 1 && root.back() == '/' ? root.substr(0, root.size() - 1) : root),
+RunPages::RunPages(const std::string& root, const std::string& host)
+    : host_(host),
+      library_(root.size() > 1 && root.back() == '/' ? root.substr(0, root.size() - 1) : root),
       questions_(kQuestionsWaiting) {}
 
 RunPages::~RunPages() {
@@ -69,7 +70,7 @@ RunPages::~RunPages() {
   http_.reset();
 }
 
-std::string RunPages::address() const { return absl::StrCat(kHost, ":", http_->port()); }
+std::string RunPages::address() const { return absl::StrCat(host_, ":", http_->port()); }
 
 void RunPages::Handle(const HttpRequest& request, const HttpReply& reply) {
   if (const absl::Status known = CheckHost(request, {}); !known.ok()) {

@@ -15,9 +15,10 @@ namespace psgd {
 class RunPages {
  public:
   // `root`: the folder that the runs lie in, or one run's own.
-  static absl::StatusOr<std::unique_ptr<RunPages>> Start(const std::string& root, int port);
+  static absl::StatusOr<std::unique_ptr<RunPages>> Start(const std::string& root,
+                                                         const std::string& host, int port);
   ~RunPages();
-  // HOST:PORT; the loopback address.
+  // HOST:PORT.
   std::string address() const;
 
  private:
@@ -25,10 +26,11 @@ class RunPages {
     std::string id;
     HttpReply reply;
   };
-  explicit RunPages(const std::string& root);
+  RunPages(const std::string& root, const std::string& host);
   void Handle(const HttpRequest& request, const HttpReply& reply);
   void Work();
 
+  const std::string host_;
   RunLibrary library_;  // of the worker, once that runs
   BoundedQueue<Question> questions_;
   std::unique_ptr<HttpServer> http_;

@@ -95,7 +95,13 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
   Descriptor out_read, out_write, failed_read, failed_write;
   PSGD_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
   PSGD_RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
-  const Descriptor in(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Descriptor in, in_write;
+  if (options.listens) {
+    PSGD_RETURN_IF_ERROR(MakePipe(&in, &in_write));
+    fcntl(in_write.get(), F_SETFL, O_NONBLOCK);
+  } else {
+    in.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
   Descriptor err(options.stderr_file.empty()
                      ? memfd_create("stderr", MFD_CLOEXEC)
                      : open(options.stderr_file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC,
@@ -126,11 +132,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions o
     return FileError("start", options.argv.front(), error);
   }
   return std::unique_ptr<ChildProcess>(
-      new ChildProcess(std::move(options), pid, out_read.release(), err.release()));
+      new ChildProcess(std::move(options), pid, in_write.release(), out_read.release(), err.release()));
 }
 
 ChildProcess::~ChildProcess() {
   if (Running()) Kill();
+  if (stdin_fd_ >= 0) close(stdin_fd_);
   close(stdout_fd_);
   close(stderr_fd_);
 }
@@ -164,6 +171,11 @@ void ChildProcess::Kill() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   wait_status_ = status;
+}
+
+void ChildProcess::Say(const std::string& line) {
+  const std::string text = line + "\n";
+  (void)!write(stdin_fd_, text.data(), text.size());
 }
 
 std::optional<std::string> ChildProcess::ReadLine(Duration timeout) {

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "common/latency.h"
 #include "common/metrics.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {
@@ -78,6 +79,23 @@ Record ShardRecordOf(const ShardStatus& now, const ShardStatus& before) {
   return record;
 }
 
+// The leader first.
+Record ChainRecord(const StatusReply& status) {
+  const Chain::Member& leader = status.chain().members(0);
+  Record chain{{"epoch", status.chain().epoch()},
+                 {"leader", {{"id", leader.replica()}, {"address", leader.address()}}},
+                 {"followers", Record::array()}};
+  for (const FollowerStatus& follower : status.followers()) {
+    chain["followers"].push_back({{"id", follower.replica()},
+                                    {"address", follower.address()},
+                                    {"live", follower.connected()},
+                                    {"in_chain", follower.in_chain()},
+                                    {"bytes_behind", follower.bytes_behind()},
+                                    {"entries_behind", follower.entries_behind()}});
+  }
+  return chain;
+}
+
 template <typename Status>
 const Status& At(const google::protobuf::RepeatedPtrField<Status>& all, int index) {
   return index < all.size() ? all[index] : Status::default_instance();
@@ -93,6 +111,13 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
                 {"staleness", Trimmed(status.total().pull_staleness())}};
   AddLatency("push", Since(before.total().push_latency(), status.total().push_latency()), &record);
   AddLatency("pull", Since(before.total().pull_latency(), status.total().pull_latency()), &record);
+  record["time"] = Record::object();
+  const auto earlier = PhasesOf(before.total());
+  const auto phases = PhasesOf(status.total());
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const double since = phases[i].second - earlier[i].second;
+    record["time"][phases[i].first] = since >= 0 ? since : phases[i].second;  // it began anew
+  }
   CountHistogram journal;
   std::map<std::string, uint64_t> refused(status.refused().begin(), status.refused().end());
   uint64_t queue = 0;
@@ -113,6 +138,7 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
     record["checkpoint"] = taken.id();
     record["checkpoint_age"] = taken.age_seconds();
   }
+  if (status.has_chain() && !status.chain().members().empty()) record["chain"] = ChainRecord(status);
   record["workers"] = Record::array();
   for (int w = 0; w < status.workers_size(); ++w) {
     record["workers"].push_back(WorkerRecord(status.workers(w), At(before.workers(), w)));

@@ -13,7 +13,7 @@
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {

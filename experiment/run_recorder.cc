@@ -11,7 +11,7 @@
 #include "experiment/codec_choices_record.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/weights_collector.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 #include "server/parameter_server.h"
 
 namespace psgd {
@@ -181,6 +181,8 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
                      {"seconds_compute", total.seconds_compute()},
                      {"seconds_encode", total.seconds_encode()},
                      {"seconds_wait", total.seconds_wait()},
+                     {"seconds_wire", total.seconds_wire()},
+                     {"seconds_apply", total.seconds_apply()},
                      {"seconds_cpu", total.seconds_cpu()},
                      {"seconds_cpu_server", ProcessCpuSeconds() - cpu_before_},
                      {"input_stall", InputStall(total)},
@@ -223,6 +225,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
     summary.samples_per_second =
         static_cast<double>(total.samples() - samples_before) / status.seconds();
   }
+  for (const auto& [phase, seconds] : PhasesOf(total)) summary.phase_seconds[phase] = seconds;
   summary.input_stall = InputStall(total);
   summary.residual_norm_lost = total.residual_norm_lost();
   summary.batches_repeated = status.batches_repeated();

@@ -13,7 +13,7 @@
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {
@@ -85,20 +85,21 @@ std::string Shards(const StatusReply& status) {
 
 std::string Followers(const StatusReply& status) {
   if (!status.has_chain()) return "";
-  TextTable table({"server", "address", "role", "state", "behind"});
+  TextTable table({"server", "address", "role", "state", "behind", "entries"});
   const Chain::Member& leader = status.chain().members(0);
-  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-"});
+  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-", "-"});
   for (const FollowerStatus& follower : status.followers()) {
     table.Add({absl::StrCat(follower.replica()), follower.address(),
                follower.in_chain() ? "would take over" : "is catching up",
                follower.connected() ? "live" : "gone",
-               HumanBytes(static_cast<double>(follower.bytes_behind()))});
+               HumanBytes(static_cast<double>(follower.bytes_behind())),
+               absl::StrCat(follower.entries_behind())});
   }
   const std::string trouble =
       status.chain_trouble().empty()
           ? ""
           : absl::StrCat("  nobody can change them for now: ", status.chain_trouble(), "\n");
-  return absl::StrCat("\nservers\n", table.Text(), trouble);
+  return absl::StrCat("\nchain, epoch ", status.chain().epoch(), "\n", table.Text(), trouble);
 }
 
 std::string Servers(const StatusReply& status) {

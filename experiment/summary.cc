@@ -43,6 +43,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("wall_seconds", summary.wall_seconds);
   visit("train_seconds", summary.train_seconds);
   visit("samples_per_second", summary.samples_per_second);
+  visit("phase_seconds", summary.phase_seconds);
   visit("input_stall", summary.input_stall);
   visit("residual_norm_lost", summary.residual_norm_lost);
   visit("batches_repeated", summary.batches_repeated);

@@ -35,6 +35,7 @@ struct Summary {
   double wall_seconds = 0;        // from start to end
   double train_seconds = 0;       // of those, training
   double samples_per_second = 0;  // while training
+  std::map<std::string, double> phase_seconds;  // of all workers: data, compute, encode, wait, wire, apply
   double input_stall = 0;         // share of the workers' time spent waiting for data
   double residual_norm_lost = 0;  // with workers that ended before they could push it
   uint64_t batches_repeated = 0;  // of workers that were lost, dealt again in their epoch

@@ -41,6 +41,20 @@ std::string Counted(const std::map<std::string, std::string>& codecs) {
   return absl::StrCat(absl::StrJoin(counts, ", ", absl::PairFormatter(" ")), " (tensors)");
 }
 
+// "compute 61 %, wire 20 %, apply 12 %", the largest first; less than half a percent goes without saying.
+std::string Shares(const std::map<std::string, double>& seconds) {
+  std::vector<std::pair<double, std::string>> shares;
+  double total = 0;
+  for (const auto& [name, time] : seconds) total += time;
+  for (const auto& [name, time] : seconds) {
+    if (time >= 0.005 * total && total > 0) shares.emplace_back(time / total, name);
+  }
+  std::sort(shares.rbegin(), shares.rend());
+  return absl::StrJoin(shares, ", ", [](std::string* out, const auto& share) {
+    absl::StrAppendFormat(out, "%s %.0f %%", share.second, 100 * share.first);
+  });
+}
+
 // A long story was told in full before: without what leads over to its lines.
 std::string InOneLine(const std::string& story) {
   std::string line = story.substr(0, story.find('\n'));
@@ -68,6 +82,9 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   rows.emplace_back("steps", absl::StrCat(summary.steps));
   rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
   rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  if (const std::string phases = Shares(summary.phase_seconds); !phases.empty()) {
+    rows.emplace_back("workers' time", phases);
+  }
   rows.emplace_back("input stall", absl::StrFormat("%.1f %%", 100 * summary.input_stall));
   rows.emplace_back("pushed", Traffic(summary.bytes_pushed, summary.bytes_pushed_dense));
   rows.emplace_back("pulled", Traffic(summary.bytes_pulled, summary.bytes_pulled_dense));

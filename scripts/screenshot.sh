@@ -1,10 +1,26 @@
 #!/usr/bin/env bash
-# A picture of a page, as docs/images has them, by headless Chromium (Debian's chromium).
+# Pictures of pages, as docs/images has them, by headless Chromium (Debian's chromium).
+#   scripts/screenshot.sh docs [PRESET]       all of docs/: the dashboard of a run that goes on, light, dark and
+#                                             narrow, and recorded runs side by side; needs a build, installs what
+#                                             it needs
 #   scripts/screenshot.sh runs/quick/report.html docs/images/report.png [light|dark] [WIDTHxHEIGHT]
 #   scripts/screenshot.sh http://127.0.0.1:7080/ page.png dark 500x900
 set -euo pipefail
 
-(($# >= 2 && $# <= 4)) || { sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '3,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+
+docs() {
+  cd "$(dirname "${BASH_SOURCE[0]}")/.."
+  scripts/install-packages.sh chromium webp
+  PSGD_BIN=$PWD/build/${1:-release}/bin PYTHONDONTWRITEBYTECODE=1 \
+    exec /usr/bin/env python3 tests/observe/screenshots.py docs/images
+}
+
+if [[ ${1:-} == docs ]]; then
+  (($# <= 2)) || usage
+  docs "${2:-release}"
+fi
+(($# >= 2 && $# <= 4)) || usage
 page=$1 picture=$2 scheme=${3:-light} size=${4:-1280x900}
 [[ $page == *://* ]] || page=file://$(realpath "$page")
 case $scheme in

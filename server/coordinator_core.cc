@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 #include "server/placement.h"
 
 namespace psgd {
@@ -45,6 +45,8 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
   total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
   total->set_seconds_wait(total->seconds_wait() + report.seconds_wait());
+  total->set_seconds_wire(total->seconds_wire() + report.seconds_wire());
+  total->set_seconds_apply(total->seconds_apply() + report.seconds_apply());
   total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
   total->set_resent(total->resent() + report.resent());
   for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;

@@ -67,6 +67,12 @@ uint64_t FollowerLog::bytes_behind() const {
   return bytes_;
 }
 
+uint64_t FollowerLog::entries_behind() const {
+  std::lock_guard lock(mutex_);
+  const uint64_t written = written_.value_or(start_);
+  return added_ > written ? added_ - written : 0;
+}
+
 void FollowerLog::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;

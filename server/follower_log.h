@@ -18,7 +18,7 @@ namespace psgd {
 class FollowerLog {
  public:
   // `start`: what it is sent first is as of this entry.
-  explicit FollowerLog(uint64_t start) : added_(start) {}
+  explicit FollowerLog(uint64_t start) : start_(start), added_(start) {}
 
   // `last`: the number of the last entry (of the coordinator: the record) in the part. Never waits:
   // a follower that falls too far behind is closed, and has to begin anew.
@@ -36,11 +36,13 @@ class FollowerLog {
   // It has written all that was added, and what it began with.
   bool caught_up() const;
   uint64_t bytes_behind() const;
+  uint64_t entries_behind() const;
 
   void Close();
   bool closed() const;
 
  private:
+  const uint64_t start_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<const LogPart>> parts_;

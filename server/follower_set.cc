@@ -164,6 +164,7 @@ std::vector<FollowerStatus> FollowerSet::Status() const {
     status.set_in_chain(follower.required);
     for (const auto& [number, log] : follower.logs) {
       status.set_bytes_behind(status.bytes_behind() + log->bytes_behind());
+      status.set_entries_behind(status.entries_behind() + log->entries_behind());
     }
   }
   return all;

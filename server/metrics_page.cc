@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/metrics.h"
 #include "proto/data.pb.h"
-#include "proto/input_stall.h"
+#include "proto/phases.h"
 
 namespace psgd {
 namespace {
@@ -111,6 +111,34 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
   }
 }
 
+void RenderChain(const StatusReply& status, PrometheusText* text) {
+  if (!status.has_chain() || status.chain().members().empty()) return;
+  const auto label = [](uint32_t replica, const std::string& address) {
+    return absl::StrCat("server=\"", replica, "\",address=\"", PrometheusLabel(address), "\"");
+  };
+  const Chain::Member& leader = status.chain().members(0);
+  text->Gauge("psgd_chain_epoch", "Grows with each change of the servers and of who leads them.", "",
+              status.chain().epoch());
+  text->Gauge("psgd_leader", "1: the server leads.", label(leader.replica(), leader.address()), 1);
+  const auto of = [&](const FollowerStatus& f) { return label(f.replica(), f.address()); };
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_live", "1: the follower is connected.", of(f), f.connected());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_in_chain", "1: acknowledgements wait for it, and it may take over.",
+                of(f), f.in_chain());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_behind_bytes", "That it has yet to write down.", of(f),
+                f.bytes_behind());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_behind_entries",
+                "Steps of shards and records of the coordinator that it has yet to write down.",
+                of(f), f.entries_behind());
+  }
+}
+
 }  // namespace
 
 std::string RenderPrometheus(const StatusReply& status) {
@@ -150,6 +178,10 @@ std::string RenderPrometheus(const StatusReply& status) {
   text.Counter("psgd_pulled_dense_bytes_total", "What pulls would have been as fp32.", "",
                total.bytes_pulled_dense());
   text.Counter("psgd_resent_total", "Messages that workers sent again.", "", total.resent());
+  for (const auto& [phase, seconds] : PhasesOf(total)) {
+    text.Counter("psgd_worker_seconds_total", "Time of all workers, by what it went into.",
+                 absl::StrCat("phase=\"", phase, "\""), seconds);
+  }
   text.Gauge("psgd_input_stall", "Share of the workers' time spent waiting for data.", "",
              InputStall(total));
   text.Gauge("psgd_residual_norm", "Of what the codecs of all workers left behind, last reports.", "",
@@ -174,6 +206,7 @@ std::string RenderPrometheus(const StatusReply& status) {
   }
   RenderShards(status, &text);
   RenderWorkers(status, &text);
+  RenderChain(status, &text);
   return text.Text();
 }
 

@@ -172,6 +172,7 @@ std::vector<ShardServer::Done> ShardServer::RunTasks() {
 
 void ShardServer::SendAll(Outbox* out) {
   for (Outgoing& outgoing : *out) {
+    pull_times_.Stamp(&outgoing.message.header, SteadyNow());
     auto waiting = waiting_.find(outgoing.to);
     if (waiting == waiting_.end()) {
       const absl::Status status = endpoint_->Send(outgoing.to, outgoing.message);
@@ -206,9 +207,11 @@ void ShardServer::ReceiveSome() {
   for (int i = 0; i < kGroupMessages && durable_->uncommitted_bytes() < kGroupBytes; ++i) {
     auto received = endpoint_->Receive(timeout);
     if (!received) return;
+    pull_times_.Begin(received->message.header, SteadyNow());
     if (trace_) trace_->Begin(received->message.header);
     durable_->OnMessage(received->from, std::move(received->message));
     if (trace_) trace_->End();
+    pull_times_.End(SteadyNow());
     // Without a journal nothing is gained by waiting for more.
     if (durable_->journal() == nullptr) return;
     timeout = Duration(0);

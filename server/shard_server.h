@@ -14,6 +14,7 @@
 #include "net/transport.h"
 #include "proto/control.pb.h"
 #include "server/durable_shard.h"
+#include "server/pull_times.h"
 #include "server/shard_handle.h"
 #include "server/shard_trace.h"
 
@@ -93,6 +94,7 @@ class ShardServer final : public ShardHandle {
   bool logged_stall_ = false;
   uint64_t logged_turned_away_ = 0;
   CountHistogram journal_latency_;  // common/latency.h
+  PullTimes pull_times_;
   std::optional<ShardTrace> trace_;
 
   std::atomic<uint64_t> written_order_{0};

@@ -54,6 +54,7 @@ class Session {
   // When everything pushed so far was acknowledged; nothing: it is not yet.
   std::optional<Time> AcknowledgedAt() const;
 
+  const PullAnswer& last_answer() const { return core_.last_answer(); }
   const SessionStats& stats() const { return core_.stats(); }
   // Without what measuring took.
   EndpointStats traffic() const;

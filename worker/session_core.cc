@@ -233,8 +233,14 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
                              message.payloads[payloads - 1]};
     --parts_left_[from];
   }
+  if (reply.last()) {
+    shard.answer.apply = std::chrono::microseconds(reply.apply_us());
+    shard.answer.wait = std::chrono::microseconds(reply.wait_us());
+  }
   if (parts_left_[from] > 0) return;
   shard.pull.reset();
+  if (shard.pull_sent != Time{}) shard.answer.round_trip = now_ - shard.pull_sent;
+  last_answer_ = std::exchange(shard.answer, {});
   if (shard.pull_sent != Time{}) stats_.pull_latency.Add(LatencyBin(now_ - shard.pull_sent));
   --pulls_left_;
   stats_.pull_staleness.Add(

@@ -22,6 +22,7 @@
 #include "net/message.h"
 #include "net/transport.h"
 #include "proto/control.pb.h"
+#include "worker/waited.h"
 
 namespace psgd {
 
@@ -68,6 +69,8 @@ class SessionCore {
   // REQUIRES: no pull is under way.
   void Pull(uint64_t clock, Time now);
   bool pulling() const { return pulls_left_ > 0; }
+  // Of the last finished pull.
+  const PullAnswer& last_answer() const { return last_answer_; }
   // The slices of the last finished pull, by slice id; pushes from now on are computed from these, and
   // the next Pull asks for what changed since. REQUIRES: no pull is under way; all are installed, in
   // the order in which they were taken.
@@ -144,6 +147,7 @@ class SessionCore {
     std::deque<Message> requests;        // pulls, loads and probes to send
     std::optional<Message> pull;         // the one under way, for repeating
     Time pull_sent{};                    // first
+    PullAnswer answer;                   // to it, as far as the shard has said
     std::optional<Message> load;
     std::optional<Message> probe;
     size_t loaded = 0;                   // slices of the load under way that have come
@@ -176,6 +180,7 @@ class SessionCore {
   Placement placement_;
   std::vector<Shard> shards_;
   std::vector<PulledSlice> pulled_;
+  PullAnswer last_answer_;
   std::vector<uint64_t> base_versions_;  // by slice id: what pushes are computed from
   std::vector<uint64_t> marks_;          // by slice id: of what was installed last
   uint64_t next_request_ = 1;

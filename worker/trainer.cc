@@ -258,12 +258,14 @@ absl::Status Trainer::RunSegment(const Segment& segment) {
 }
 
 absl::Status Trainer::PullWeights(uint64_t clock) {
+  double seconds = 0;
   {
-    StepClock waiting(&seconds_wait_, &trace_, TraceSpan::PULL, clock + 1);
+    StepClock waiting(&seconds, &trace_, TraceSpan::PULL, clock + 1);
     if (pulled_ahead_ != clock) session_->Pull(clock);
     pulled_ahead_.reset();
     PSGD_RETURN_IF_ERROR(session_->WaitPulled());
   }
+  waited_ += PartsOfWait(seconds, session_->last_answer());
   StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, clock + 1);
   PSGD_RETURN_IF_ERROR(InstallWeights());
   // One that was asked for ahead may lack the step before.

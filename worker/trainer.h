@@ -23,6 +23,7 @@
 #include "worker/step_trace.h"
 #include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
+#include "worker/waited.h"
 
 namespace psgd {
 
@@ -119,7 +120,7 @@ class Trainer {
   double seconds_encode_ = 0;
   uint64_t steps_ = 0;           // of a GPU
   uint64_t repeated_steps_ = 0;  // since gradients left fp16
-  double seconds_wait_ = 0;
+  Waited waited_;  // for weights
   double cpu_seconds_ = 0;       // of this process, when its part was last reported
   std::vector<EncodedSlice> encoded_;  // scratch
 };

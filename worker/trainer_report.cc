@@ -51,7 +51,9 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
     report->set_seconds_data(report->seconds_data() + seconds_data_);
     report->set_seconds_compute(report->seconds_compute() + seconds_compute_);
     report->set_seconds_encode(report->seconds_encode() + seconds_encode_);
-    report->set_seconds_wait(report->seconds_wait() + seconds_wait_);
+    report->set_seconds_wait(report->seconds_wait() + waited_.wait);
+    report->set_seconds_wire(report->seconds_wire() + waited_.wire);
+    report->set_seconds_apply(report->seconds_apply() + waited_.apply);
     report->set_seconds_cpu(report->seconds_cpu() +
                             (cpu_seconds_ - cpu_before) / options_.workers_here);
     report->set_resent(report->resent() + stats.resent - reported_.resent);
@@ -65,7 +67,8 @@ void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Resu
       if (count > known) (*report->mutable_refused())[reason] += count - known;
     }
   });
-  seconds_data_ = seconds_compute_ = seconds_encode_ = seconds_wait_ = 0;
+  seconds_data_ = seconds_compute_ = seconds_encode_ = 0;
+  waited_ = {};
   reported_traffic_ = traffic;
   reported_ = stats;
 }

@@ -58,6 +58,15 @@ function workerState(worker) {
   return worker.heard > 5 ? badge("warn", "? silent") : badge("good", "✓ live");
 }
 
+function chain({epoch, leader, followers}) {
+  const name = ({id, address}) => `server ${id} ${address}`;
+  return table([`chain, epoch ${epoch}`, "role", "state", "behind", "entries behind"],
+    [[name(leader), "leads", badge("good", "✓ live"), "–", "–"],
+     ...followers.map((follower) => [name(follower), follower.in_chain ? "would take over" : "is catching up",
+       follower.live ? badge("good", "✓ live") : badge("bad", "✕ gone"), bytes(follower.bytes_behind), count(follower.entries_behind)])],
+    {text: 3});
+}
+
 export function liveness(run) {
   const {workers, shards: all} = run.detail;
   if (workers.length + all.length === 0) return element("p", {class: "empty"}, "No details were recorded.");
@@ -70,7 +79,8 @@ export function liveness(run) {
             ms(worker.pull_p99), element("td", {class: "note"}, worker.note)]), {text: 2}),
     table(["shard", "state", "waiting pulls", "queued", "journal", "journal p99"],
           all.map((shard) => [`shard ${shard.id}`, shard.stalled ? badge("bad", `✕ stalled: ${shard.stalled}`) : badge("good", "✓ live"),
-            count(shard.waiting_pulls), bytes(shard.queue_bytes), bytes(shard.journal_bytes), ms(shard.journal_p99)]), {text: 2}));
+            count(shard.waiting_pulls), bytes(shard.queue_bytes), bytes(shard.journal_bytes), ms(shard.journal_p99)]), {text: 2}),
+    run.detail.chain ? chain(run.detail.chain) : null);
 }
 
 export function events(run) {

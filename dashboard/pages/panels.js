@@ -20,6 +20,12 @@ function shardLines(run, field) {
     line(`shard ${shard.id}`, "details", (detail) => detail.shards[shard.id]?.[field]));
 }
 
+// Of the time that a record tells of.
+const shareOf = (phase) => ({time}) => {
+  const total = Object.values(time ?? {}).reduce((sum, seconds) => sum + seconds, 0);
+  return total > 0 ? time[phase] / total : undefined;
+};
+
 // `lines(run, several)`: curves; `blocks(run)`: an element for each run. `empty`: what there is to say
 // where there is nothing to show.
 export const kPanels = [
@@ -29,6 +35,10 @@ export const kPanels = [
   {id: "speed", title: "Samples a second, by worker", format: count,
    lines: (run, several) => (several ? alone("progress", "samples_per_second")
                                      : [...workerLines(run, "samples_per_second"), line("all", "progress", "samples_per_second")])},
+  {id: "time", title: "Where the workers' time goes", format: percent, least: 0, most: 1,
+   lines: (run, several) => (several ? ["compute", "wait", "wire", "apply"] : ["data", "compute", "encode", "wait", "wire", "apply"])
+     .map((phase) => line(phase, "details", shareOf(phase))),
+   note: "Wait: for weights that a shard held back, for slower workers or its journal. Wire: for weights on their way. Apply: for weights, while the shard took in updates."},
   {id: "staleness", title: "Staleness: workers × clocks ahead of the slowest", blocks: heatMap},
   {id: "latency", title: "Push and pull latency", format: ms, logarithmic: true,
    lines: (run, several) => ["push_p50", "push_p99", "pull_p50", "pull_p99"].filter((name) => !several || /99/.test(name))

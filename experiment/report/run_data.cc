@@ -141,8 +141,10 @@ PhaseSeconds PhasesOf(const RunData& run) {
   if (!run.progress.is_object()) return {};
   PhaseSeconds phases;
   double sum = 0;
-  for (const char* name : {"data", "compute", "encode", "wait"}) {
-    const double seconds = NumberIn(run.progress, absl::StrCat("seconds_", name).c_str());
+  for (const char* name : {"data", "compute", "encode", "wait", "wire", "apply"}) {
+    const std::string key = absl::StrCat("seconds_", name);
+    if (!run.progress.contains(key)) continue;  // earlier versions did not tell them apart
+    const double seconds = NumberIn(run.progress, key.c_str());
     phases.emplace_back(name, seconds);
     sum += seconds;
   }

@@ -85,28 +85,17 @@ class ScalingFigure {
     std::vector<std::vector<std::string>> data{
         {"configuration", word_, "samples_per_second", "spread", "speedup", "efficiency"}};
     double best_of_one = 0;
-    int color = 0;
-    for (const auto& [name, points] : curves_) {
-      PlotSeries series = SeriesOf(name, points, color++);
-      for (const Measured& point : points) {
-        series.points.push_back(
-            {point.count, point.rate.mean, point.rate.spread,
-             absl::StrCat(point.group->label, ": ", ReadableCount(point.rate.mean), " samples/s"),
-             "", false});
-        data.push_back({name, CsvNumber(point.count), CsvNumber(point.rate.mean),
-                        CsvNumber(point.rate.spread), CsvNumber(Speedup(points, point)),
-                        CsvNumber(Efficiency(points, point))});
-      }
+    plot.series = SeriesOf([&](const std::string& name, const std::vector<Measured>& points,
+                               const Measured& point) -> PlotPoint {
       best_of_one = std::max(best_of_one, points.front().rate.mean / points.front().count);
-      plot.series.push_back(std::move(series));
-    }
-    PlotSeries ideal;
-    ideal.name = "ideal";
-    ideal.css_class = "ideal";
-    ideal.shape = -1;
-    ideal.line = true;
-    for (const double count : counts_) ideal.points.push_back({count, best_of_one * count});
-    plot.below.push_back(std::move(ideal));
+      data.push_back({name, CsvNumber(point.count), CsvNumber(point.rate.mean),
+                      CsvNumber(point.rate.spread), CsvNumber(Speedup(points, point)),
+                      CsvNumber(Efficiency(points, point))});
+      return {point.count, point.rate.mean, point.rate.spread,
+              absl::StrCat(point.group->label, ": ", ReadableCount(point.rate.mean), " samples/s"),
+              "", false};
+    });
+    plot.below.push_back(Ideal([&](double count) { return best_of_one * count; }));
     plot.description =
         absl::StrCat(curves_.size(), " curves over ", counts_.size(), " numbers of ", word_, ".");
     return {plot.id, plot.title,
@@ -126,25 +115,14 @@ class ScalingFigure {
                 {},
                 {}};
     std::vector<std::vector<std::string>> data{{"configuration", word_, "efficiency"}};
-    int color = 0;
-    for (const auto& [name, points] : curves_) {
-      PlotSeries series = SeriesOf(name, points, color++);
-      for (const Measured& point : points) {
-        const double efficiency = Efficiency(points, point);
-        series.points.push_back({point.count, efficiency, 0,
-                                 absl::StrCat(point.group->label, ": ", WholePercent(efficiency)), "",
-                                 false});
-        data.push_back({name, CsvNumber(point.count), CsvNumber(efficiency)});
-      }
-      plot.series.push_back(std::move(series));
-    }
-    PlotSeries ideal;
-    ideal.name = "ideal";
-    ideal.css_class = "ideal";
-    ideal.shape = -1;
-    ideal.line = true;
-    for (const double count : counts_) ideal.points.push_back({count, 1});
-    plot.below.push_back(std::move(ideal));
+    plot.series = SeriesOf([&](const std::string& name, const std::vector<Measured>& points,
+                               const Measured& point) -> PlotPoint {
+      const double efficiency = Efficiency(points, point);
+      data.push_back({name, CsvNumber(point.count), CsvNumber(efficiency)});
+      return {point.count, efficiency, 0,
+              absl::StrCat(point.group->label, ": ", WholePercent(efficiency)), "", false};
+    });
+    plot.below.push_back(Ideal([](double) { return 1.0; }));
     plot.description = "Speedup divided by how many times more there are.";
     return {plot.id, plot.title,
             absl::StrCat("Samples/s for each of the ", word_,
@@ -153,15 +131,31 @@ class ScalingFigure {
   }
 
  private:
-  static PlotSeries SeriesOf(const std::string& name, const std::vector<Measured>& points,
-                             int color) {
-    PlotSeries series;
-    series.name = name.empty() ? "all runs" : name;
-    series.css_class =
-        points.front().group->twin ? "ink" : absl::StrCat("c", color % kSeriesColors);
-    series.shape = points.front().group->twin ? static_cast<int>(Svg::kStar) : color % Svg::kShapes;
-    series.line = true;
-    return series;
+  // One for each curve; `point_of` says where a number of it lies.
+  template <typename PointOf>
+  std::vector<PlotSeries> SeriesOf(PointOf point_of) const {
+    std::vector<PlotSeries> all;
+    for (const auto& [name, points] : curves_) {
+      const int number = static_cast<int>(all.size());
+      const bool twin = points.front().group->twin;
+      PlotSeries& series = all.emplace_back();
+      series.name = name.empty() ? "all runs" : name;
+      series.css_class = twin ? "ink" : absl::StrCat("c", number % kSeriesColors);
+      series.shape = twin ? static_cast<int>(Svg::kStar) : number % Svg::kShapes;
+      series.line = true;
+      for (const Measured& point : points) series.points.push_back(point_of(name, points, point));
+    }
+    return all;
+  }
+  template <typename Of>
+  PlotSeries Ideal(Of value_at) const {
+    PlotSeries ideal;
+    ideal.name = "ideal";
+    ideal.css_class = "ideal";
+    ideal.shape = -1;
+    ideal.line = true;
+    for (const double count : counts_) ideal.points.push_back({count, value_at(count)});
+    return ideal;
   }
   static double Speedup(const std::vector<Measured>& points, const Measured& point) {
     return point.rate.mean / points.front().rate.mean;

@@ -43,6 +43,9 @@ class Svg {
   // A file by itself.
   std::string Document() const;
 
+  double width() const { return width_; }
+  double height() const { return height_; }
+
   static constexpr int kShapes = 5;
   static constexpr int kStar = 5;
 

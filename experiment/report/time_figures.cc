@@ -51,10 +51,9 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
   figures.push_back({plot.id, plot.title,
                      "data: waiting for samples. compute: forward and backward, and handing "
                      "updates to the network. "
-                     "encode: updates to payloads, and payloads of pulls to weights. wait: for "
-                     "weights, which is the "
-                     "wire, the shards applying pushes, and slower workers where the staleness "
-                     "bound says so. * is the twin.",
+                     "encode: updates to payloads, and payloads of pulls to weights. wait: for weights "
+                     "that a shard held back, for slower workers or its journal. wire: for weights on "
+                     "their way. apply: for weights, while the shard took in updates. * is the twin.",
                      Draw(plot), std::move(data)});
   return figures;
 }

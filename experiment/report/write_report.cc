@@ -36,6 +36,7 @@ absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
     PSGD_RETURN_IF_ERROR(WriteFileAtomically(path + ".svg", figure.svg.Document()));
     PSGD_RETURN_IF_ERROR(WriteFileAtomically(path + ".csv", FigureCsv(figure)));
     written.files.push_back(path + ".svg");
+    written.figures.push_back({path + ".svg", figure.svg.width(), figure.svg.height()});
   }
   return written;
 }

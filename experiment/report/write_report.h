@@ -18,9 +18,16 @@ struct ReportOptions {
   std::optional<double> target{};  // accuracy that times are taken to
 };
 
+struct WrittenFigure {
+  std::string svg;  // its file
+  double width = 0;
+  double height = 0;
+};
+
 struct WrittenReport {
-  std::string text;                // of markdown or csv
-  std::vector<std::string> files;  // that were written
+  std::string text;                    // of markdown or csv
+  std::vector<std::string> files;      // that were written
+  std::vector<WrittenFigure> figures;  // those of svg_dir
   size_t runs = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config_yaml.h"
+#include "experiment/program_dir.h"
 #include "experiment/readable.h"
 #include "experiment/report/groups.h"
 #include "experiment/report/table.h"
@@ -16,7 +17,10 @@
 #include "experiment/sweep/estimate.h"
 #include "experiment/sweep/expand.h"
 #include "experiment/sweep/linked_hosts.h"
+#include "experiment/sweep/local_places.h"
 #include "experiment/sweep/resources.h"
+#include "experiment/sweep/slurm_places.h"
+#include "experiment/sweep/ssh_places.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_json.h"
 #include "experiment/sweep/sweep_runner.h"
@@ -64,6 +68,8 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   }
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
   while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
+  // Others begin in another folder.
+  if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
   return prepared;
 }
 
@@ -108,17 +114,38 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   return shares;
 }
 
-// Slurm deals cores and GPUs: here only how many jobs there are at a time.
-absl::StatusOr<ShareOptions> OfJobs(const SweepOptions& options, const Prepared& prepared) {
+absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        options.file,
-        ": launch.link limits links of this machine; it has no meaning with --launcher slurm"));
+        options.file, ": launch.link limits links of this machine; it has no meaning with --launcher ",
+        options.launcher));
   }
-  ShareOptions shares;
-  shares.parallel = options.parallel;
-  return shares;
+  return absl::OkStatus();
+}
+
+// Cores and GPUs are dealt here, or by Slurm, or host by host.
+absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
+                                                  const Prepared& prepared) {
+  const SweepDir dir(prepared.dir);
+  if (options.launcher == "local") {
+    PSGD_ASSIGN_OR_RETURN(const ShareOptions shares, Resources(options, prepared.sweep));
+    return std::make_unique<LocalPlaces>(dir, Shares(shares));
+  }
+  PSGD_RETURN_IF_ERROR(CheckUnlimitedLinks(options, prepared));
+  if (options.launcher == "slurm") {
+    return std::make_unique<SlurmPlaces>(
+        dir, SlurmOptions{options.parallel, std::max(1, prepared.sweep.resources().cores()),
+                          absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
+                          absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu});
+  }
+  SshOptions ssh;
+  PSGD_ASSIGN_OR_RETURN(ssh.hosts, ParseHosts(options.hosts, options.hosts_file));
+  ssh.command = absl::StrSplit(options.ssh, ' ', absl::SkipEmpty());
+  if (ssh.command.empty()) return absl::InvalidArgumentError("--ssh: say a command, as ssh");
+  PSGD_ASSIGN_OR_RETURN(ssh.command.front(), FoundProgram(ssh.command.front()));
+  PSGD_ASSIGN_OR_RETURN(ssh.of_host, Resources(options, prepared.sweep));
+  return std::make_unique<SshPlaces>(dir, std::move(ssh));
 }
 
 // Two sweeps in one directory would start the same runs twice.
@@ -151,9 +178,8 @@ SweepResult RunSweep(const SweepOptions& options) {
     const auto text = DryRun(options, *prepared);
     return text.ok() ? SweepResult{*text, absl::OkStatus()} : Failed(text.status());
   }
-  const bool slurm = options.launcher == "slurm";
-  const auto shares = slurm ? OfJobs(options, *prepared) : Resources(options, prepared->sweep);
-  if (!shares.ok()) return Failed(shares.status());
+  const auto places = Places(options, *prepared);
+  if (!places.ok()) return Failed(places.status());
   // What is wrong with data or networks is said before hours have gone by.
   if (const auto sound = EstimateSweep(prepared->plan.runs, prepared->dir); !sound.ok()) {
     return Failed(sound.status());
@@ -168,17 +194,13 @@ SweepResult RunSweep(const SweepOptions& options) {
 
   SweepRunnerOptions runner;
   runner.dir = prepared->dir;
-  runner.shares = Shares(*shares);
-  runner.slurm = {slurm, absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
-                  absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu};
-  runner.cores_per_run = std::max(1, prepared->sweep.resources().cores());
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
   runner.stops = options.stops;
   runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet,
                     prepared->sweep.name()};
   SweepResult result;
-  result.status = SweepRunner(std::move(runner), prepared->plan.runs).Run();
+  result.status = SweepRunner(std::move(runner), prepared->plan.runs, places->get()).Run();
   const auto results = Results(options, prepared->dir);
   if (results.ok()) result.output = *results;
   if (result.status.ok()) result.status = results.status();

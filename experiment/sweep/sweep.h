@@ -18,6 +18,9 @@ struct SweepOptions {
   std::string launcher = "local";
   std::string slurm_server;      // words for sbatch, of the server's part of a job
   std::string slurm_workers;     // and of the workers'
+  std::string hosts;             // a list, for ssh
+  std::string hosts_file;
+  std::string ssh = "ssh";       // its words
   std::vector<std::string> set;  // of every run
   bool retry_failed = false;
   bool json = false;

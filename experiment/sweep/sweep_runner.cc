@@ -1,7 +1,5 @@
 #include "experiment/sweep/sweep_runner.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <thread>
@@ -21,6 +19,9 @@ constexpr Duration kTick = std::chrono::milliseconds(50);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
 constexpr int kExitStopped = 3;  // as all programs of psgd: docs/programs.md
 constexpr int kLogLines = 12;
+constexpr int kMostPlaces = 5;
+// What another machine wrote to a shared folder may be seen late.
+constexpr Duration kSettles = std::chrono::seconds(60);
 
 bool HasFinished(const SweepDir& dir, const std::string& id) {
   const auto summary = ReadSummary(RunDir(dir.RunPath(id)).SummaryFile());
@@ -48,10 +49,12 @@ std::string LastWords(const std::string& log) {
 
 }  // namespace
 
-SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs)
+SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs,
+                         RunPlaces* places)
     : options_(std::move(options)),
       runs_(std::move(runs)),
       dir_(options_.dir),
+      places_(*places),
       display_(options_.display) {
   counts_.runs = runs_.size();
   if (options_.asha) asha_.emplace(*options_.asha);
@@ -64,6 +67,9 @@ absl::Status SweepRunner::Run() {
   PSGD_RETURN_IF_ERROR(TakeStock());
   while (!active_.empty() || (!waiting_.empty() && stops() == 0)) {
     PassOnStops();
+    PSGD_RETURN_IF_ERROR(places_.Look());
+    for (const auto& active : active_) places_.Attend(*active->child);
+    for (const std::string& news : places_.TakeNews()) display_.Note(news, /*important=*/true);
     if (stops() == 0) PSGD_RETURN_IF_ERROR(StartRuns());
     FollowMetrics();
     PSGD_RETURN_IF_ERROR(ReapEnded());
@@ -127,8 +133,8 @@ bool SweepRunner::SlotIsFree(size_t slot) const {
 }
 
 absl::Status SweepRunner::StartRuns() {
-  for (size_t slot = 0; slot < options_.shares.size(); ++slot) {
-    if (!SlotIsFree(slot)) continue;
+  for (size_t slot = 0; slot < places_.slots(); ++slot) {
+    if (!SlotIsFree(slot) || !places_.Usable(slot)) continue;
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const PlannedRun* run = waiting_[i];
       PSGD_ASSIGN_OR_RETURN(const bool started, Start(*run, slot));
@@ -147,8 +153,8 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   active->slot = slot;
   PSGD_ASSIGN_OR_RETURN(active->lock, HeldLock::Try(dir_.RunLock(run.id)));
   bool taken = active->lock == nullptr;
-  if (!taken && options_.slurm.use) {
-    PSGD_ASSIGN_OR_RETURN(taken, SlurmHasJob(run));
+  if (!taken) {
+    PSGD_ASSIGN_OR_RETURN(taken, places_.StillRuns(run));
   }
   if (taken) {
     if (!told_of_locks_)
@@ -177,27 +183,35 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
       return absl::UnavailableError(
           absl::StrCat("cannot remove ", dir_.RunPath(run.id), ": ", error.message()));
   }
-  auto command =
-      options_.slurm.use
-          ? SlurmCommandOf(dir_, run, options_.slurm, options_.cores_per_run, active->resumed)
-          : CommandOf(dir_, run, options_.shares[slot], active->resumed, static_cast<int>(slot));
+  auto command = places_.Command(run, slot, active->resumed);
   if (!command.ok()) {
     Fail(run, std::string(command.status().message()));
     return true;
   }
   active->command = *std::move(command);
-  ChildOptions child;
-  child.name = "ps-run";
-  child.argv = active->command.argv;
-  child.stderr_file = dir_.LogFile(run.id);
-  if (!options_.slurm.use) child.cores = options_.shares[slot].cores;
-  child.keep_open = active->lock->descriptor();
-  PSGD_ASSIGN_OR_RETURN(active->child, ChildProcess::Start(std::move(child)));
-  active->start = SteadyNow();
+  PSGD_RETURN_IF_ERROR(StartChild(active.get()));
   display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
-                             run.id, ")"));
+                             run.id, ")", places_.Where(slot)));
   active_.push_back(std::move(active));
   return true;
+}
+
+absl::Status SweepRunner::StartChild(Active* active) {
+  const RunCommand& command = active->command;
+  ChildOptions child;
+  child.name = command.is_ps_run ? "ps-run" : command.argv.front();
+  child.argv = command.argv;
+  if (command.is_ps_run) child.stderr_file = dir_.LogFile(active->run->id);
+  child.cores = command.cores;
+  child.listens = command.listens;
+  if (command.takes_lock) {
+    active->lock.reset();
+  } else {
+    child.keep_open = active->lock->descriptor();
+  }
+  PSGD_ASSIGN_OR_RETURN(active->child, ChildProcess::Start(std::move(child)));
+  active->start = SteadyNow();
+  return absl::OkStatus();
 }
 
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
@@ -210,7 +224,7 @@ void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
 
 absl::Status SweepRunner::ReapEnded() {
   for (size_t i = 0; i < active_.size();) {
-    if (active_[i]->child->Running()) {
+    if (active_[i]->child->Running() || IsSettling(active_[i].get())) {
       ++i;
       continue;
     }
@@ -219,6 +233,12 @@ absl::Status SweepRunner::ReapEnded() {
     PSGD_RETURN_IF_ERROR(Ended(*active));
   }
   return absl::OkStatus();
+}
+
+bool SweepRunner::IsSettling(Active* active) const {
+  if (active->child->exit_code() != 0 || HasFinished(dir_, active->run->id)) return false;
+  if (!active->ended) active->ended = SteadyNow();
+  return stops() < 2 && SteadyNow() - *active->ended < kSettles;
 }
 
 absl::Status SweepRunner::Ended(Active& active) {
@@ -248,19 +268,39 @@ absl::Status SweepRunner::Ended(Active& active) {
       display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
     return absl::OkStatus();
   }
+  if (const auto why = places_.Lost(active.slot, *active.child)) {
+    PutElsewhere(active, *why);
+    return absl::OkStatus();
+  }
   if (active.resumed) {
     // What it was to go on from may be at fault: once more, from the beginning.
     display_.Note(absl::StrCat("could not go on: ", run.LabelWithSeed(), ": ",
                                LastWords(dir_.LogFile(run.id)), "; it begins again"),
                   /*important=*/true);
     PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
-    waiting_.push_front(&run);
-    counts_.waiting = waiting_.size();
+    Wait(run);
     return absl::OkStatus();
   }
   const std::string words = LastWords(dir_.LogFile(run.id));
   Fail(run, words.empty() ? absl::StrCat("ps-run ", active.child->HowItEnded()) : words);
   return absl::OkStatus();
+}
+
+void SweepRunner::PutElsewhere(const Active& active, const std::string& why) {
+  const PlannedRun& run = *active.run;
+  if (++lost_places_[run.id] >= kMostPlaces) {
+    Fail(run, absl::StrCat("lost its place ", kMostPlaces, " times; the last time: ", why));
+    return;
+  }
+  display_.Note(absl::StrCat("lost its place", places_.Where(active.slot), ": ",
+                             run.LabelWithSeed(), "  (", run.id, "): ", why),
+                /*important=*/true);
+  Wait(run);
+}
+
+void SweepRunner::Wait(const PlannedRun& run) {
+  waiting_.push_front(&run);
+  counts_.waiting = waiting_.size();
 }
 
 void SweepRunner::FollowMetrics() {
@@ -271,7 +311,7 @@ void SweepRunner::FollowMetrics() {
     active->metrics->Look();
     if (active->stopped_early || GoesOn(*active->run, *active->metrics)) continue;
     active->stopped_early = true;
-    Stop(*active, /*at_once=*/false);
+    places_.Stop(*active->run, *active->child, /*at_once=*/false);
   }
 }
 
@@ -307,14 +347,8 @@ void SweepRunner::PassOnStops() {
     display_.Note("stopping: runs take a checkpoint (Ctrl-C again stops at once)",
                   /*important=*/true);
   }
-  for (const auto& active : active_) Stop(*active, /*at_once=*/now > 1);
-}
-
-void SweepRunner::Stop(const Active& active, bool at_once) {
-  if (options_.slurm.use) {
-    StopSlurmJob(*active.run, at_once);
-  } else {
-    active.child->Signal(SIGINT);  // the second time ps-run ends at once
+  for (const auto& active : active_) {
+    places_.Stop(*active->run, *active->child, /*at_once=*/now > 1);
   }
 }
 
@@ -329,7 +363,7 @@ void SweepRunner::Show() {
     const double each = seconds_ended_ / static_cast<double>(ended_);
     left = each *
            (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
-           static_cast<double>(options_.shares.size());
+           static_cast<double>(places_.slots());
   }
   display_.Update(counts_, shown, left);
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,7 +17,7 @@
 #include "experiment/child_process.h"
 #include "experiment/report/run_data.h"
 #include "experiment/sweep/asha.h"
-#include "experiment/sweep/run_command.h"
+#include "experiment/sweep/run_places.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_display.h"
 
@@ -24,9 +25,6 @@ namespace psgd {
 
 struct SweepRunnerOptions {
   std::string dir;
-  std::vector<Share> shares;  // a run at a time on each
-  SlurmOptions slurm;         // instead of on this machine
-  int cores_per_run = 1;      // of a job
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
@@ -36,7 +34,8 @@ struct SweepRunnerOptions {
 // Not thread-safe: runs end when the thread that called Run does.
 class SweepRunner {
  public:
-  SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs);
+  // `places` outlive it.
+  SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs, RunPlaces* places);
 
   // OK: every run is finished or was stopped early. CANCELLED: stopped as asked. Else some failed.
   absl::Status Run();
@@ -51,6 +50,7 @@ class SweepRunner {
     std::unique_ptr<HeldLock> lock;
     RunCommand command;
     std::unique_ptr<ChildProcess> child;
+    std::optional<Time> ended;  // well, as it says
     std::unique_ptr<MetricsFollower> metrics;
   };
 
@@ -59,8 +59,14 @@ class SweepRunner {
   absl::Status StartRuns();
   // False: its lock is still held by processes of an earlier sitting.
   absl::StatusOr<bool> Start(const PlannedRun& run, size_t slot);
+  absl::Status StartChild(Active* active);
   absl::Status ReapEnded();
+  // Its end is not to be seen here yet.
+  bool IsSettling(Active* active) const;
   absl::Status Ended(Active& active);
+  // Its place is gone: it waits for another one.
+  void PutElsewhere(const Active& active, const std::string& why);
+  void Wait(const PlannedRun& run);
   void Fail(const PlannedRun& run, const std::string& detail);
   void FollowMetrics();
   // A run that ended well: finished, or as asha decides of what it did at its rungs.
@@ -68,8 +74,6 @@ class SweepRunner {
   // False: asha says that the run is to stop, which is written down.
   bool GoesOn(const PlannedRun& run, const MetricsFollower& metrics);
   void PassOnStops();
-  // As Ctrl-C does.
-  void Stop(const Active& active, bool at_once);
   void Show();
   int stops() const { return options_.stops == nullptr ? 0 : options_.stops->load(); }
   bool SlotIsFree(size_t slot) const;
@@ -77,11 +81,13 @@ class SweepRunner {
   const SweepRunnerOptions options_;
   const std::vector<PlannedRun> runs_;
   const SweepDir dir_;
+  RunPlaces& places_;
   SweepDisplay display_;
   std::optional<Asha> asha_;
   std::set<std::string> compared_with_;  // ids of runs that are others' twins
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
+  std::map<std::string, int> lost_places_;  // of runs by their ids
   SweepCounts counts_;
   size_t interrupted_ = 0;  // runs that were begun and are to go on another time
   int passed_stops_ = 0;

@@ -128,6 +128,44 @@ class DashboardTest(PagesTest):
         self.assertEqual(refused.exception.code, 405)
 
 
+# How late the page comes to what is to be done now, for ten seconds: [median, largest] in milliseconds, and
+# how many records came meanwhile.
+LATENESS = """new Promise((done) => {
+  const late = [], begun = performance.now(), before = window.records ?? 0;
+  const tick = (due) => setTimeout(() => {
+    const now = performance.now();
+    late.push(now - due);
+    if (now - begun < 10000) return tick(now + 20);
+    late.sort((a, b) => a - b);
+    done([late[late.length >> 1], late.at(-1), window.records - before]);
+  }, due - performance.now());
+  tick(begun + 20);
+})"""
+
+
+class FiftyWorkersTest(PagesTest):
+    def test_the_page_keeps_up(self):
+        server = self.start_server("fifty", 50, "--set", "model.hidden=[4]", "--set", "compression.push=none")
+        self.start("ps-worker", "--cpu", "--engine", "reference", "--replicas", "50", "--server", server.found.group(1),
+                   "--step-delay", "500ms")
+        page = self.browser.page(server.found.group(2))
+        page.wait("document.querySelector('[data-figure=\"workers\"] b')?.textContent === '50'", 120)
+        self.assert_panels_have_data(page, ["speed", "time", "staleness", "latency", "residual", "live"])
+        page.run("document.getElementById('panel-staleness').scrollIntoView()")
+        page.wait("document.querySelectorAll('#panel-staleness tbody tr').length === 50")
+        page.run("document.getElementById('panel-live').scrollIntoView()")
+        page.wait("document.querySelectorAll('#panel-live table:first-of-type tbody tr').length === 50")
+        page.run("new EventSource('events').addEventListener('record', () => { window.records = (window.records ?? 0) + 1; })")
+        page.wait("window.records > 0")
+        # With the panel in sight that has most to draw.
+        for panel in ("speed", "live"):
+            page.run(f"document.getElementById('panel-{panel}').scrollIntoView()")
+            median, largest, records = page.run(LATENESS)
+            print(f"50 live workers, {panel} in sight: {median:.1f} ms late, at most {largest:.0f} ms; {records} records in 10 s")
+            self.assertGreater(records, 0)
+        self.assertEqual(page.errors(), [])
+
+
 class RestartTest(PagesTest):
     def test_the_page_survives_its_server(self):
         run, url = self.start_run("restarted")

@@ -27,8 +27,22 @@ cluster: {shards: 3, workers: 2, segment: 32}
 durability: {acknowledge: journal, checkpoint: 5 epochs}
 """
 
-PANELS = ["loss", "accuracy", "speed", "staleness", "latency", "bytes", "residual", "rejected", "shards", "queue",
+PANELS = ["loss", "accuracy", "speed", "time", "staleness", "latency", "bytes", "residual", "rejected", "shards", "queue",
           "journal", "checkpoint", "live", "events"]
+
+
+def run(*argv, **options):
+    """What a program printed that did as it should."""
+    ended = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, **options)
+    assert ended.returncode == 0, f"{argv}: {ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def folder_of(test, name):
+    """Of all tests of a class; it goes with the last of them."""
+    folder = tempfile.TemporaryDirectory(prefix=f"psgd-{name}-")
+    test.addClassCleanup(folder.cleanup)
+    return pathlib.Path(folder.name)
 
 
 class Program:
@@ -68,9 +82,7 @@ class PagesTest(unittest.TestCase):
     def setUpClass(cls):
         cls.browser = Browser(find_chromium())
         cls.addClassCleanup(cls.browser.__exit__)
-        folder = tempfile.TemporaryDirectory(prefix="psgd-pages-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = folder_of(cls, "pages")
 
     @classmethod
     def start(cls, *argv, ready=""):
@@ -80,9 +92,9 @@ class PagesTest(unittest.TestCase):
 
     @classmethod
     def start_run(cls, name, *more):
-        run = cls.start("ps-run", cls.config(name), "--run-dir", str(cls.folder / name), "--http", "0", *more,
-                        ready=r"dashboard: (http://[0-9.:]+/)")
-        return run, run.found.group(1)
+        started = cls.start("ps-run", cls.config(name), "--run-dir", str(cls.folder / name), "--http", "0", *more,
+                            ready=r"dashboard: (http://[0-9.:]+/)")
+        return started, started.found.group(1)
 
     @classmethod
     def config(cls, name):
@@ -91,11 +103,15 @@ class PagesTest(unittest.TestCase):
         return str(config)
 
     @classmethod
+    def start_server(cls, name, workers, *more):
+        return cls.start("ps-server", "--config", cls.config(name), "--port", "0", "--run-dir", str(cls.folder / name),
+                         "--workers", str(workers), "--http", "0", *more,
+                         ready=r"--server ([0-9.:]+)[\s\S]*dashboard: (https?://[0-9.:]+/)[\s\S]*run directory")
+
+    @classmethod
     def start_cluster(cls, name, workers, *more):
         """A server and workers that leave the processor to the browser."""
-        server = cls.start("ps-server", "--config", cls.config(name), "--port", "0", "--run-dir", str(cls.folder / name),
-                           "--workers", str(workers), "--http", "0", *more,
-                           ready=r"--server ([0-9.:]+)[\s\S]*dashboard: (https?://[0-9.:]+/)[\s\S]*run directory")
+        server = cls.start_server(name, workers, *more)
         for worker in range(workers):
             cls.start("ps-worker", "--cpu", "--server", server.found.group(1), "--name", f"worker-{worker}",
                       "--step-delay", f"{6 + 3 * worker}ms")
@@ -155,6 +171,8 @@ def write_fifty_workers(run):
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(CONFIG.lstrip())
     latency = {f"{what}_{share}": value for what, value in (("push", 3.0), ("pull", 9.0)) for share in ("p50", "p99")}
+    chain = {"epoch": 2, "leader": {"id": 1, "address": "10.0.0.1:7070"}, "followers": [
+        {"id": 2, "address": "10.0.0.2:7070", "live": True, "in_chain": True, "bytes_behind": 4096, "entries_behind": 12}]}
     records = []
     for t in range(60):
         workers = [{"id": w, "name": f"host-{w}", "device": "cpu", "live": w != 7, "leaving": False, "note": "", "clock": 10 * t,
@@ -166,7 +184,7 @@ def write_fifty_workers(run):
         records.append({"kind": "progress", "seconds": t, "epoch": t / 10, "loss": 2 / (1 + t), "accuracy": 1 - 1 / (1 + t),
                         "samples_per_second": 26000, "bytes_pushed": 1000 * t, "bytes_pushed_dense": 50000 * t,
                         "residual_norm": 8, "workers": 49, "learning_rate": 0.02})
-        records.append({"kind": "detail", "seconds": t, "state": "training", "detail": "", "workers": workers, "shards": shards,
-                        "refused": {"non_finite": t}, "queue_bytes": 8000, "journal_p50": 0.1, "journal_p99": 0.4,
+        records.append({"kind": "detail", "seconds": t, "state": "training", "detail": "", "workers": workers, "shards": shards, "chain": chain,
+                        "refused": {"non_finite": t}, "time": {"compute": 30, "wait": 12 + t % 5, "wire": 5, "apply": 3}, "queue_bytes": 8000, "journal_p50": 0.1, "journal_p99": 0.4,
                         "checkpoint": 1, "checkpoint_age": t, **latency})
     (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -9,21 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from fixture import BIN
+from fixture import BIN, folder_of, run
 
 BUILD = pathlib.Path(os.environ.get("PSGD_BUILD", "build/release"))
 PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", "ps-worker"]
 # Programs of ours, without a copyright file and a changelog of Debian's own.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
-
-
-def run(*argv, **options):
-    ended = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False, **options)
-    assert ended.returncode == 0, f"{argv}: {ended.stdout}{ended.stderr}"
-    return ended.stdout
 
 
 def options_of(program, *command):
@@ -73,9 +66,7 @@ class SpokenTest(unittest.TestCase):
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="psgd-deb-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = folder_of(cls, "deb")
         run("cpack", "-G", "DEB", "-B", cls.folder, cwd=BUILD)
         cls.packages = {path.name.split("_")[0]: path for path in cls.folder.glob("*.deb")}
 
@@ -92,7 +83,12 @@ class PackageTest(unittest.TestCase):
                          f"./usr/share/zsh/vendor-completions/_{program}", f"./usr/share/fish/vendor_completions.d/{program}.fish"):
                 self.assertRegex(listed, rf"-r\S+ root/root .* {re.escape(file)}\n")
         self.assertIn("./usr/share/psgd/configs/fashion_mnist.yaml", listed)
-        self.assertIn("./usr/share/psgd/deploy/grafana/psgd.json", listed)
+        for file in ("share/psgd/deploy/grafana/psgd.json", "share/psgd/deploy/kubernetes/run.yaml",
+                     "lib/systemd/system/ps-server@.service", "lib/systemd/system/ps-worker@.service", "lib/sysusers.d/psgd.conf"):
+            self.assertIn(f"./usr/{file}", listed)
+        # What the units start.
+        self.assertRegex(listed, r"-rwxr-xr-x root/root .* ./usr/share/psgd/deploy/start-server.sh\n")
+        self.assertIn("systemd-sysusers psgd.conf", run("dpkg-deb", "-I", package, "postinst"))
 
     def test_what_is_unpacked_runs(self):
         run("dpkg-deb", "-x", self.packages["psgd"], self.folder / "root")

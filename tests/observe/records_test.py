@@ -6,12 +6,10 @@ import json
 import pathlib
 import re
 import struct
-import subprocess
-import tempfile
 import unittest
 import urllib.request
 
-from fixture import BIN, CONFIG, Program, wait_for
+from fixture import BIN, CONFIG, Program, folder_of, run, wait_for
 
 GRAFANA = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "psgd.json"
 
@@ -76,15 +74,11 @@ def doubles(data):
 class RecordsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="psgd-records-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = folder_of(cls, "records")
         config = cls.folder / "recorded.yaml"
         config.write_text(CONFIG.lstrip())
         cls.run_dir = cls.folder / "run"
-        ended = subprocess.run([BIN / "ps-run", config, "--run-dir", cls.run_dir, "--trace", "12", "--set", "train.epochs=3",
-                                "--quiet"], capture_output=True, text=True, timeout=120, check=False)
-        assert ended.returncode == 0, ended.stderr
+        run(BIN / "ps-run", config, "--run-dir", cls.run_dir, "--trace", "12", "--set", "train.epochs=3", "--quiet")
 
     def test_event_files(self):
         files = list(self.run_dir.glob("events.out.tfevents.*"))
@@ -137,12 +131,13 @@ class RecordsTest(unittest.TestCase):
         expressions += [variable["query"]["query"] for variable in dashboard["templating"]["list"] if isinstance(variable["query"], dict)]
         asked = {name for expression in expressions for name in re.findall(r"psgd_[a-z0-9_]+", expression)}
         self.assertGreater(len(asked), 20)
-        run = Program("ps-run", str(self.folder / "recorded.yaml"), "--run-dir", str(self.folder / "live"), "--http", "0",
-                      ready=r"dashboard: (http://[0-9.:]+/)")
-        self.addCleanup(run.end)
+        live = Program("ps-run", str(self.folder / "recorded.yaml"), "--run-dir", str(self.folder / "live"), "--http", "0",
+                       "--set", "durability.acknowledge=replicated",
+                       ready=r"dashboard: (http://[0-9.:]+/)")
+        self.addCleanup(live.end)
 
         def missing():
-            page = urllib.request.urlopen(run.found.group(1) + "metrics").read().decode()
+            page = urllib.request.urlopen(live.found.group(1) + "metrics").read().decode()
             return asked - set(re.findall(r"^(psgd_[a-z0-9_]+)[ {]", page, re.MULTILINE))
 
         # Some come with the first evaluation, or the first checkpoint.

@@ -38,6 +38,8 @@ class RunsTest(PagesTest):
     def choose(self, *runs):
         for run in runs:
             self.page.run(f"document.querySelector('input[aria-label=\\'show {run}\\']').click()")
+        # Until they are there the page is too short to be scrolled.
+        self.page.wait("!document.getElementById('panels').hidden")
 
     def rows(self):
         return self.page.run("[...document.querySelectorAll('#runs tbody tr')].map((row) => [...row.cells].map((c) => c.textContent.trim()))")
@@ -79,8 +81,16 @@ class RunsTest(PagesTest):
     def test_fifty_workers(self):
         self.choose("fifty")
         self.assert_panels_have_data(self.page, ["speed", "staleness", "residual", "live"])
+        # What is out of sight is not drawn.
+        self.page.run("document.getElementById('panel-staleness').scrollIntoView()")
         self.page.wait("document.querySelectorAll('#panel-staleness tbody tr').length === 50")
+        self.page.run("document.getElementById('panel-speed').scrollIntoView()")
         self.page.wait("Chart.getChart(document.querySelector('#panel-speed canvas')).data.datasets.length === 51")
+        self.page.run("document.getElementById('panel-live').scrollIntoView()")
+        self.page.wait("document.getElementById('panel-live').textContent.includes('chain, epoch')")
+        chain = self.page.run("document.querySelector('#panel-live table:last-of-type').textContent")
+        for words in ("chain, epoch 2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
+            self.assertIn(words, chain)
         took = self.page.run("""(() => { const chart = Chart.getChart(document.querySelector('#panel-speed canvas'));
           const start = performance.now(); for (let i = 0; i < 10; ++i) chart.update('none');
           return (performance.now() - start) / 10; })()""")

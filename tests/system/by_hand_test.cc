@@ -122,6 +122,23 @@ TEST_F(ByHand, RecomputingTakesLessMemory) {
   EXPECT_GT(NumberAfter(again.out, "free: about"), 1.2 * NumberAfter(keeps.out, "free: about"));
 }
 
+// One waits for the other at each of 20 clocks, which is neither the wire's nor the shards' time.
+TEST_F(ByHand, AWaitForASlowWorkerIsToldFromTheRest) {
+  Process server(Server({"consistency.staleness=0", "train.max_steps=20"}));
+  const std::string address = ServerOf(server);
+  Process slow(Worker(address, {"--step-delay", "200ms"}));
+  Process fast(Worker(address));
+  EXPECT_EQ(slow.Wait().code, 0) << slow.Err();
+  EXPECT_EQ(fast.Wait().code, 0) << fast.Err();
+  EXPECT_EQ(server.Wait().code, 0) << server.Err();
+  const Json seconds = Summary("run")["phase_seconds"];
+  ASSERT_EQ(seconds.size(), 6u) << seconds;
+  EXPECT_GT(seconds["wait"], 0.5 * 19 * 0.2);
+  EXPECT_GT(seconds["wait"], seconds["wire"]);
+  EXPECT_GT(seconds["wire"], 0);
+  EXPECT_GT(seconds["apply"], 0);
+}
+
 TEST_F(ByHand, StalenessStaysWithinItsBound) { EXPECT_LE(LargestStaleness("2"), 2u); }
 
 TEST_F(ByHand, StalenessZeroIsSynchronous) { EXPECT_EQ(LargestStaleness("0"), 0u); }

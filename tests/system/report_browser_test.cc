@@ -13,7 +13,7 @@
 namespace psgd {
 namespace {
 
-using testing::AnyOf;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -127,6 +127,40 @@ TEST_F(ReportBrowserTest, LightDarkAndNarrow) {
       EXPECT_THAT(page.err, Not(HasSubstr("CONSOLE"))) << "the page complains";
     }
   }
+}
+
+// What a PNG says of itself at its beginning.
+uint32_t BigEndian(const std::string& bytes, size_t at) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return number;
+}
+
+TEST_F(ReportBrowserTest, FiguresAsPictures) {
+  const Ended ended = RunProgram({"ps-sweep", "report", Path("runs"), "--png", Path("pictures")},
+                                 std::chrono::seconds(400));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  int pictures = 0;
+  for (const auto& file : std::filesystem::directory_iterator(Path("pictures"))) {
+    const std::string name = file.path().filename();
+    EXPECT_THAT(name, testing::EndsWith(".png"));  // and no drawings beside them
+    EXPECT_THAT(ended.out, HasSubstr(name));
+    const std::string picture = File("pictures/" + name);
+    ASSERT_GT(picture.size(), 5000u) << name << " is blank";
+    EXPECT_EQ(picture.substr(1, 3), "PNG");
+    EXPECT_GE(BigEndian(picture, 16), 600u) << name;  // width
+    EXPECT_GE(BigEndian(picture, 20), 200u) << name;
+    ++pictures;
+  }
+  EXPECT_GE(pictures, 6);
+}
+
+TEST_F(ReportBrowserTest, WithoutABrowserItIsSaid) {
+  const Ended ended = RunProgram({"/usr/bin/env", "PATH=" + Path(""), ProgramPath("ps-sweep"), "report",
+                                  Path("runs"), "--png", Path("pictures")});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("--png needs a browser"), HasSubstr("apt-get install chromium"),
+                               HasSubstr("--svg")));
 }
 
 }  // namespace

@@ -191,6 +191,12 @@ grid: {launch.link: [10mbit, unlimited], train.epochs: [3]}
   const double bytes = runs[0]["bytes_pulled"].get<double>() - 256e3;
   EXPECT_GT(bytes, 0);
   EXPECT_GT(runs[0]["seconds"], bytes * 8 / 10e6);
+  // Where the workers waited: for all the weights, two at a time on one link, and what they waited for.
+  const auto seconds = [&](const Json& run, const char* phase) {
+    const std::string name = "out/runs/" + run["id"].get<std::string>();
+    return Summary(name)["phase_seconds"][phase].get<double>();
+  };
+  EXPECT_GT(seconds(runs[0], "wire"), 0.5 * bytes * 8 / 10e6);
   const Ended left = RunProgram({"/bin/sh", "-c", "ip netns list"});
   EXPECT_THAT(left.out, Not(testing::ContainsRegex("ps[0-9a-f][0-9a-f][0-9a-f][0-9a-f]0-")));
 }

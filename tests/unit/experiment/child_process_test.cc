@@ -32,6 +32,22 @@ TEST(ChildProcess, SaysHowItEnded) {
   EXPECT_EQ(killed->HowItEnded(), "was killed by signal 9 (Killed)");
 }
 
+TEST(ChildProcess, HearsWhatIsSaidIfItListens) {
+  signal(SIGPIPE, SIG_IGN);
+  ChildOptions options;
+  options.name = "echo";
+  options.argv = {"/bin/sh", "-c", "read -r a; read -r b; echo \"$b $a\"; exec sleep 60"};
+  options.listens = true;
+  auto child = ChildProcess::Start(std::move(options));
+  ASSERT_TRUE(child.ok()) << child.status();
+  (*child)->Say("one");
+  (*child)->Say("two");
+  EXPECT_EQ((*child)->ReadLine(10s), "two one");
+  (*child)->Kill();
+  (*child)->Say("nobody is there");  // is lost
+  EXPECT_EQ(Shell("read -r a || echo nothing")->ReadLine(10s), "nothing");
+}
+
 TEST(ChildProcess, ReadsLinesAsTheyCome) {
   auto child = Shell("echo one; echo two; printf rest; sleep 60");
   EXPECT_EQ(child->ReadLine(10s), "one");

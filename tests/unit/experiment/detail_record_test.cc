@@ -29,6 +29,38 @@ TEST(DetailRecord, LatenciesAreOfWhatCameSince) {
                    LatencyBound(6) * 1e3);
 }
 
+TEST(DetailRecord, TellsWhereTheTimeSinceWent) {
+  StatusReply before, now;
+  before.mutable_total()->set_seconds_compute(10);
+  before.mutable_total()->set_seconds_wire(1);
+  now.mutable_total()->set_seconds_compute(13);
+  now.mutable_total()->set_seconds_wire(0.5);  // of a server that was started again
+  now.mutable_total()->set_seconds_apply(2);
+  const Record time = DetailRecord(now, before)["time"];
+  EXPECT_EQ(time.size(), 6u);
+  EXPECT_EQ(time["compute"], 3);
+  EXPECT_EQ(time["wire"], 0.5);
+  EXPECT_EQ(time["apply"], 2);
+  EXPECT_EQ(time["wait"], 0);
+}
+
+TEST(DetailRecord, TellsOfTheChainWhereServersFollow) {
+  StatusReply status;
+  EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("chain"));
+  status.mutable_chain()->set_epoch(3);
+  status.mutable_chain()->add_members()->set_replica(1);
+  status.add_followers()->set_replica(2);
+  status.mutable_followers(0)->set_bytes_behind(100);
+  status.mutable_followers(0)->set_entries_behind(4);
+  const Record chain = DetailRecord(status, StatusReply())["chain"];
+  EXPECT_EQ(chain["epoch"], 3);
+  EXPECT_EQ(chain["leader"]["id"], 1);
+  EXPECT_EQ(chain["followers"][0]["id"], 2);
+  EXPECT_EQ(chain["followers"][0]["live"], false);
+  EXPECT_EQ(chain["followers"][0]["bytes_behind"], 100);
+  EXPECT_EQ(chain["followers"][0]["entries_behind"], 4);
+}
+
 TEST(DetailRecord, TellsOfWorkersShardsRefusalsAndCheckpoints) {
   StatusReply status;
   status.set_state(StatusReply::TRAINING);

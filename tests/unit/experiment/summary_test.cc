@@ -45,6 +45,7 @@ Summary Example() {
   summary.steps = 1234;
   summary.wall_seconds = 12.5;
   summary.samples_per_second = 5000.25;
+  summary.phase_seconds = {{"compute", 6.5}, {"wire", 0.25}};
   summary.input_stall = 0.125;
   summary.residual_norm_lost = 0.25;
   summary.batches_repeated = 12;
@@ -82,6 +83,7 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"test_measures\": {\n    \"hit_ratio_10\": 0.625,\n    \"ndcg_10\": 1.0\n",
         "\"epochs\": 4.5", "\"steps\": 1234", "\"wall_seconds\": 12.5",
         "\"samples_per_second\": 5000.25", "\"input_stall\": 0.125",
+        "\"phase_seconds\": {\n    \"compute\": 6.5,\n    \"wire\": 0.25\n",
         "\"residual_norm_lost\": 0.25", "\"batches_repeated\": 12",
         "\"batches_lost\": 3", "\"bytes_pushed\": 18446744073709551615",
         "\"bytes_pulled\": 0", "\"bytes_pushed_dense\": 5", "\"bytes_pulled_dense\": 0",

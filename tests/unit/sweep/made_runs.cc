@@ -49,7 +49,9 @@ void WriteRun(const std::string& folder, const MadeRun& run) {
                             {"seconds_data", 1 * share},
                             {"seconds_compute", 5 * share},
                             {"seconds_encode", 2 * share},
-                            {"seconds_wait", 2 * share}});
+                            {"seconds_wait", 1 * share},
+                            {"seconds_wire", 0.75 * share},
+                            {"seconds_apply", 0.25 * share}});
     }
     (void)metrics->Write("evaluation", run.seconds * share,
                          {{"epoch", epoch},

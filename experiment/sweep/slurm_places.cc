@@ -1,6 +1,6 @@
-// Runs as jobs of a Slurm cluster, by its own commands.
+#include "experiment/sweep/slurm_places.h"
+
 #include "absl/strings/str_cat.h"
-#include "experiment/child_process.h"
 #include "experiment/program_dir.h"
 #include "experiment/sweep/run_command.h"
 
@@ -28,18 +28,18 @@ absl::StatusOr<std::string> Ask(std::vector<std::string> argv) {
   return process->ReadLine(Duration::zero()).value_or("");
 }
 
+std::string JobName(const PlannedRun& run) { return absl::StrCat("psgd-", run.id); }
+
 }  // namespace
 
-std::string SlurmJobName(const PlannedRun& run) { return absl::StrCat("psgd-", run.id); }
-
-absl::StatusOr<bool> SlurmHasJob(const PlannedRun& run) {
+absl::StatusOr<bool> SlurmPlaces::StillRuns(const PlannedRun& run) {
   PSGD_ASSIGN_OR_RETURN(const std::string job, Ask({"squeue", "--me", "--noheader", "--format=%i",
-                                                    "--name", SlurmJobName(run)}));
+                                                    "--name", JobName(run)}));
   return !job.empty();
 }
 
-void StopSlurmJob(const PlannedRun& run, bool at_once) {
-  const std::string name = SlurmJobName(run);
+void SlurmPlaces::Stop(const PlannedRun& run, ChildProcess&, bool at_once) {
+  const std::string name = JobName(run);
   // Whatever Slurm says to it, the job is looked at again.
   if (at_once) {
     (void)Ask({"scancel", "--me", "--name", name});
@@ -49,30 +49,30 @@ void StopSlurmJob(const PlannedRun& run, bool at_once) {
   (void)Ask({"scancel", "--me", "--batch", "--signal=INT", "--name", name});
 }
 
-absl::StatusOr<RunCommand> SlurmCommandOf(const SweepDir& dir, const PlannedRun& run,
-                                          const SlurmOptions& slurm, int cores, bool resume) {
+absl::StatusOr<RunCommand> SlurmPlaces::Command(const PlannedRun& run, size_t, bool resume) {
   RunCommand command;
   PSGD_ASSIGN_OR_RETURN(const std::string sbatch, FoundProgram("sbatch"));
   PSGD_ASSIGN_OR_RETURN(const std::string script, ShippedFile("deploy/slurm/run.sbatch"));
   const int workers = run.config.cluster().workers();
-  const int threads = ThreadsOf(run, cores);
+  const int threads = ThreadsOf(run, options_.cores);
+  // `sbatch --wait` ends as the job does.
   command.argv = {sbatch,
                   "--wait",
                   "--quiet",
                   "--job-name",
-                  SlurmJobName(run),
+                  JobName(run),
                   "--open-mode=append",
                   "--output",
-                  dir.LogFile(run.id),
+                  dir_.LogFile(run.id),
                   "--ntasks=1",
                   absl::StrCat("--cpus-per-task=", run.config.cluster().shards())};
-  command.argv.insert(command.argv.end(), slurm.server.begin(), slurm.server.end());
+  command.argv.insert(command.argv.end(), options_.server.begin(), options_.server.end());
   command.argv.insert(command.argv.end(), {":", absl::StrCat("--ntasks=", workers),
                                            absl::StrCat("--cpus-per-task=", threads)});
-  command.argv.insert(command.argv.end(), slurm.workers.begin(), slurm.workers.end());
+  command.argv.insert(command.argv.end(), options_.workers.begin(), options_.workers.end());
   command.argv.push_back(script);
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> ps_run,
-                        PsRunCommand(dir, run, threads, slurm.gpus, resume));
+                        PsRunCommand(dir_, run, threads, options_.gpus, resume));
   command.argv.insert(command.argv.end(), ps_run.begin(), ps_run.end());
   return command;
 }

@@ -1,0 +1,37 @@
+#include "apps/ctl_ui.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "apps/stop_signals.h"
+#include "dashboard/run_pages.h"
+
+namespace psgd {
+namespace {
+
+constexpr auto kStopPoll = std::chrono::milliseconds(100);
+
+}  // namespace
+
+absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, bool json) {
+  const StopSignals stops;
+  const bool loopback = options.bind.rfind("127.", 0) == 0 || options.bind == "localhost";
+  if (!loopback && !options.insecure) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bind ", options.bind, " shows these runs to whoever reaches it; if they may "
+                     "see them, add --insecure"));
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(root, options.bind, options.port));
+  if (json) {
+    std::cout << nlohmann::ordered_json{{"event", "ready"}, {"http", pages->address()}} << std::endl;
+  } else {
+    std::cout << "the runs of " << root << ": http://" << pages->address() << "/ (Ctrl-C ends)"
+              << std::endl;
+  }
+  while (stops.count() == 0) std::this_thread::sleep_for(kStopPoll);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Starts the server of a run, or goes on with what an earlier one left, as systemd and Kubernetes start programs:
+# with the same words each time.
+#
+#   deploy/start-server.sh [--crash-only] [--show-finished PORT] RUN_DIR CONFIG.yaml [OPTION of ps-server...]
+#
+# RUN_DIR is empty or missing: a new run. Its server died, with a journal: --recover, where that ends. It drained,
+# or died without a journal: --resume, from the newest checkpoint. It has finished: nothing, and exit code 0; with
+# --show-finished its pages are served until this is stopped, to whoever reaches the port.
+# SIGTERM drains the run, which ends it for its workers, too. With --crash-only it kills the server instead: where
+# there is a journal nothing is lost, and workers wait (cluster.deadline) until the server is back.
+set -eu
+
+finished_port=
+crash_only=
+while :; do
+  case ${1:-} in
+    --crash-only) crash_only=1; shift ;;
+    --show-finished) finished_port=${2:-}; shift 2 ;;
+    *) break ;;
+  esac
+done
+[ $# -ge 2 ] || { sed -n '5s/^# */usage: /p' "$0" >&2; exit 2; }
+run_dir=$1
+config=$2
+shift 2
+
+serve() {
+  [ -n "$crash_only" ] || exec ps-server "$@"
+  ps-server "$@" &
+  child=$!
+  trap 'kill -KILL "$child"' TERM INT
+  status=0
+  wait "$child" || status=$?
+  wait "$child" 2> /dev/null || true  # it was a signal to this shell that ended the other wait
+  exit "$status"
+}
+
+summary=$run_dir/summary.json
+
+if grep -qs '"status": "finished"' "$summary"; then
+  echo "start-server.sh: the run in $run_dir has finished" >&2
+  [ -n "$finished_port" ] || exit 0
+  exec ps-ctl ui "$run_dir" --bind 0.0.0.0 --insecure --port "$finished_port"
+fi
+
+[ -e "$run_dir/config.yaml" ] || serve --config "$config" --run-dir "$run_dir" "$@"
+
+# A server that ended in order left a summary; one that goes on from there leaves another.
+if [ ! -e "$summary" ] && [ -d "$run_dir/server/journal" ]; then
+  # It listens where it did: what says where is in the journal.
+  for option; do
+    shift
+    case $option in
+      --bind | --advertise | --port | --set | --shards | --workers) skip=1 ;;
+      --bind=* | --advertise=* | --port=* | --set=* | --shards=* | --workers=*) ;;
+      *) if [ -n "${skip:-}" ]; then skip=; else set -- "$@" "$option"; fi ;;
+    esac
+  done
+  serve --recover "$run_dir" "$@"
+fi
+[ ! -e "$summary" ] || mv "$summary" "$run_dir/summary.before.json"
+serve --resume "$run_dir" "$@"

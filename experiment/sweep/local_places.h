@@ -1,0 +1,26 @@
+// Runs on this machine, each with its share of it.
+#pragma once
+
+#include <vector>
+
+#include "experiment/sweep/resources.h"
+#include "experiment/sweep/run_places.h"
+#include "experiment/sweep/sweep_dir.h"
+
+namespace psgd {
+
+class LocalPlaces : public RunPlaces {
+ public:
+  LocalPlaces(SweepDir dir, std::vector<Share> shares)
+      : dir_(std::move(dir)), shares_(std::move(shares)) {}
+
+  size_t slots() const override { return shares_.size(); }
+  absl::StatusOr<RunCommand> Command(const PlannedRun& run, size_t slot, bool resume) override;
+  void Stop(const PlannedRun& run, ChildProcess& child, bool at_once) override;
+
+ private:
+  const SweepDir dir_;
+  const std::vector<Share> shares_;
+};
+
+}  // namespace psgd

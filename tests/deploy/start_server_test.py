@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""deploy/start-server.sh, with the same words each time: a run that is killed, drained and finished."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+
+from programs import BIN, DEPLOY
+
+CONFIG = """
+name: started
+model: {zoo: mlp, hidden: [16]}
+data: {format: synthetic, batch: 32, synthetic: {train_samples: 2048, test_samples: 256, shape: [1, 8, 8], classes: 10, noise: 0.5}}
+train: {epochs: EPOCHS}
+optimizer: {sgd: {learning_rate: 0.02}}
+cluster: {shards: 1, workers: 1, segment: 16}
+durability: {acknowledge: ACKNOWLEDGE, checkpoint: 1 epoch}
+"""
+
+
+class StartServerTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="psgd-start-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.run_dir = self.folder / "run"
+
+    def config(self, epochs, acknowledge="journal"):
+        file = self.folder / "config.yaml"
+        file.write_text(CONFIG.replace("EPOCHS", str(epochs)).replace("ACKNOWLEDGE", acknowledge))
+        return file
+
+    def spawn(self, *words):
+        log = open(self.folder / "log", "a", encoding="utf-8")
+        self.addCleanup(log.close)
+        environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}")
+        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        # A shell that waits for a server has to end it.
+        self.addCleanup(process.terminate if "--crash-only" in words else process.kill)
+        return process
+
+    def start(self, config, *words):
+        """The server, and where it is once it is ready."""
+        server = self.spawn(DEPLOY / "start-server.sh", *words, self.run_dir, config, "--bind", "127.0.0.1", "--port=0", "--json", "--quiet")
+        line = server.stdout.readline()
+        return server, json.loads(line) if line else None
+
+    def worker(self, at):
+        return self.spawn(BIN / "ps-worker", "--cpu", "--quiet", "--server", at["control"])
+
+    def await_steps(self, at, least):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            said = subprocess.run([BIN / "ps-ctl", "status", "--server", at["control"], "--json"], capture_output=True, text=True, check=False)
+            if said.returncode == 0 and int(json.loads(said.stdout)["clock"]) > least:
+                return int(json.loads(said.stdout)["clock"])
+            time.sleep(0.05)
+        self.fail((self.folder / "log").read_text())
+
+    def summary(self):
+        return json.loads((self.run_dir / "summary.json").read_text())
+
+    def test_goes_on_whatever_ended_it(self):
+        config = self.config(epochs=100000)
+        server, at = self.start(config)
+        worker = self.worker(at)
+        done = self.await_steps(at, 100)
+        server.kill()
+        server.wait()
+        server, again = self.start(config)  # from its journal, where it was
+        self.assertEqual(again["control"], at["control"])
+        self.await_steps(at, done + 100)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual((server.wait(60), worker.wait(60)), (3, 0))
+        self.assertEqual(self.summary()["status"], "interrupted")
+        server, at = self.start(config)  # from its checkpoint
+        worker = self.worker(at)
+        self.await_steps(at, done + 100)
+        server.kill()
+        server.wait()
+        server, again = self.start(config)  # and from the journal of what came after
+        self.await_steps(again, done + 100)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(60), 3)
+
+    def test_crash_only_it_comes_back_to_the_same_workers(self):
+        config = self.config(epochs=100000)
+        server, at = self.start(config, "--crash-only")
+        worker = self.worker(at)
+        done = self.await_steps(at, 100)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(60), 128 + signal.SIGTERM)
+        self.assertFalse((self.run_dir / "summary.json").exists())
+        server, again = self.start(config, "--crash-only")
+        self.assertEqual(again["control"], at["control"])
+        self.await_steps(again, done + 100)
+        self.assertIsNone(worker.poll())
+
+    def test_without_a_journal_it_goes_on_from_a_checkpoint(self):
+        config = self.config(epochs=100000, acknowledge="memory")
+        server, at = self.start(config)
+        self.worker(at)
+        self.await_steps(at, 200)
+        server.kill()
+        server.wait()
+        server, at = self.start(config)
+        self.worker(at)
+        self.await_steps(at, 200)
+
+    def test_a_finished_run_is_not_repeated(self):
+        config = self.config(epochs=2)
+        server, at = self.start(config)
+        worker = self.worker(at)
+        self.assertEqual((server.wait(60), worker.wait(60)), (0, 0), (self.folder / "log").read_text())
+        before = self.summary()
+        server, at = self.start(config)
+        self.assertEqual((server.wait(60), at), (0, None))
+        self.assertIn("has finished", (self.folder / "log").read_text())
+        self.assertEqual(self.summary(), before)
+        # Its pages go on.
+        pages = self.spawn(DEPLOY / "start-server.sh", "--show-finished", 0, self.run_dir, config)
+        address = pages.stdout.readline().split("http://")[1].split("/")[0].replace("0.0.0.0", "127.0.0.1")
+        with urllib.request.urlopen(f"http://{address}/", timeout=30) as page:
+            self.assertIn(b"<title>", page.read())
+
+    def test_what_is_missing_is_said(self):
+        ended = subprocess.run([DEPLOY / "start-server.sh", self.run_dir], capture_output=True, text=True, check=False)
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("RUN_DIR CONFIG.yaml", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
