@@ -63,7 +63,9 @@ absl::Status AddMetrics(const std::string& path, MeasuredRun* run) {
       run->data = NumberIn(record, "seconds_data");
       run->compute = NumberIn(record, "seconds_compute");
       run->encode = NumberIn(record, "seconds_encode");
-      run->wait = NumberIn(record, "seconds_wait");
+      // However it was spent: the prediction has no name for the parts.
+      run->wait = NumberIn(record, "seconds_wait") + NumberIn(record, "seconds_wire") +
+                  NumberIn(record, "seconds_apply");
       run->cpu_workers = NumberIn(record, "seconds_cpu");
       run->cpu_server = NumberIn(record, "seconds_cpu_server");
       run->bytes = NumberIn(record, "bytes_pushed") + NumberIn(record, "bytes_pulled");

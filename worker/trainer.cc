@@ -108,7 +108,8 @@ absl::Status Trainer::Prepare() {
   request.set_batches_per_epoch(loader_->batches_per_epoch());
   PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, client_->Register(request));
   placement_ = registered.placement();
-  heartbeat_->SetEndpoints({placement_.endpoints().begin(), placement_.endpoints().end()});
+  const std::vector<std::string> shards(placement_.endpoints().begin(), placement_.endpoints().end());
+  heartbeat_->SetEndpoints(shards);
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
@@ -117,9 +118,7 @@ absl::Status Trainer::Prepare() {
   transport.log = options_.log;
   transport.security = MemberSecurity(options_, curve, joined);
   PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
-  PSGD_ASSIGN_OR_RETURN(
-      std::unique_ptr<Endpoint> endpoint,
-      transport_->Connect({placement_.endpoints().begin(), placement_.endpoints().end()}));
+  PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> endpoint, transport_->Connect(shards));
   SessionOptions session;
   session.key = key_;
   session.resend = Milliseconds(config_.cluster().resend());

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "server/chain_keeper.h"
-#include "tests/sim/chance.h"
+#include "simulate/chance.h"
 
 namespace psgd::sim {
 

@@ -10,7 +10,7 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kLimit = 1u << 20;
+constexpr size_t kMutationLimit = 1u << 20;
 
 std::vector<std::byte> Sample(std::mt19937* random) {
   Message message;
@@ -22,7 +22,7 @@ std::vector<std::byte> Sample(std::mt19937* random) {
     message.payloads.push_back(Bytes::Adopt(std::vector<std::byte>((*random)() % 40)));
   }
   std::vector<std::byte> bytes;
-  const EncodedMessage encoded = *EncodeMessage(message, kLimit);
+  const EncodedMessage encoded = *EncodeMessage(message, kMutationLimit);
   for (const Bytes& frame : encoded.frames) {
     bytes.insert(bytes.end(), frame.span().begin(), frame.span().end());
   }
@@ -87,7 +87,7 @@ TEST(WireMutationTest, NeverMoreThanARefusal) {
     const std::vector<Bytes> frames =
         round % 3 == 0 ? std::vector<Bytes>{whole.Sub(0, cut), whole.Sub(cut, whole.size() - cut)}
                        : std::vector<Bytes>{whole};
-    const auto decoded = DecodeMessage(frames, kLimit);
+    const auto decoded = DecodeMessage(frames, kMutationLimit);
     if (!decoded.ok()) {
       ASSERT_FALSE(decoded.status().message().empty());
       continue;
