@@ -6,7 +6,7 @@ namespace {
 using dnnl::normalization_flags;
 using dnnl::prop_kind;
 
-const normalization_flags kScaleAndShift =
+const normalization_flags kLayerScaleAndShift =
     normalization_flags::use_scale | normalization_flags::use_shift;
 
 // Rows and their width, whatever the rank.
@@ -17,7 +17,7 @@ Desc Matrix(const Lowering& l, TensorId x) {
 
 dnnl::layer_normalization_forward::primitive_desc Forward(const Lowering& l, const Desc& x,
                                                           const Desc& rows, float epsilon) {
-  return {{prop_kind::forward_training, x, rows, epsilon, kScaleAndShift},
+  return {{prop_kind::forward_training, x, rows, epsilon, kLayerScaleAndShift},
           PlannedScratchpad(),
           l.engine()};
 }
@@ -45,7 +45,7 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   const Desc matrix = Matrix(l, c.in(0));
   const Desc rows({matrix.dims()[0]}, Type::f32, Tag::a);
   const dnnl::layer_normalization_backward::primitive_desc pd(
-      {prop_kind::backward, matrix, matrix, rows, epsilon, kScaleAndShift}, PlannedScratchpad(),
+      {prop_kind::backward, matrix, matrix, rows, epsilon, kLayerScaleAndShift}, PlannedScratchpad(),
       l.engine(), Forward(l, matrix, rows, epsilon));
   // oneDNN always writes dx, and asks for the shift, on which no gradient depends.
   const View dx = c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);

@@ -35,8 +35,8 @@ void SumRows(const float* from, int64_t rows, int64_t width, float* sum) {
   }
 }
 
-struct Sizes {
-  Sizes(const Recurrent& op, const Shape& x, int64_t hidden)
+struct RecurrentSizes {
+  RecurrentSizes(const Recurrent& op, const Shape& x, int64_t hidden)
       : batch(x[0]),
         steps(x[1]),
         inputs(x[2]),
@@ -50,7 +50,7 @@ struct Sizes {
 };
 
 // What the step before left for sample n; `saved` and `y` hold all samples and steps.
-CellBefore<float> Before(const Sizes& s, int64_t n, int64_t step, const float* saved,
+CellBefore<float> Before(const RecurrentSizes& s, int64_t n, int64_t step, const float* saved,
                          const float* y) {
   if (step == 0) return {};
   const int64_t place = n * s.steps + step - 1;
@@ -62,7 +62,7 @@ struct ForwardMemory {
   float *a, *b;  // scratch: inputs of the gates, of all steps and of one
 };
 
-void RunForward(const Recurrent& op, const Sizes& s, const ForwardMemory& m) {
+void RunForward(const Recurrent& op, const RecurrentSizes& s, const ForwardMemory& m) {
   FillRows(m.b_ih, s.batch * s.steps, s.rows, m.a);
   Multiply(false, true, s.batch * s.steps, s.rows, s.inputs, {m.x, s.inputs}, {m.w_ih, s.inputs}, 1,
            {m.a, s.rows});
@@ -90,7 +90,7 @@ struct BackwardMemory {
   float *da, *db, *last, *dh, *carry;
 };
 
-void RunBackward(const Recurrent& op, const Sizes& s, const BackwardMemory& m) {
+void RunBackward(const Recurrent& op, const RecurrentSizes& s, const BackwardMemory& m) {
   const int64_t places = s.batch * s.steps;
   std::fill_n(m.dh, s.batch * s.width, 0.0f);
   std::fill_n(m.carry, s.batch * s.width, 0.0f);
@@ -134,7 +134,7 @@ BufferId Scratch(Lowering& l, int64_t count) {
 
 void Lower(const Recurrent& op, const Context& c) {
   Lowering& l = c.lowering;
-  const Sizes s(op, l.graph().shape(c.in(0)), l.graph().shape(c.out(0))[2]);
+  const RecurrentSizes s(op, l.graph().shape(c.in(0)), l.graph().shape(c.out(0))[2]);
   std::vector<BufferId> ids;
   for (int i = 0; i < 5; ++i) ids.push_back(l.GetPlain(c.in(i)).buffer);
   for (int i = 0; i < 2; ++i) ids.push_back(l.PutPlain(c.out(i)).buffer);
@@ -158,7 +158,7 @@ void Lower(const Recurrent& op, const Context& c) {
 void Lower(const RecurrentBackward& op, const Context& c) {
   Lowering& l = c.lowering;
   const Recurrent forward = op.forward;
-  const Sizes s(forward, l.graph().shape(c.in(0)), l.graph().shape(c.in(3))[2]);
+  const RecurrentSizes s(forward, l.graph().shape(c.in(0)), l.graph().shape(c.in(3))[2]);
   std::vector<BufferId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(l.GetPlain(c.in(i)).buffer);
   for (int i = 0; i < 4; ++i) ids.push_back(l.PutPlain(c.out(i)).buffer);

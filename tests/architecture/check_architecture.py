@@ -49,6 +49,11 @@ WAITERS = {
     "compression/cuda/device_codecs.cc": "until a payload has come to the host; state for checkpoints",
     "apps/doctor/gpus.cc": "measures GPUs",
 }
+# In an anonymous namespace: a constant, or a type.
+OWN_NAME = re.compile(r"(?:inline |static )*(?:constexpr|const) [^;=({]*?\b(k[A-Z]\w*)\b|(?:struct|class|enum class|enum) (\w+)[^;]*$")
+# Sources that are compiled by themselves, and rooms of which all are.
+ALONE = re.compile(r"ALONE ([^)]*)\)")
+APART = {"net", "apps", "bench"}
 OPENSSL_HEADER = re.compile(r"^openssl/")
 PROMISES = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
@@ -73,6 +78,37 @@ def check_include(path, included):
         allowed = ", ".join(sorted(ROOMS[room])) or "no other room"
         return f"includes {included}: {room}/ may include {allowed} only"
     return None
+
+
+def own_names(text):
+    """Constants and types of a source's anonymous namespace: (line, name)."""
+    own = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line == "namespace {":
+            own = True
+        elif line.startswith("}") and line.endswith("// namespace"):
+            own = False
+        name = own and OWN_NAME.match(line)
+        if name:
+            yield number, name.group(1) or name.group(2)
+
+
+def check_own_names(root, paths):
+    """The sources of a room are compiled several at a time (cmake/Rooms.cmake): yields (path, line, finding)."""
+    seen = {}
+    for path in paths:
+        room = room_of(path)
+        if not path.endswith(".cc") or room not in ROOMS or room in APART:
+            continue
+        lists = root / room / "CMakeLists.txt"
+        alone = ALONE.findall(lists.read_text(encoding="utf-8")) if lists.exists() else []
+        if path.removeprefix(room + "/") in " ".join(alone).split():
+            continue
+        for number, name in own_names((root / path).read_text(encoding="utf-8", errors="replace")):
+            other = seen.setdefault((room, name), path)
+            if other != path:
+                yield path, number, (f"{name} is also a name of {other}, with which this may be compiled: give one "
+                                     "another name, or a place that both include")
 
 
 def check_file(root, path):
@@ -113,11 +149,10 @@ def sources(root):
 
 def check_tree(root):
     """All findings as text, and how many files were read."""
-    findings, files = [], 0
-    for path in sources(root):
-        files += 1
-        findings += [f"{path}:{line}: {finding}" for line, finding in check_file(root, path)]
-    return findings, files
+    paths = list(sources(root))
+    findings = [f"{path}:{line}: {finding}" for path in paths for line, finding in check_file(root, path)]
+    findings += [f"{path}:{line}: {finding}" for path, line, finding in check_own_names(root, paths)]
+    return findings, len(paths)
 
 
 def main(arguments):

@@ -54,6 +54,15 @@ class CheckArchitectureTest(unittest.TestCase):
     def test_nobody_includes_upwards(self):
         self.assert_found("engine/x.cc", '#include "experiment/run.h"\n', "engine/ may include")
 
+    def test_sources_that_are_compiled_together_have_names_of_their_own(self):
+        own = "namespace psgd {\nnamespace {\n\nconstexpr int kMost = 3;\n\n}  // namespace\n}  // namespace psgd\n"
+        self.write("server/a.cc", own)
+        self.write("worker/b.cc", own)
+        self.assertEqual(self.findings(), [])
+        self.assert_found("server/b.cc", own, "kMost is also a name of server/a.cc")
+        self.write("server/CMakeLists.txt", "psgd_room(server SOURCES a.cc b.cc\n  ALONE b.cc)\n")
+        self.assertEqual(self.findings(), [])
+
     def test_openssl_stays_in_net(self):
         self.write("net/credentials.cc", "#include <openssl/x509.h>\n")
         self.assertEqual(self.findings(), [])
