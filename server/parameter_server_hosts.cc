@@ -146,6 +146,8 @@ absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<Re
                                         "journal does"));
     return absl::DataLossError("it does not have all the shards that it held");
   }
+  // Whoever joined since it was told of all.
+  for (const auto& [worker, pass] : passes_) host->Admit(pass);
   for (const uint32_t shard : has) {
     if (shard >= owners_.size() || owners_[shard] != server) {
       host->Drop(shard);
@@ -265,7 +267,7 @@ absl::StatusOr<std::shared_ptr<ShardHandle>> ParameterServer::Place(uint32_t sha
   }
   if (host != nullptr) return host->Take(shard, image, life);
   PSGD_ASSIGN_OR_RETURN(auto durable, local_->FromImage(image, shard, life));
-  return local_->Serve(shard, std::move(durable));
+  return local_->Serve(shard, std::move(durable), /*stands_still=*/true);
 }
 
 void ParameterServer::DropFrom(uint32_t shard, uint32_t server) {
@@ -306,6 +308,8 @@ absl::Status ParameterServer::MoveShard(uint32_t shard, uint32_t to) {
       return saved;
     }
   }
+  // Not before: a worker that knew it here from earlier would be answered by one that may not stay.
+  (*placed)->KeepOn();
   Reach(options_.failpoint.get(), Failpoint::kShardMoved);
   DropFrom(shard, from);
   const std::string news = absl::StrFormat("shard %d moved from server %d to server %d in %.3f s", shard,

@@ -42,7 +42,7 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
 
   // A shard that is there, or will be when it comes back. `address`: that workers know it by.
   std::shared_ptr<ShardHandle> Shard(uint32_t shard, const std::string& address);
-  // Has the other server go on with a shard.
+  // Has the other server make a shard, which stands still.
   absl::StatusOr<std::shared_ptr<ShardHandle>> Take(uint32_t shard, const ShardImage& image,
                                                     uint32_t starts);
   // It went elsewhere, or never came.

@@ -82,7 +82,7 @@ absl::Status ShardHost::Take(uint32_t shard, uint32_t starts, HostSays::Answer* 
   const ShardImage image = std::move(arrived->second);
   arrived_.erase(arrived);
   PSGD_ASSIGN_OR_RETURN(auto durable, set_->FromImage(image, shard, starts));
-  PSGD_ASSIGN_OR_RETURN(auto server, set_->Serve(shard, std::move(durable)));
+  PSGD_ASSIGN_OR_RETURN(auto server, set_->Serve(shard, std::move(durable), /*stands_still=*/true));
   {
     std::lock_guard lock(mutex_);
     shards_[shard] = server;
