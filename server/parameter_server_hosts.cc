@@ -1,10 +1,10 @@
 // The part of ParameterServer that spreads shards over other servers: docs/architecture.md, "Several servers".
 #include <algorithm>
 #include <filesystem>
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/random_id.h"
 #include "net/wire_format.h"
 #include "server/access.h"
 #include "server/journal_folder.h"
@@ -17,16 +17,11 @@ namespace {
 constexpr size_t kMostHosts = 255;
 constexpr Duration kMoveRetry = std::chrono::milliseconds(50);
 
-uint64_t NewRunKey() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;  // not 0, which says that there is none
-}
-
 }  // namespace
 
 void ParameterServer::RestoreOwners() {
   owners_.assign(options_.config.cluster().shards(), kThisServer);
-  run_key_ = NewRunKey();
+  run_key_ = RandomId();
   if (recovered_ && recovered_->run_key() != 0) {
     run_key_ = recovered_->run_key();
     owners_.assign(recovered_->owners().begin(), recovered_->owners().end());
@@ -60,7 +55,10 @@ std::shared_ptr<RemoteHost> ParameterServer::HostOf(uint32_t server) {
     quarantined_.TryPush(std::move(worker));
   };
   callbacks.on_spans = options_.trace_steps > 0 ? options_.on_spans : nullptr;
-  callbacks.on_leaving = [this] { server_leaves_ = true; };
+  callbacks.on_leaving = [this] {
+    server_leaves_ = true;  // it says so again, should the mover just have looked
+    changed_.notify_all();
+  };
   host = std::make_shared<RemoteHost>(server, std::move(callbacks), options_.log);
   return host;
 }
@@ -227,6 +225,7 @@ absl::StatusOr<RebalanceReply> ParameterServer::Rebalance(const RebalanceRequest
     target[move.shard()] = move.server();
   }
   target_ = std::move(target);
+  changed_.notify_all();
   RebalanceReply reply;
   reply.mutable_owners()->Assign(target_.begin(), target_.end());
   return reply;
@@ -237,9 +236,9 @@ void ParameterServer::MoveLoop() {
   while (!stopping_) {
     if (server_leaves_.exchange(false)) Spread();
     const auto [at, to] = std::mismatch(owners_.begin(), owners_.end(), target_.begin());
-    const bool begun = core_.model() != nullptr && !core_.over();
-    if (at == owners_.end() || !begun) {
-      changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
+    const auto due = [&] { return owners_ != target_ && core_.model() != nullptr && !core_.over(); };
+    if (!due()) {
+      changed_.wait(lock, [&] { return stopping_ || server_leaves_ || due(); });
       continue;
     }
     const auto shard = static_cast<uint32_t>(at - owners_.begin());

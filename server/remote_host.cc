@@ -34,27 +34,17 @@ class RemoteShard final : public ShardHandle {
   }
 
   void CheckpointDone(uint64_t checkpoint) override {
-    HostTold told;
-    *told.mutable_call() = ToShard();
-    told.mutable_call()->set_checkpoint_done(checkpoint);
-    (void)host_->Send(told);  // it is told again when it comes back
+    HostTold::Call call = ToShard();
+    call.set_checkpoint_done(checkpoint);
+    host_->Tell(std::move(call));
   }
 
   absl::Status Weights(
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) override {
     HostTold::Call call = ToShard();
     call.mutable_weights();
-    auto started = host_->Start(std::move(call));
-    const auto answer = started.second.wait_for(kImagePatience);
-    std::vector<std::pair<uint32_t, Bytes>> values;
-    {
-      std::lock_guard lock(host_->mutex_);
-      const auto pending = host_->pending_.find(started.first);
-      if (pending != host_->pending_.end()) values = std::move(pending->second.values);
-      host_->pending_.erase(started.first);
-    }
-    if (answer != std::future_status::ready) return absl::UnavailableError("no answer in time");
-    PSGD_RETURN_IF_ERROR(started.second.get().status());
+    RemoteHost::Values values;
+    PSGD_RETURN_IF_ERROR(host_->Ask(std::move(call), kImagePatience, &values).status());
     for (const auto& [slice, bytes] : values) PSGD_RETURN_IF_ERROR(take(slice, bytes));
     return absl::OkStatus();
   }
@@ -142,10 +132,12 @@ std::pair<uint64_t, RemoteHost::Answer> RemoteHost::Start(HostTold::Call call) {
   return {id, std::move(answer)};
 }
 
-absl::StatusOr<HostSays::Answer> RemoteHost::Wait(uint64_t call, Answer answer, Duration patience) {
+absl::StatusOr<HostSays::Answer> RemoteHost::Wait(uint64_t call, Answer answer, Duration patience,
+                                                  Values* values) {
   const bool answered = answer.wait_for(patience) == std::future_status::ready;
   {
     std::lock_guard lock(mutex_);
+    if (values != nullptr) *values = std::move(pending_[call].values);
     pending_.erase(call);
     silent_ = silent_ || !answered;
   }
@@ -153,9 +145,15 @@ absl::StatusOr<HostSays::Answer> RemoteHost::Wait(uint64_t call, Answer answer, 
   return absl::UnavailableError(absl::StrCat("server ", server_, " did not answer in time"));
 }
 
-absl::StatusOr<HostSays::Answer> RemoteHost::Ask(HostTold::Call call, Duration patience) {
+absl::StatusOr<HostSays::Answer> RemoteHost::Ask(HostTold::Call call, Duration patience, Values* values) {
   auto [id, answer] = Start(std::move(call));
-  return Wait(id, std::move(answer), patience);
+  return Wait(id, std::move(answer), patience, values);
+}
+
+void RemoteHost::Tell(HostTold::Call call) {
+  HostTold told;
+  *told.mutable_call() = std::move(call);
+  (void)Send(told);
 }
 
 absl::StatusOr<std::shared_ptr<ShardHandle>> RemoteHost::Take(uint32_t shard, const ShardImage& image,
@@ -181,17 +179,17 @@ absl::StatusOr<std::shared_ptr<ShardHandle>> RemoteHost::Take(uint32_t shard, co
 }
 
 void RemoteHost::Drop(uint32_t shard) {
-  HostTold told;
-  told.mutable_call()->set_shard(shard);
-  told.mutable_call()->mutable_drop();
-  (void)Send(told);  // when it comes back it is told which are its
+  HostTold::Call call;
+  call.set_shard(shard);
+  call.mutable_drop();
+  Tell(std::move(call));
 }
 
 void RemoteHost::GoOn(uint32_t shard) {
-  HostTold told;
-  told.mutable_call()->set_shard(shard);
-  told.mutable_call()->mutable_keep_on();
-  (void)Send(told);
+  HostTold::Call call;
+  call.set_shard(shard);
+  call.mutable_keep_on();
+  Tell(std::move(call));
 }
 
 void RemoteHost::Admit(const CoordinatorRecord::Pass& pass) {

@@ -59,11 +59,12 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
 
  private:
   friend class RemoteShard;
+  using Values = std::vector<std::pair<uint32_t, Bytes>>;  // by slice
   struct Pending {
     uint32_t shard = 0;
     bool answered = false;
     std::promise<absl::StatusOr<HostSays::Answer>> answer;
-    std::vector<std::pair<uint32_t, Bytes>> values;
+    Values values;
   };
   struct Known {
     std::string address;
@@ -84,8 +85,12 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
   absl::Status Away() const;
   static void Resolve(absl::StatusOr<HostSays::Answer> answer, Pending* pending);
   std::pair<uint64_t, Answer> Start(HostTold::Call call);
-  absl::StatusOr<HostSays::Answer> Wait(uint64_t call, Answer answer, Duration patience);
-  absl::StatusOr<HostSays::Answer> Ask(HostTold::Call call, Duration patience);
+  // `values`: what came before the answer; null: nothing is asked for.
+  absl::StatusOr<HostSays::Answer> Wait(uint64_t call, Answer answer, Duration patience,
+                                        Values* values = nullptr);
+  absl::StatusOr<HostSays::Answer> Ask(HostTold::Call call, Duration patience, Values* values = nullptr);
+  // A call that wants no answer. One that is away is told what it missed when it comes back.
+  void Tell(HostTold::Call call);
   bool Send(const HostTold& told);
   void Heard(HostSays says);
   absl::Status HeardPart(const ShardPart& part);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <random>
 #include <set>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/random_id.h"
 #include "net/address.h"
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
@@ -253,8 +253,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
 absl::StatusOr<JoinReply> ControlClient::Join(const JoinRequest& request) {
   // One whose answer was lost, or that came too early, is the same when it is asked again.
   JoinRequest once = request;
-  std::random_device random;
-  once.set_attempt((uint64_t{random()} << 32 | random()) | 1);
+  once.set_attempt(RandomId());
   return Call<JoinRequest, JoinReply>(&Control::Stub::AsyncJoin, once);
 }
 absl::StatusOr<RegisterReply> ControlClient::Register(const RegisterRequest& request) {
