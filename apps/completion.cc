@@ -23,6 +23,13 @@ std::vector<std::string> NamesOf(const CLI::App& app) {
   return names;
 }
 
+// Whether a word that is no option may be something else than a command.
+bool TakesWords(const CLI::App& app) {
+  const auto options = OptionsOf(app);
+  return std::any_of(options.begin(), options.end(),
+                     [](const DescribedOption& option) { return option.names.empty(); });
+}
+
 std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : CommandsOf(app)) names.push_back(command->get_name());
@@ -51,8 +58,8 @@ std::string Bash(const CLI::App& app) {
   absl::StrAppend(&script, "  words='", absl::StrJoin(NamesOf(app), " "), "'\n");
   if (!commands.empty()) {
     absl::StrAppend(&script, "  if ((COMP_CWORD == 1)); then words+=' ",
-                    absl::StrJoin(CommandNames(app), " "),
-                    "'; files=no; fi\n  case ${COMP_WORDS[1]} in\n");
+                    absl::StrJoin(CommandNames(app), " "), "'",
+                    TakesWords(app) ? "" : "; files=no", "; fi\n  case ${COMP_WORDS[1]} in\n");
     for (const CLI::App* command : commands) {
       absl::StrAppend(&script, "  ", command->get_name(), ") ((COMP_CWORD == 1)) || words='",
                       absl::StrJoin(NamesOf(*command), " "), "' ;;\n");
@@ -113,6 +120,9 @@ std::string Zsh(const CLI::App& app) {
     absl::StrAppend(&script, "  ", command->get_name(), ") _arguments",
                     ZshArguments(*command, "    "), " ;;\n");
   }
+  if (TakesWords(app)) {
+    absl::StrAppend(&script, "  *) _arguments", ZshArguments(app, "    "), " ;;\n");
+  }
   return script + "esac\n";
 }
 
@@ -136,10 +146,17 @@ void AppendFish(const std::string& program, const std::string& condition, const 
 
 std::string Fish(const CLI::App& app) {
   const std::string& program = app.get_name();
-  std::string script;
-  AppendFish(program, CommandsOf(app).empty() ? "" : " -n __fish_use_subcommand", app, &script);
+  std::string script, condition;
+  if (TakesWords(app) && !CommandsOf(app).empty()) {
+    condition = absl::StrCat(" -n 'not __fish_seen_subcommand_from ",
+                             absl::StrJoin(CommandNames(app), " "), "'");
+  } else if (!CommandsOf(app).empty()) {
+    condition = " -n __fish_use_subcommand";
+  }
+  AppendFish(program, condition, app, &script);
   for (const CLI::App* command : CommandsOf(app)) {
-    absl::StrAppend(&script, "complete -c ", program, " -f -n __fish_use_subcommand -a ",
+    absl::StrAppend(&script, "complete -c ", program, TakesWords(app) ? "" : " -f",
+                    " -n __fish_use_subcommand -a ",
                     command->get_name(), " -d '",
                     absl::StrReplaceAll(Describe(*command).text, {{"'", "\\'"}}), "'\n");
     AppendFish(program, absl::StrCat(" -n '__fish_seen_subcommand_from ", command->get_name(), "'"),

@@ -62,7 +62,7 @@ DescribedApp Describe(const CLI::App& app) {
 }
 
 std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
-  return app.get_subcommands(nullptr);
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
 }  // namespace psgd

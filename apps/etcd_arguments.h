@@ -6,6 +6,7 @@
 #include <string>
 
 #include "net/etcd/etcd_chain_store.h"
+#include "proto/config.pb.h"
 
 namespace psgd {
 
@@ -28,6 +29,14 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
   auto* run = app.add_option("--run", etcd.run, "With --etcd: the name of the run")->needs(members);
   members->needs(run);
   return members;
+}
+
+// For those whose servers settle there who leads.
+inline absl::Status CheckSettles(const Config& config) {
+  if (config.durability().acknowledge() == DurabilityConfig::REPLICATED) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--etcd settles which of a run's servers leads, but this run has only one: add --set "
+      "durability.acknowledge=replicated");
 }
 
 inline absl::StatusOr<std::shared_ptr<EtcdChainStore>> OpenEtcd(

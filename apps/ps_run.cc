@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
+#include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
@@ -31,6 +32,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
   ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
   ps-run configs/fashion_mnist.yaml --http 7080       # a dashboard at http://127.0.0.1:7080
+  ps-run my.yaml --set durability.acknowledge=replicated --etcd 127.0.0.1:2379   # etcd settles who leads
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
@@ -46,6 +48,7 @@ struct Arguments {
   std::string http;
   int trace = 0;
   std::string tls_dir;
+  EtcdArguments etcd;
   std::string bind;
   std::vector<std::string> worker_prefixes;
   bool insecure = false;
@@ -121,6 +124,14 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   options.launch.worker_prefixes = arguments.worker_prefixes;
   options.launch.tls_dir = arguments.tls_dir;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({.dir = arguments.tls_dir}, "admin"));
+  if (arguments.etcd.given()) {
+    PSGD_RETURN_IF_ERROR(CheckSettles(options.config));
+    arguments.etcd.run = options.config.name();
+    // The servers talk to it; this only looks at what they are told.
+    PSGD_RETURN_IF_ERROR(OpenEtcd(arguments.etcd, options.credentials).status());
+    options.launch.etcd = arguments.etcd.members;
+    options.launch.run_name = arguments.etcd.run;
+  }
   options.launch.threads =
       arguments.threads > 0 ? arguments.threads : DefaultThreads(options.config);
   options.launch.ready_deadline = Milliseconds(options.config.cluster().deadline());
@@ -190,6 +201,9 @@ int main(int argc, char** argv) {
                  "Folder with the certificates of a server, workers and an admin, as "
                  "scripts/make-certs.sh makes it: all talk securely")
       ->type_name("DIR");
+  AddEtcdOption(app, arguments.etcd,
+                "Members of etcd, where the run's servers settle who leads (durability.acknowledge: "
+                "replicated)");
   app.add_option("--bind", arguments.bind,
                  "Address that the server listens on, for workers elsewhere; default: loopback")
       ->type_name("ADDRESS");

@@ -205,11 +205,7 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
 absl::StatusOr<std::shared_ptr<ChainStore>> Chains(const Arguments& arguments, const Config& config,
                                                    std::shared_ptr<const Credentials> credentials) {
   if (!arguments.etcd.given()) return nullptr;
-  if (config.durability().acknowledge() != DurabilityConfig::REPLICATED) {
-    return absl::InvalidArgumentError(
-        "--etcd settles which of a run's servers leads, but this run has only one: add --set "
-        "durability.acknowledge=replicated");
-  }
+  PSGD_RETURN_IF_ERROR(CheckSettles(config));
   EtcdArguments etcd = arguments.etcd;
   etcd.run = config.name();
   return OpenEtcd(etcd, std::move(credentials), Milliseconds(config.durability().takeover()));

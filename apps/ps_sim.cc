@@ -148,6 +148,7 @@ absl::Status Run(const Arguments& given) {
 
   sim::ScalingRequest request;
   PSGD_ASSIGN_OR_RETURN(request.config, ReadRunConfig(given.run));
+  if (!model.server().has_hosts()) model.mutable_server()->set_hosts(request.config.cluster().servers());
   if (!given.workers.empty()) {
     PSGD_ASSIGN_OR_RETURN(request.workers, sim::ParseWorkers(given.workers));
   }

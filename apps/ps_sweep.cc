@@ -197,6 +197,7 @@ int main(int argc, char** argv) {
   CLI::App* of_attend = app.add_subcommand(
       "attend", "What ps-sweep --launcher ssh starts on a host: one run, which ends when the "
                 "connection does. Not for people.");
+  of_attend->group("");  // nor in what is listed for them
   AddAttendOptions(*of_attend, &attend);
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (of_attend->parsed()) return AttendRun(std::move(attend));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "bench/device_codec_bench.h"
 #include "bench/machine_limits.h"
 #include "compression/codec.h"
+#include "compression/lossless.h"
 
 namespace psgd {
 namespace {
@@ -18,8 +20,10 @@ constexpr size_t kBlock = 4096;  // elements that a shard decodes at a time
 // One codec on one backend at work on all slices.
 class Subject {
  public:
-  Subject(const Codec& codec, const std::vector<float>& gradient, size_t slice)
+  Subject(const Codec& codec, const LosslessConfig& lossless, const std::vector<float>& gradient,
+          size_t slice)
       : codec_(codec),
+        packer_(Packer::Make(lossless)),
         gradient_(gradient),
         residual_(codec.keeps_residual() ? gradient.size() : 0),
         slice_(slice) {
@@ -28,6 +32,8 @@ class Subject {
       encoders_.push_back(codec.NewEncoder(shapes_.back()));
       payloads_.emplace_back();
     }
+    habits_.resize(shapes_.size());
+    packed_.resize(shapes_.size());
   }
 
   void Encode() {
@@ -42,13 +48,19 @@ class Subject {
       input.step = step_;
       payloads_[s].clear();
       encoders_[s]->Encode(input, &payloads_[s]);
+      if (packer_ != nullptr) packed_[s] = packer_->Pack(payloads_[s], &habits_[s]);
     }
   }
 
   absl::Status DecodeTo(float scale, std::span<float> weights) const {
     for (size_t s = 0; s < shapes_.size(); ++s) {
+      Bytes payload = Bytes::Unowned(payloads_[s]);
+      if (packed_[s].planes > 0) {
+        PSGD_ASSIGN_OR_RETURN(payload, Unpack(packed_[s].frame, packed_[s].planes,
+                                              codec_.MaxPayload(shapes_[s].elements)));
+      }
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadReader> reader,
-                            codec_.Open(payloads_[s], shapes_[s]));
+                            codec_.Open(payload.span(), shapes_[s]));
       std::span<float> left = weights.subspan(s * slice_, shapes_[s].elements);
       while (!left.empty()) {
         const size_t count = std::min(kBlock, left.size());
@@ -75,7 +87,9 @@ class Subject {
 
   size_t payload_bytes() const {
     size_t bytes = 0;
-    for (const auto& payload : payloads_) bytes += payload.size();
+    for (size_t s = 0; s < payloads_.size(); ++s) {
+      bytes += packed_[s].planes > 0 ? packed_[s].frame.size() : payloads_[s].size();
+    }
     return bytes;
   }
   size_t slices() const { return shapes_.size(); }
@@ -94,19 +108,23 @@ class Subject {
   }
 
   const Codec& codec_;
+  const std::unique_ptr<Packer> packer_;
   const std::vector<float>& gradient_;
   std::vector<float> residual_;
   const size_t slice_;
   std::vector<SliceShape> shapes_;
   std::vector<std::unique_ptr<Encoder>> encoders_;
   std::vector<std::vector<std::byte>> payloads_;
+  std::vector<PackingHabit> habits_;
+  std::vector<PackedPayload> packed_;
   uint64_t step_ = 0;
 };
 
-std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
-                                   const std::string& backend, const std::vector<float>& gradient,
+std::vector<BenchRow> MeasureCodec(const Codec& codec, const LosslessConfig& lossless,
+                                   const std::string& name, const std::string& backend,
+                                   const std::vector<float>& gradient,
                                    const CodecBenchOptions& options) {
-  Subject subject(codec, gradient, options.slice);
+  Subject subject(codec, lossless, gradient, options.slice);
   const bool verified = subject.Verify();
   const double limit = MeasureMemcpy();
   const double bytes = static_cast<double>(gradient.size() * sizeof(float));
@@ -133,6 +151,12 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const std::string& name,
   return rows;
 }
 
+// Codecs that are measured with the lossless stage behind them, too.
+bool IsPacked(const CodecConfig& config, CodecBackend backend) {
+  return backend == CodecBackend::kSimd &&
+         (config.has_none() || config.has_fp16() || config.has_int8() || config.has_topk());
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& options) {
@@ -151,10 +175,16 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config, {backend}));
       if (!Wanted(*codec, options.codecs)) continue;
       const char* twin = backend == CodecBackend::kSimd ? "simd" : "scalar";
-      for (BenchRow& row :
-           MeasureCodec(*codec, CaseName(*codec, config), twin, gradient, options)) {
-        rows.push_back(std::move(row));
-      }
+      const std::string name = CaseName(*codec, config);
+      const auto measure = [&](const LosslessConfig& lossless, const std::string& case_name) {
+        auto measured = MeasureCodec(*codec, lossless, case_name, twin, gradient, options);
+        std::ranges::move(measured, std::back_inserter(rows));
+      };
+      measure({}, name);
+      if (!IsPacked(config, backend)) continue;
+      LosslessConfig zstd;
+      zstd.mutable_zstd();
+      measure(zstd, name + "+zstd");
     }
     if (options.device == nullptr) continue;
     PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));

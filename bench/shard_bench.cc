@@ -115,7 +115,9 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
   const auto push_round = [&]() -> absl::Status {
     ++clock;
     for (auto& session : sessions) {
-      for (int i = 0; i < options.slices; ++i) session->Push(clock, i, codec->id(), payload);
+      for (int i = 0; i < options.slices; ++i) {
+        session->Push(clock, {static_cast<uint32_t>(i), codec->id(), payload});
+      }
       session->EndClock(clock);
     }
     for (auto& session : sessions) PSGD_RETURN_IF_ERROR(session->WaitAcknowledged());

@@ -7,8 +7,8 @@
 
 Three hosts of scripts/netns.sh: ps-server on the first, a worker with one thread on each of the other
 two; DDP has a process on each of those two. All train the same network, exported to ONNX, on generated
-images in batches of 32 a worker. Printed are milliseconds a step, images a second of both together, and
-megabytes a step that each worker sends and receives, headers included, from when training has settled.
+images in batches of 32 a worker. Printed are milliseconds a step (psgd's mean, DDP's median), images a second of both
+together, and megabytes a step that each worker sends and receives, headers included, from when training has settled.
 Needs root (network namespaces), Debian's python3-torch and python3-onnx.
 """
 import argparse
@@ -27,6 +27,10 @@ NETNS = str(ROOT / "scripts" / "netns.sh")
 BATCH = 32
 
 SPARSE = ["compression.dense_below=0"]
+# Of the wide layers; what the others have travels as few elements. One shard gets the inputs once.
+FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
+           "cluster.shards=1"]
+WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"]}
 PSGD = {  # what is compared: keys of the config
     "none": [],
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
@@ -34,6 +38,8 @@ PSGD = {  # what is compared: keys of the config
     "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
     "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
     "factors, delta down": ["compression.push=factors", "compression.pull=delta"],
+    "factors fp16 + dgc, delta down": FACTORS,
+    "factors fp16 + dgc, delta down, a step ahead": FACTORS + ["consistency={staleness: 1, pull_ahead: true}"],
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
 }
@@ -138,6 +144,8 @@ def last_progress(run):
 def psgd(name, sets, seconds, options, folder):
     """As ddp."""
     run = folder / "run"
+    rules = [f"{{match: '{layer}', push: {{factors: {{values: fp16}}}}}}" for layer in WIDE[name]]
+    sets = [each.replace("WIDE", f"[{', '.join(rules)}]") for each in sets]
     subprocess.run(["rm", "-rf", str(run)], check=True)
     model, shape = network(name)
     path = folder / f"{name}.onnx"
@@ -204,33 +212,42 @@ def main():
     options = parser.parse_args()
     ways = [("psgd", way) for way in PSGD] + [("DDP", way) for way in DDP]
     ways = [(system, way) for system, way in ways if options.only in f"{system} {way}"]
+    if subprocess.run([NETNS, "up", "3"], capture_output=True).returncode != 0:
+        sys.exit("skipped: this machine does not let us make network namespaces (root, or CAP_NET_ADMIN in a "
+                 "container, and iproute2 are needed)")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(ways, options, pathlib.Path(folder))
+    finally:
+        subprocess.run([NETNS, "down"], check=True)
+
+
+def compare(ways, options, folder):
+    """Prints a row for each network, link and way."""
     unlimited = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in options.nets.split(","):
-            # The unlimited link first: the others are told as multiples of it.
-            for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
-                subprocess.run([NETNS, "up", "3"] + ([] if link == "unlimited" else [link]), check=True)
-                for system, way in ways:
-                    if system == "DDP":
-                        step, sent, received = ddp(name, way, options.seconds)
-                    else:
-                        step, sent, received = psgd(name, PSGD[way], options.seconds, options,
-                                                    pathlib.Path(folder))
-                    if link == "unlimited":
-                        unlimited[name, system, way] = step
-                    alone = unlimited.get((name, system, way))
-                    row = {"net": name, "link": link, "system": system, "way": way,
-                           "ms_per_step": step * 1000, "images_per_second": 2 * BATCH / step,
-                           "mb_sent_per_step": sent / 1e6, "mb_received_per_step": received / 1e6,
-                           "times_unlimited": step / alone if alone else None}
-                    if options.json:
-                        print(json.dumps(row), flush=True)
-                        continue
-                    times = f"{row['times_unlimited']:7.2f}x" if alone else "       -"
-                    print(f"{name:6} {link:10} {system:5} {way:24} {row['ms_per_step']:9.1f} ms "
-                          f"{row['images_per_second']:8.1f} img/s  up {row['mb_sent_per_step']:8.3f} MB  "
-                          f"down {row['mb_received_per_step']:8.3f} MB {times}", flush=True)
-    subprocess.run([NETNS, "down"], check=True)
+    for name in options.nets.split(","):
+        # The unlimited link first: the others are told as multiples of it.
+        for link in sorted(options.links.split(","), key=lambda link: link != "unlimited"):
+            subprocess.run([NETNS, "up", "3"] + ([] if link == "unlimited" else [link]), check=True)
+            for system, way in ways:
+                if system == "DDP":
+                    step, sent, received = ddp(name, way, options.seconds)
+                else:
+                    step, sent, received = psgd(name, PSGD[way], options.seconds, options, folder)
+                if link == "unlimited":
+                    unlimited[name, system, way] = step
+                alone = unlimited.get((name, system, way))
+                row = {"net": name, "link": link, "system": system, "way": way,
+                       "ms_per_step": step * 1000, "images_per_second": 2 * BATCH / step,
+                       "mb_sent_per_step": sent / 1e6, "mb_received_per_step": received / 1e6,
+                       "times_unlimited": step / alone if alone else None}
+                if options.json:
+                    print(json.dumps(row), flush=True)
+                    continue
+                times = f"{row['times_unlimited']:7.2f}x" if alone else "       -"
+                print(f"{name:6} {link:10} {system:5} {way:44} {row['ms_per_step']:9.1f} ms "
+                      f"{row['images_per_second']:8.1f} img/s  up {row['mb_sent_per_step']:8.3f} MB  "
+                      f"down {row['mb_received_per_step']:8.3f} MB {times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "compression/codec.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compression/bf16.h"
 #include "compression/blocks.h"
@@ -77,6 +79,12 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> Codec::OpenShared(
   std::vector<std::unique_ptr<PayloadReader>> readers;
   readers.push_back(std::move(reader));
   return readers;
+}
+
+size_t Codec::MaxSharedPayload(std::span<const SliceShape> shapes) const {
+  uint64_t elements = 0;
+  for (const SliceShape& shape : shapes) elements += shape.elements;
+  return MaxPayload(static_cast<uint32_t>(std::min<uint64_t>(elements, UINT32_MAX)));
 }
 
 std::vector<CodecConfig> DefaultCodecs() {

@@ -115,6 +115,8 @@ class Codec {
       ByteSpan payload, std::span<const SliceShape> shapes) const;
   // No payload for that many elements is longer.
   virtual size_t MaxPayload(uint32_t elements) const = 0;
+  // As MaxPayload, of one that slices share.
+  size_t MaxSharedPayload(std::span<const SliceShape> shapes) const;
 };
 
 // Which implementation of the inner loops codecs use; all write the same bytes.

@@ -24,6 +24,8 @@ struct DeviceEncodeInput {
   // See EncodeInput.
   PhiloxKey key;
   uint64_t step = 0;
+  // So that Seconds says how long it takes.
+  bool timed = false;
 };
 
 // Encodes one slice of one worker, step after step, as ErrorFeedback around an Encoder does: the
@@ -37,8 +39,13 @@ class DeviceEncoder {
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start; it is good until the next.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
+  // What the device spent on that payload and its way to the host, beside whatever else it did.
+  // REQUIRES: after Finish; it was timed.
+  virtual absl::StatusOr<double> Seconds() = 0;
 
-  // See ErrorFeedback.
+  // See ErrorFeedback. Use takes no memory for options that it was given before. REQUIRES: it is
+  // not between Start and Finish; of as many elements.
+  virtual absl::Status Use(const TwinOptions& options) = 0;
   virtual absl::StatusOr<std::vector<float>> CopyState() = 0;
   virtual absl::Status LoadState(std::span<const float> arrays) = 0;
 };

@@ -5,12 +5,17 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "compression/factors_payload.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kCountBytes = 4, kUpdateBytes = 12, kPartBytes = 8;
+// Of one update's factors, unpacked, of which hostile bytes may name more than there is memory. Those
+// that pay are far shorter than the weights: hundreds of workers' fit.
+constexpr uint64_t kMostTimesTheWeights = 64;
+constexpr uint64_t kMostFloats = uint64_t{256} << 20;  // 1 GiB
 constexpr size_t kBlock = 2048;  // floats; with the weights in the first-level cache
 
 // Reads fields from front to back.
@@ -63,6 +68,9 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
   PSGD_ASSIGN_OR_RETURN(update.decay, fields->NextFinite());
   PSGD_ASSIGN_OR_RETURN(const uint32_t parts, fields->Next<uint32_t>());
   if (parts == 0) return absl::InvalidArgumentError("an update of no contributions");
+  uint64_t floats = 0, most = 0;
+  for (const SliceShape& shape : shapes) most += kMostTimesTheWeights * shape.elements;
+  most = std::min(most, kMostFloats);
   for (uint32_t i = 0; i < parts; ++i) {
     Opened::Part& part = update.parts.emplace_back();
     PSGD_ASSIGN_OR_RETURN(part.scale, fields->NextFinite());
@@ -78,6 +86,10 @@ absl::StatusOr<Opened> OpenUpdate(const Codec& factors, const OwnFactors& own,
         return absl::InvalidArgumentError(absl::StrCat("updates with a push of clock ", clock,
                                                        " that this worker does not have"));
       }
+    }
+    floats += FactorFloats(payload, shapes);
+    if (floats > most) {
+      return absl::ResourceExhaustedError("an update whose factors are more than a worker holds");
     }
     PSGD_ASSIGN_OR_RETURN(part.readers, factors.OpenShared(payload, shapes));
   }
@@ -142,16 +154,18 @@ std::vector<std::byte> WriteFactorUpdates(std::span<const FactorUpdate> updates,
 absl::Status ApplyFactorUpdates(const Codec& factors, ByteSpan payload, const OwnFactors& own,
                                 std::span<const SliceShape> shapes,
                                 std::span<const std::span<float>> weights) {
-  Fields fields(payload);
-  PSGD_ASSIGN_OR_RETURN(const uint32_t count, fields.Next<uint32_t>());
-  if (count == 0) return absl::InvalidArgumentError("no updates where there should be some");
-  std::vector<Opened> updates;
-  for (uint32_t i = 0; i < count; ++i) {
-    PSGD_ASSIGN_OR_RETURN(updates.emplace_back(), OpenUpdate(factors, own, shapes, &fields));
-  }
-  if (!fields.empty()) return absl::InvalidArgumentError("updates have bytes beyond their last");
-  for (const Opened& update : updates) {
-    for (size_t slice = 0; slice < shapes.size(); ++slice) Apply(update, slice, weights[slice]);
+  // Twice: all are checked before the first is made, and yet one at a time is in memory.
+  for (const bool apply : {false, true}) {
+    Fields fields(payload);
+    PSGD_ASSIGN_OR_RETURN(const uint32_t count, fields.Next<uint32_t>());
+    if (count == 0) return absl::InvalidArgumentError("no updates where there should be some");
+    for (uint32_t i = 0; i < count; ++i) {
+      PSGD_ASSIGN_OR_RETURN(const Opened update, OpenUpdate(factors, own, shapes, &fields));
+      for (size_t slice = 0; apply && slice < shapes.size(); ++slice) {
+        Apply(update, slice, weights[slice]);
+      }
+    }
+    if (!fields.empty()) return absl::InvalidArgumentError("updates have bytes beyond their last");
   }
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBatchBytes = 4;
 // Beside what the elements would take as fp32: the headers of a payload and of its two matrices.
-constexpr size_t kMostHeaderBytes = 24;
+constexpr size_t kMostHeaderBytes = 28;
 
 class DenseEncoder final : public Encoder {
  public:

@@ -14,7 +14,9 @@
 // Wire:
 //   0   u32       B, at least 1
 //   4   u32       bytes of X
-//   8   X         row by row, entries as sparse_payload.h says: what relu made zero does not travel
+//   8   i16       x: X was multiplied by 2^x; within +-126
+//   10  i16       d: D was multiplied by 2^d; likewise
+//   12  X         row by row, entries as sparse_payload.h says: what relu made zero does not travel
 //   ... D         for each slice in order, the rows of the tensor that it touches; entries likewise
 // or, for one slice alone:
 //   0   u32       0

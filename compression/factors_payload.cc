@@ -1,6 +1,7 @@
 #include "compression/factors_payload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -14,7 +15,8 @@
 namespace psgd {
 namespace {
 
-constexpr size_t kHeaderBytes = 8;
+constexpr size_t kHeaderBytes = 12;
+constexpr int kMostShift = 126;  // 2 to it, and its inverse, are floats
 
 // Both matrices of one payload.
 struct Factors {
@@ -56,6 +58,8 @@ class ProductReader final : public PayloadReader {
   float Largest() const override { return factors_->largest; }
 
   void AddBlock(float scale, std::span<float> block) override {
+    // A short payload may stand for many zeros, which are not worth multiplying.
+    if (factors_->largest == 0) return;
     view_.ForRows(
         position_, block.size(), [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
           while (count > 0) {
@@ -105,13 +109,30 @@ class ProductReader final : public PayloadReader {
   uint64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
 };
 
-absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count,
+absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, int shift,
                                               const CodecKernels& kernels) {
+  if (std::abs(shift) > kMostShift) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("factors payload with a matrix that was multiplied by 2^", shift));
+  }
   PSGD_ASSIGN_OR_RETURN(const auto reader,
                         OpenSparse(bytes, static_cast<uint32_t>(count), "factors", kernels));
   std::vector<float> matrix(count);
-  reader->AddBlock(1, matrix);
+  reader->AddBlock(std::ldexp(1.0f, -shift), matrix);
   return matrix;
+}
+
+float Largest(std::span<const float> values) {
+  float largest = 0;
+  for (float value : values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+// So that the largest of the matrix is about the middle of binary16's range, and what is a hundred
+// million times smaller still a number.
+int ShiftFor(float largest) {
+  if (largest == 0) return 0;
+  return std::clamp(-std::ilogb(largest), -kMostShift, kMostShift);
 }
 
 const std::byte* AsRaw(const std::vector<float>& floats) {
@@ -120,46 +141,70 @@ const std::byte* AsRaw(const std::vector<float>& floats) {
 
 }  // namespace
 
+uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes) {
+  if (payload.size() < sizeof(uint32_t) || shapes.empty()) return 0;
+  const uint64_t batch = LoadField<uint32_t>(payload.data());
+  return batch * (shapes[0].tensor_columns + RowsOf(shapes));
+}
+
 void FactorsEncoder::Begin(std::span<const float> factors, uint64_t batch, uint64_t columns) {
   factors_ = factors;
   batch_ = batch;
   columns_ = columns;
-  matrix_.clear();
   const size_t width = factors.size() / batch;
+  step_coding_ = ValueCoding::kFloat;
+  left_shift_ = right_shift_ = 0;
+  if (coding_ == ValueCoding::kHalf) {
+    float left = 0, right = 0;
+    for (uint64_t n = 0; n < batch; ++n) {
+      const auto row = factors.subspan(n * width, width);
+      right = std::max(right, Largest(row.first(columns)));
+      left = std::max(left, Largest(row.subspan(columns)));
+    }
+    // Binary16 would make a number of what is infinite, and a shard should refuse it.
+    if (std::isfinite(left + right)) {
+      step_coding_ = ValueCoding::kHalf;
+      left_shift_ = ShiftFor(left);
+      right_shift_ = ShiftFor(right);
+    }
+  }
+  const float scale = std::ldexp(1.0f, right_shift_);
+  matrix_.clear();
   for (uint64_t n = 0; n < batch; ++n) {
-    const auto row = factors.subspan(n * width, columns);
-    matrix_.insert(matrix_.end(), row.begin(), row.end());
+    for (float x : factors.subspan(n * width, columns)) matrix_.push_back(x * scale);
   }
   right_.clear();
-  AppendMatrix(matrix_, &right_);
+  AppendMatrix(&right_);
 }
 
 bool FactorsEncoder::Encode(std::span<const SliceShape> shapes, std::vector<std::byte>* out) {
   if (!Pays(batch_, shapes)) return false;
   const size_t width = factors_.size() / batch_;
+  const float scale = std::ldexp(1.0f, left_shift_);
   matrix_.clear();
   for (const SliceShape& shape : shapes) {
     const uint64_t first = shape.offset / columns_, rows = MatrixView(shape).rows;
     for (uint64_t row = first; row < first + rows; ++row) {
       for (uint64_t n = 0; n < batch_; ++n) {
-        matrix_.push_back(factors_[n * width + columns_ + row]);
+        matrix_.push_back(factors_[n * width + columns_ + row] * scale);
       }
     }
   }
   std::byte* const header = Grow(kHeaderBytes, out);
   StoreField(static_cast<uint32_t>(batch_), header);
   StoreField(static_cast<uint32_t>(right_.size()), header + 4);
+  StoreField(static_cast<int16_t>(right_shift_), header + 8);
+  StoreField(static_cast<int16_t>(left_shift_), header + 10);
   out->insert(out->end(), right_.begin(), right_.end());
-  AppendMatrix(matrix_, out);
+  AppendMatrix(out);
   return true;
 }
 
-void FactorsEncoder::AppendMatrix(std::span<const float> matrix, std::vector<std::byte>* out) {
-  if (nonzero_.Encode(matrix, out)) return;
-  all_.resize(matrix.size());
+void FactorsEncoder::AppendMatrix(std::vector<std::byte>* out) {
+  if (nonzero_.Encode(matrix_, out, step_coding_)) return;
+  all_.resize(matrix_.size());
   std::iota(all_.begin(), all_.end(), 0u);
-  std::vector<float> values(matrix.begin(), matrix.end());
-  WriteSparse({all_, values, matrix.size()}, ValueCoding::kFloat, -1, kernels_, out);
+  WriteSparse({all_, matrix_, matrix_.size()}, step_coding_, -1, kernels_, out);
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
@@ -169,6 +214,8 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   }
   const uint32_t batch = LoadField<uint32_t>(payload.data());
   const uint32_t right_bytes = LoadField<uint32_t>(payload.data() + 4);
+  const int right_shift = LoadField<int16_t>(payload.data() + 8);
+  const int left_shift = LoadField<int16_t>(payload.data() + 10);
   const ByteSpan rest = payload.subspan(kHeaderBytes);
   if (batch == 0 || !Pays(batch, shapes)) {
     return absl::InvalidArgumentError(absl::StrCat("factors payload of ", batch, " samples for ",
@@ -182,9 +229,11 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   factors->batch = batch;
   factors->columns = shapes[0].tensor_columns;
   PSGD_ASSIGN_OR_RETURN(factors->right,
-                        ReadMatrix(rest.first(right_bytes), batch * factors->columns, kernels));
+                        ReadMatrix(rest.first(right_bytes), batch * factors->columns, right_shift,
+                                   kernels));
   PSGD_ASSIGN_OR_RETURN(factors->left,
-                        ReadMatrix(rest.subspan(right_bytes), batch * RowsOf(shapes), kernels));
+                        ReadMatrix(rest.subspan(right_bytes), batch * RowsOf(shapes), left_shift,
+                                   kernels));
   if (!ProductIsFinite(AsRaw(factors->left), factors->left.size(), AsRaw(factors->right),
                        factors->right.size(), batch)) {
     return absl::OutOfRangeError("factors payload holds a product that may be infinite");

@@ -14,7 +14,9 @@ namespace psgd {
 // Encodes the factors of one tensor after the other. Not thread-safe.
 class FactorsEncoder {
  public:
-  explicit FactorsEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+  // `coding` of the values: as they are, or binary16.
+  explicit FactorsEncoder(const CodecKernels& kernels, ValueCoding coding = ValueCoding::kFloat)
+      : kernels_(kernels), coding_(coding) {}
 
   // The factors of a step: `batch` rows, each one of X and behind it one of D transposed. They must
   // outlive the calls of Encode that follow. REQUIRES: batch > 0.
@@ -24,18 +26,25 @@ class FactorsEncoder {
   bool Encode(std::span<const SliceShape> shapes, std::vector<std::byte>* out);
 
  private:
-  void AppendMatrix(std::span<const float> matrix, std::vector<std::byte>* out);
+  // Appends matrix_.
+  void AppendMatrix(std::vector<std::byte>* out);
 
   const CodecKernels& kernels_;
+  const ValueCoding coding_;
   std::span<const float> factors_;
   uint64_t batch_ = 0;
   uint64_t columns_ = 0;
+  ValueCoding step_coding_ = coding_;
+  int left_shift_ = 0, right_shift_ = 0;  // powers of two that the matrices are multiplied by
   std::vector<std::byte> right_;  // X, encoded
   NonzeroEncoder nonzero_;
   // Scratch.
   std::vector<float> matrix_;
   std::vector<uint32_t> all_;
 };
+
+// That a reader of the payload holds, if it is one of matrices for these slices.
+uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes);
 
 // Checks every byte of a payload and opens it for each of the slices.
 absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(

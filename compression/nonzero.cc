@@ -4,12 +4,14 @@
 
 namespace psgd {
 namespace {
-// An index takes less than two bits for each element of the slice beside its value's 32.
-constexpr double kMostDensity = 0.9;
+// An index takes less than two bits for each element of the slice beside its value's.
+double MostDensity(ValueCoding coding) { return coding == ValueCoding::kHalf ? 0.85 : 0.9; }
 }  // namespace
 
-bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::byte>* out) {
-  const auto most = static_cast<size_t>(kMostDensity * static_cast<double>(gradient.size()));
+bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::byte>* out,
+                            ValueCoding coding) {
+  const auto most =
+      static_cast<size_t>(MostDensity(coding) * static_cast<double>(gradient.size()));
   indices_.clear();
   values_.clear();
   for (size_t i = 0; i < gradient.size(); ++i) {
@@ -18,7 +20,7 @@ bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::by
     indices_.push_back(static_cast<uint32_t>(i));
     values_.push_back(gradient[i]);
   }
-  WriteSparse({indices_, values_, gradient.size()}, ValueCoding::kFloat, -1,
+  WriteSparse({indices_, values_, gradient.size()}, coding, -1,
               KernelsFor(CodecBackend::kSimd), out);
   return true;
 }

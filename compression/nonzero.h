@@ -7,13 +7,17 @@
 #include <span>
 #include <vector>
 
+#include "compression/sparse_layout.h"
+
 namespace psgd {
 
 // Not thread-safe.
 class NonzeroEncoder {
  public:
-  // Appends the payload; false, and nothing, where sending all elements takes no more room.
-  bool Encode(std::span<const float> gradient, std::vector<std::byte>* out);
+  // Appends the payload; false, and nothing, where sending all elements takes no more room. Values
+  // coded as binary16 are rounded. REQUIRES: `coding` is not that of signs.
+  bool Encode(std::span<const float> gradient, std::vector<std::byte>* out,
+              ValueCoding coding = ValueCoding::kFloat);
 
  private:
   // Kept from step to step only to spare allocations.

@@ -17,6 +17,9 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
   twin.keeps_residual = feedback.accumulate && codec.keeps_residual();
   twin.residual_decay = feedback.decay;
   switch (config.kind_case()) {
+    case CodecConfig::kNone:
+      twin.codec = NoneTwin{};
+      return twin;
     case CodecConfig::kFp16:
       twin.codec = HalfTwin{};
       return twin;
@@ -73,9 +76,7 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
       twin.codec = PowersgdTwin{LowRankPays(view, rank) ? rank : 0, view.rows, view.columns, view.first};
       return twin;
     }
-    // A gradient that travels whole is copied as it is, without a codec's work; factors come from
-    // their layer.
-    case CodecConfig::kNone:
+    // Factors come from their layer.
     case CodecConfig::kFactors:
     case CodecConfig::kAuto:
     case CodecConfig::KIND_NOT_SET:

@@ -5,7 +5,8 @@
 #   deploy/start-server.sh [--crash-only] [--show-finished PORT] RUN_DIR CONFIG.yaml [OPTION of ps-server...]
 #
 # RUN_DIR is empty or missing: a new run. Its server died, with a journal: --recover, where that ends. It drained,
-# or died without a journal: --resume, from the newest checkpoint. It has finished: nothing, and exit code 0; with
+# or died without a journal: --resume, from the newest checkpoint. There is neither: a new run, and what the other
+# left is put aside as RUN_DIR.before-1 and so on. It has finished: nothing, and exit code 0; with
 # --show-finished its pages are served until this is stopped, to whoever reaches the port.
 # SIGTERM drains the run, which ends it for its workers, too. With --crash-only it kills the server instead: where
 # there is a journal nothing is lost, and workers wait (cluster.deadline) until the server is back.
@@ -36,6 +37,20 @@ serve() {
   exit "$status"
 }
 
+# Whether there is anything to go on from: in its journal, in which verify finds nothing before the first worker
+# came, and among its checkpoints.
+has_journal() {
+  [ -d "$run_dir/server/journal" ] || return 1
+  grep -qs '"steps":[1-9]' "$run_dir/metrics.jsonl" || \
+    ! ps-ctl verify "$run_dir" 2>&1 | grep -q 'has no complete checkpoint'
+}
+has_checkpoint() {
+  for manifest in "$run_dir"/server/checkpoint-*/manifest; do
+    [ ! -e "$manifest" ] || return 0
+  done
+  return 1
+}
+
 summary=$run_dir/summary.json
 
 if grep -qs '"status": "finished"' "$summary"; then
@@ -47,7 +62,7 @@ fi
 [ -e "$run_dir/config.yaml" ] || serve --config "$config" --run-dir "$run_dir" "$@"
 
 # A server that ended in order left a summary; one that goes on from there leaves another.
-if [ ! -e "$summary" ] && [ -d "$run_dir/server/journal" ]; then
+if [ ! -e "$summary" ] && has_journal; then
   # It listens where it did: what says where is in the journal.
   for option; do
     shift
@@ -58,6 +73,18 @@ if [ ! -e "$summary" ] && [ -d "$run_dir/server/journal" ]; then
     esac
   done
   serve --recover "$run_dir" "$@"
+fi
+if ! has_checkpoint; then
+  number=1
+  while [ -e "$run_dir.before-$number" ]; do number=$((number + 1)); done
+  # A server that lives holds its directory.
+  flock --nonblock "$run_dir" mv "$run_dir" "$run_dir.before-$number" || {
+    echo "start-server.sh: cannot put $run_dir aside; does its run still go on in another ps-server?" >&2
+    exit 1
+  }
+  echo "start-server.sh: the run in $run_dir ended before its first checkpoint and starts anew; what it left is in" \
+    "$run_dir.before-$number" >&2
+  serve --config "$config" --run-dir "$run_dir" "$@"
 fi
 [ ! -e "$summary" ] || mv "$summary" "$run_dir/summary.before.json"
 serve --resume "$run_dir" "$@"

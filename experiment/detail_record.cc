@@ -7,6 +7,7 @@
 #include "common/latency.h"
 #include "common/metrics.h"
 #include "proto/phases.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -96,6 +97,16 @@ Record ChainRecord(const StatusReply& status) {
   return chain;
 }
 
+Record ServerRecord(const ServerShare& share) {
+  return {{"id", share.server.server()},
+          {"name", share.server.name()},
+          {"state", share.state},
+          {"coordinates", share.coordinates},
+          {"shards", share.shards},
+          {"bytes", share.bytes},
+          {"heard", share.server.seconds_since_heard()}};
+}
+
 template <typename Status>
 const Status& At(const google::protobuf::RepeatedPtrField<Status>& all, int index) {
   return index < all.size() ? all[index] : Status::default_instance();
@@ -139,6 +150,7 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
     record["checkpoint_age"] = taken.age_seconds();
   }
   if (status.has_chain() && !status.chain().members().empty()) record["chain"] = ChainRecord(status);
+  for (const ServerShare& share : SharesOf(status)) record["servers"].push_back(ServerRecord(share));
   record["workers"] = Record::array();
   for (int w = 0; w < status.workers_size(); ++w) {
     record["workers"].push_back(WorkerRecord(status.workers(w), At(before.workers(), w)));

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
     child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
   }
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
+  if (!options_.etcd.empty()) child.argv.insert(child.argv.end(), {"--etcd", options_.etcd});
   AddTlsDir(&child.argv);
   return ChildProcess::Start(std::move(child));
 }
@@ -108,10 +109,14 @@ absl::Status LocalCluster::StartWorker() {
   child.name = absl::StrCat("worker-", index);
   // Its log and its last words go to one file, in the order in which they were said.
   child.stderr_file = dir.WorkerDir(index) + "/worker.log";
-  child.argv = {program,   "--server",          addresses_.control,
-                "--name",  child.name,          "--threads",  absl::StrCat(options_.threads),
+  child.argv = {program,   "--name",            child.name,   "--threads", absl::StrCat(options_.threads),
                 "--quiet", "--die-with-parent", "--log-file", child.stderr_file,
                 "--precision", options_.precision};
+  if (options_.etcd.empty()) {
+    child.argv.insert(child.argv.end(), {"--server", addresses_.control});
+  } else {
+    child.argv.insert(child.argv.end(), {"--etcd", options_.etcd, "--run", options_.run_name});
+  }
   if (options_.gpus.empty()) {
     child.argv.push_back("--cpu");
   } else {

@@ -27,6 +27,9 @@ struct LaunchOptions {
   std::vector<std::string> worker_prefixes;
   // With the certificates of a server, workers and an admin; empty: nobody is asked for any.
   std::string tls_dir;
+  // Members of etcd, where the servers settle who leads; empty: they settle it among themselves.
+  std::string etcd;
+  std::string run_name;          // by which etcd knows the run
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server
 };
@@ -48,8 +51,10 @@ class LocalCluster {
 
   // The next one, called worker-0 and so on.
   absl::Status StartWorker();
-  // The next server that follows, called follower-1 and so on; waits until it does.
-  absl::Status StartFollower();
+  // The next server that follows, called follower-1 and so on; waits until it does, or the server died. CANCELLED:
+  // the run is to stop.
+  absl::Status StartFollower(Duration patience);
+  int followers() const { return static_cast<int>(followers_.size()); }
   // The next server that holds shards, called server-2 and so on; waits until it has joined.
   absl::Status StartHost();
   // Those that died, and that were not said before, by their place in the order in which they were started.

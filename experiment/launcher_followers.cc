@@ -12,18 +12,23 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(20);
 }  // namespace
 
-absl::Status LocalCluster::StartFollower() {
+absl::Status LocalCluster::StartFollower(Duration patience) {
   const std::string name = absl::StrCat("follower-", ++followers_started_);
   Follower follower;
   follower.run_dir = absl::StrCat(addresses_.run_dir, "/", name);
-  std::vector<std::string> arguments = {"--follow",  addresses_.control, "--port",    "0",
-                                        "--run-dir", follower.run_dir,   "--results", addresses_.run_dir};
+  const std::string& whom = options_.etcd.empty() ? addresses_.control : options_.run_name;
+  std::vector<std::string> arguments = {"--follow",  whom,             "--port",    "0",
+                                        "--run-dir", follower.run_dir, "--results", addresses_.run_dir};
   // Once it leads, where those who watch the run look for it.
   if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
   PSGD_ASSIGN_OR_RETURN(follower.process, StartServer(name, arguments));
   const Time start = SteadyNow();
-  while (SteadyNow() - start < options_.ready_deadline && follower.process->Running() &&
+  while (SteadyNow() - start < patience && follower.process->Running() &&
          server_->Running()) {
+    // It may wait for long, as for etcd.
+    if (options_.stops != nullptr && *options_.stops > 0) {
+      return absl::CancelledError(absl::StrCat("stopped before ", name, " followed"));
+    }
     const auto line = follower.process->ReadLine(kLook);
     if (!line || EventOf(*line) != "following") continue;
     follower.replica = nlohmann::json::parse(*line).value("replica", 0);
@@ -78,9 +83,9 @@ absl::Status LocalCluster::WaitTakenOver() {
 std::vector<uint32_t> LocalCluster::TakeDeadFollowers() {
   std::vector<uint32_t> dead;
   std::erase_if(followers_, [&](const Follower& follower) {
-    if (follower.process->Running()) return false;
     // One that ended well says that the run is over.
-    if (follower.process->exit_code() != 0) dead.push_back(follower.replica);
+    if (follower.process->Running() || follower.process->exit_code() == 0) return false;
+    dead.push_back(follower.replica);
     return true;
   });
   return dead;

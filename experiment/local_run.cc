@@ -45,9 +45,12 @@ absl::Status LocalRun::Run() {
     display_.Note(absl::StrCat("dashboard: ", options_.credentials ? "https://" : "http://",
                                cluster_->addresses().http, "/ (for Prometheus: /metrics)"));
   }
-  display_.Note(absl::StrCat("watch it with: ps-ctl status --server ",
-                             cluster_->addresses().control,
-                             options_.credentials ? " --tls-dir " : "", options_.launch.tls_dir));
+  const LaunchOptions& launch = options_.launch;
+  display_.Note(absl::StrCat("watch it with: ps-ctl status ",
+                             launch.etcd.empty()
+                                 ? absl::StrCat("--server ", cluster_->addresses().control)
+                                 : absl::StrCat("--etcd ", launch.etcd, " --run ", launch.run_name),
+                             options_.credentials ? " --tls-dir " : "", launch.tls_dir));
   absl::Status status = StartFollowers();
   if (status.ok()) status = StartHosts();
   if (status.ok()) status = StartWorkers();
@@ -252,8 +255,14 @@ absl::Status LocalRun::Failed(std::string what) {
   const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
   if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
   const std::string message = absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n",
-                                           ResumeAdvice(run_dir_));
+                                           ResumeAdvice(run_dir_), KeysLeft());
   return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
+}
+
+std::string LocalRun::KeysLeft() const {
+  if (options_.launch.etcd.empty()) return "";
+  return absl::StrCat("\netcd holds the run until it is told that it is over: without --etcd, or after  "
+                      "etcdctl del --prefix /psgd/", options_.launch.run_name, "/");
 }
 
 void LocalRun::WaitForWorkers() {

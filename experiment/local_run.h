@@ -61,16 +61,18 @@ class LocalRun {
   // A run with followers (local_run_followers.cc).
   bool HasFollowers() const;
   absl::Status StartFollowers();
-  // A follower leads; another takes its place behind it.
+  // A follower leads.
   absl::Status TakenOver();
-  // The run would wait for those that died: it goes on without them, and with new ones.
+  // The run would wait for those that died: it goes on without them, and with new ones. Where one is missing and
+  // could not be started, it is tried again later.
   void ReplaceFollowers();
-  void ReplaceFollower();
   // A run on several servers (local_run_hosts.cc).
   absl::Status StartHosts();
   // They go on with what is on their disks, or the run fails.
   absl::Status RestartHosts();
   absl::Status Failed(std::string what);
+  // What etcd holds of a run whose servers were killed, for people; empty: nothing.
+  std::string KeysLeft() const;
   void WaitForWorkers();
   // Evaluations and choices of codecs that were not seen while the run went.
   void ShowTheLast();
@@ -91,6 +93,7 @@ class LocalRun {
   std::set<std::string> buried_;    // names of workers that ended
   std::set<std::string> known_;     // workers that people were told of
   int workers_lost_ = 0;
+  Time next_follower_{};            // not before that
   int fruitless_recoveries_ = 0;    // since the clock last moved
   uint64_t recovered_at_clock_ = 0;
   bool config_at_fault_ = false;

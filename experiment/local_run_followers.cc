@@ -4,6 +4,9 @@
 #include "experiment/readable.h"
 
 namespace psgd {
+namespace {
+constexpr Duration kFollowerRetry = std::chrono::seconds(10);
+}  // namespace
 
 bool LocalRun::HasFollowers() const {
   return options_.config.durability().acknowledge() == DurabilityConfig::REPLICATED;
@@ -12,7 +15,7 @@ bool LocalRun::HasFollowers() const {
 absl::Status LocalRun::StartFollowers() {
   if (!HasFollowers()) return absl::OkStatus();
   for (int f = 0; f < options_.config.durability().followers(); ++f) {
-    PSGD_RETURN_IF_ERROR(cluster_->StartFollower());
+    PSGD_RETURN_IF_ERROR(cluster_->StartFollower(options_.launch.ready_deadline));
   }
   return absl::OkStatus();
 }
@@ -25,15 +28,7 @@ absl::Status LocalRun::TakenOver() {
   last_heard_ = last_going_on_ = SteadyNow();
   display_.Note(absl::StrCat("the follower at ", cluster_->addresses().control, " took over after ",
                              ReadableTime(Seconds(last_heard_ - start)), "; training goes on"));
-  ReplaceFollower();
   return absl::OkStatus();
-}
-
-void LocalRun::ReplaceFollower() {
-  const absl::Status started = cluster_->StartFollower();
-  if (started.ok()) return;
-  display_.Note(absl::StrCat(std::string(started.message()), "; the run goes on without"),
-                /*important=*/true);
 }
 
 void LocalRun::ReplaceFollowers() {
@@ -48,8 +43,15 @@ void LocalRun::ReplaceFollowers() {
     request.set_replica(replica);
     // One that had not caught up yet is in nobody's way.
     (void)client_->DropFollower(request);
-    ReplaceFollower();
   }
+  const bool missing = cluster_->followers() < options_.config.durability().followers();
+  if (!goes_on || !missing || SteadyNow() < next_follower_ || !cluster_->server().Running()) return;
+  // Meanwhile nobody looks after the others.
+  const absl::Status started = cluster_->StartFollower(options_.launch.ready_deadline / 4);
+  if (started.ok() || absl::IsCancelled(started)) return;
+  next_follower_ = SteadyNow() + kFollowerRetry;
+  display_.Note(absl::StrCat(std::string(started.message()), "; the run goes on without, and another is started later"),
+                /*important=*/true);
 }
 
 }  // namespace psgd

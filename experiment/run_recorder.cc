@@ -13,6 +13,7 @@
 #include "experiment/weights_collector.h"
 #include "proto/phases.h"
 #include "server/parameter_server.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -243,6 +244,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.push_staleness = StalenessSummary::Of(versions);
   summary.workers = config.cluster().workers();
   summary.shards = config.cluster().shards();
+  summary.servers = ServersThatHold(status);
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config.compression());

@@ -14,6 +14,7 @@
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
 #include "proto/phases.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -103,15 +104,12 @@ std::string Followers(const StatusReply& status) {
 }
 
 std::string Servers(const StatusReply& status) {
-  TextTable table({"server", "name", "state", "shards", "heard"});
-  for (const ServerStatus& server : status.servers()) {
-    const auto held = std::count_if(status.shards().begin(), status.shards().end(), [&](const auto& shard) {
-      return shard.server() == server.server();
-    });
-    const bool self = server.server() == status.servers(0).server();
-    table.Add({absl::StrCat(server.server()), server.name(),
-               !server.connected() ? "away" : server.leaving() ? "leaves" : "live", absl::StrCat(held),
-               self ? "-" : absl::StrCat(ReadableTime(server.seconds_since_heard()), " ago")});
+  TextTable table({"server", "name", "state", "shards", "bytes", "heard"});
+  for (const ServerShare& share : SharesOf(status)) {
+    const std::string heard = absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago");
+    table.Add({absl::StrCat(share.server.server()), share.server.name(), share.state,
+               absl::StrCat(share.shards.size()), HumanBytes(static_cast<double>(share.bytes)),
+               share.coordinates ? "-" : heard});
   }
   return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());
 }

@@ -57,6 +57,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("rejected", summary.rejected);
   visit("workers", summary.workers);
   visit("shards", summary.shards);
+  visit("servers", summary.servers);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
   visit("codecs", summary.codecs);

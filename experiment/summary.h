@@ -49,6 +49,7 @@ struct Summary {
   std::map<std::string, uint64_t> rejected;  // messages refused, by reason
   int workers = 0;
   int shards = 0;
+  int servers = 1;                  // that held them at the end
   std::string transport;
   std::string codec;
   std::map<std::string, std::string> codecs;  // that auto took last for the pushes of each parameter

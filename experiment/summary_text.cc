@@ -102,8 +102,9 @@ std::string SummaryText(const Summary& summary, const std::string& run_dir) {
   for (const auto& [reason, count] : summary.rejected) {
     rows.emplace_back("refused", absl::StrCat(count, " messages: ", reason));
   }
+  const std::string servers = summary.servers > 1 ? absl::StrCat(" on ", summary.servers, " servers") : "";
   rows.emplace_back("cluster",
-                    absl::StrCat(summary.shards, summary.shards == 1 ? " shard, " : " shards, ",
+                    absl::StrCat(summary.shards, summary.shards == 1 ? " shard" : " shards", servers, ", ",
                                  summary.workers, summary.workers == 1 ? " worker, " : " workers, ",
                                  summary.transport, ", push ", summary.codec));
   if (!summary.codecs.empty()) rows.emplace_back("pushed as", Counted(summary.codecs));

@@ -83,15 +83,32 @@ void CheckMomentum(const CodecConfig& codec, const std::string& path,
 }
 
 // Stochastic rounding leaves less than it was given only in blocks that are not too long: qsgd.h.
-void CheckContraction(int64_t bits, int64_t block, const std::string& what, Problems* problems) {
+// `or_set`: what else would do, beside the codec's own options.
+void CheckContraction(int64_t bits, int64_t block, const std::string& what,
+                      const std::string& or_set, Problems* problems) {
   const int64_t levels = (int64_t{1} << (bits - 1)) - 1;
   const int64_t most = levels * levels * 63 / 8;
   if (block <= most) return;
   problems->push_back(absl::StrCat(
       what, " with ", bits, " bits, stochastic rounding and blocks of ", block,
-      " may err by more than what it sends, and residuals would pile up: set rounding to nearest, "
-      "compression.error_feedback to false, or blocks of at most ",
-      most));
+      " may err by more than what it sends, and residuals would pile up: set rounding to nearest, ",
+      or_set, "or blocks of at most ", most));
+}
+
+// What is left out must be less than what came in, or what is kept of it grows without end.
+void CheckContracts(const CodecConfig& codec, const std::string& path, const std::string& or_set,
+                    Problems* problems) {
+  if (codec.qsgd().norm() == QsgdCodec::L2) {
+    problems->push_back(absl::StrCat(
+        path,
+        ": qsgd with norm l2 may err by more than what it sends, and residuals would pile up: set ",
+        or_set, or_set.empty() ? "" : "or ", "norm to max"));
+  } else if (codec.has_qsgd() && codec.qsgd().rounding() == Rounding::STOCHASTIC) {
+    CheckContraction(codec.qsgd().bits(), codec.qsgd().block(), absl::StrCat(path, ": qsgd"),
+                     or_set, problems);
+  } else if (codec.has_int8() && codec.int8().rounding() == Rounding::STOCHASTIC) {
+    CheckContraction(8, codec.int8().block(), absl::StrCat(path, ": int8"), or_set, problems);
+  }
 }
 
 void CheckFeedback(const CodecConfig& codec, const std::string& path,
@@ -101,17 +118,7 @@ void CheckFeedback(const CodecConfig& codec, const std::string& path,
         path, ": dgc adds up what it does not send: set compression.error_feedback to true"));
   }
   if (!compression.error_feedback()) return;
-  if (codec.qsgd().norm() == QsgdCodec::L2) {
-    problems->push_back(absl::StrCat(
-        path,
-        ": qsgd with norm l2 may err by more than what it sends, and residuals would pile up: "
-        "set compression.error_feedback to false, or norm to max"));
-  } else if (codec.has_qsgd() && codec.qsgd().rounding() == Rounding::STOCHASTIC) {
-    CheckContraction(codec.qsgd().bits(), codec.qsgd().block(), absl::StrCat(path, ": qsgd"),
-                     problems);
-  } else if (codec.has_int8() && codec.int8().rounding() == Rounding::STOCHASTIC) {
-    CheckContraction(8, codec.int8().block(), absl::StrCat(path, ": int8"), problems);
-  }
+  CheckContracts(codec, path, "compression.error_feedback to false, ", problems);
 }
 
 void CheckFactors(const CodecConfig& codec, const std::string& path, const NodeConfig& node,
@@ -139,6 +146,7 @@ void CheckDelta(const DeltaPull& delta, const OptimizerConfig& optimizer, Proble
         path, " is of differences between weights, and dgc, signum and factors are made for "
               "gradients: use topk, or sign"));
   }
+  CheckContracts(delta.codec(), path, "", problems);
   const bool few_change =
       optimizer.has_adagrad() || (optimizer.has_sgd() && optimizer.sgd().momentum() == 0);
   if (delta.has_codec() || few_change) return;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Configures and builds one preset (release, debug, asan, tsan, fuzz) into build/PRESET.
-# scripts/build.sh [PRESET]
+# Configures and builds one preset (release, debug, asan, tsan, fuzz) into build/PRESET: everything, or
+# the targets that are named.
+# scripts/build.sh [PRESET [TARGET ...]]     scripts/build.sh release programs: no tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=${1:-release}
 cmake --preset "$preset"
-cmake --build --preset "$preset"
+cmake --build --preset "$preset" ${2:+--target "${@:2}"}

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install-packages.sh
-scripts/build.sh release
+scripts/build.sh release programs
 build/release/bin/ps-run configs/fashion_mnist.yaml
 
 cat <<'NEXT'

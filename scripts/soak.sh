@@ -17,4 +17,7 @@ echo "$seeds simulated runs"
 build/release/tests/bin/sim_test --gtest_filter='*RandomRuns*' --seeds="$seeds" --first=100001
 echo "$kills kills"
 build/release/tests/bin/kill_soak --kills="$kills" --seed="$(date +%s)"
+echo "10000 random tensors a codec, its kernels for a device run by this machine's loops"
+PSGD_TENSORS=10000 build/release/tests/bin/codec_device_test --gtest_brief=1 \
+  --gtest_filter='*RandomTensors*:-*cudnn*'
 scripts/fuzz.sh "$fuzz"

@@ -113,7 +113,7 @@ check "ops and networks against the reference" conformance "*cudnn*-*Zoo*:*Golde
 check "large networks against the reference" conformance "*Zoo*cudnn*"
 check "golden networks: losses of PyTorch" conformance "*GoldenTest*cudnn*"
 check "networks from ONNX files: losses of PyTorch" conformance "*Onnx*cudnn*"
-check "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
+PSGD_TENSORS=10000 check "codecs against the host, byte by byte" conformance "*DeviceTwins*cudnn*"
 check "codecs: ps-bench codec --gpu 0" ps-bench codec --elements 8000000 --gpu 0
 step lenet5 --model lenet5 --batch 256
 step cnn --model cnn --batch 256

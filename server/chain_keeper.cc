@@ -38,7 +38,7 @@ absl::Status ChainKeeper::Begin(const std::string& address) {
                                         held.chain.members(0).address(),
                                         held.led ? " (which is there)" : " (which is not there)"),
       ": give this one another name (--set name=...), or let that one end; one that died goes on with  "
-      "ps-server --recover"));
+      "ps-server --recover, and of one that is given up  etcdctl del --prefix /psgd/NAME/  removes what is there"));
 }
 
 void ChainKeeper::GoOn(LedChain led) {

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
+
+#include "server/version_log.h"
 
 namespace psgd {
 
@@ -18,7 +19,7 @@ class ChangeLog {
   // `version` differs from the one before in these elements alone, which ascend.
   void Add(uint64_t version, std::vector<uint32_t> indices);
   // It may differ in all.
-  void AddAll(uint64_t version);
+  void AddAll(uint64_t version) { changes_.Forget(version); }
 
   // The elements, ascending, in which the latest version may differ from this one; nothing where
   // that is not known.
@@ -31,10 +32,7 @@ class ChangeLog {
   };
 
   const uint32_t elements_;
-  uint64_t known_from_;
-  uint64_t latest_;
-  std::deque<Change> changes_;
-  size_t remembered_ = 0;  // indices in all changes
+  VersionLog<Change> changes_;
 };
 
 }  // namespace psgd

@@ -1,7 +1,5 @@
 #include "server/checkpoint_format.h"
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
@@ -15,13 +13,6 @@ uint32_t GetBigEndian(const char* in) {
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<uint8_t>(in[i]);
   return value;
-}
-
-uint64_t ChecksumOfValue(absl::string_view key, ByteSpan contents) {
-  Checksum checksum;
-  checksum.Add(AsBytes(key));
-  checksum.Add(contents);
-  return checksum.Value();
 }
 
 }  // namespace
@@ -53,33 +44,13 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded) {
 }
 
 uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value) {
-  const uint32_t prefix[2] = {kCheckpointFormatVersion, 0};
-  const uint64_t checksum = ChecksumOfValue(encoded_key, contents);
-  value->clear();
-  value->reserve(kValuePrefixSize + contents.size());
-  value->append(reinterpret_cast<const char*>(prefix), sizeof prefix);
-  value->append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+  BeginStored(kCheckpointFormatVersion, contents.size(), value);
   value->append(reinterpret_cast<const char*>(contents.data()), contents.size());
-  return checksum;
+  return EndStored(encoded_key, value);
 }
 
-absl::StatusOr<DecodedValue> DecodeValue(absl::string_view encoded_key, absl::string_view value) {
-  if (value.size() < kValuePrefixSize) {
-    return absl::DataLossError(absl::StrCat("is cut off after ", value.size(), " bytes"));
-  }
-  uint32_t prefix[2];
-  DecodedValue decoded;
-  std::memcpy(prefix, value.data(), sizeof prefix);
-  std::memcpy(&decoded.checksum, value.data() + sizeof prefix, sizeof decoded.checksum);
-  if (prefix[0] != kCheckpointFormatVersion || prefix[1] != 0) {
-    return absl::DataLossError(absl::StrCat("has format version ", prefix[0],
-                                            "; this program reads ", kCheckpointFormatVersion));
-  }
-  decoded.contents = value.substr(kValuePrefixSize);
-  if (ChecksumOfValue(encoded_key, AsBytes(decoded.contents)) != decoded.checksum) {
-    return absl::DataLossError("does not match its checksum");
-  }
-  return decoded;
+absl::StatusOr<StoredValue> DecodeValue(absl::string_view encoded_key, absl::string_view value) {
+  return OpenStored(kCheckpointFormatVersion, encoded_key, value);
 }
 
 std::string Describe(const ValueKey& key) {

@@ -12,8 +12,7 @@
 //   kWorker    worker     0          WorkerMark
 //   kShown     worker     slice id   fp32: the weights that it was sent last (images of a journal)
 //
-// value:  format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8
-// bytes, little-endian), contents
+// value:  as server/stored_value.h
 #pragma once
 
 #include <array>
@@ -24,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "common/bytes.h"
 #include "common/status.h"
+#include "server/stored_value.h"
 
 namespace psgd {
 
@@ -47,7 +47,6 @@ struct ValueKey {
 };
 
 inline constexpr size_t kValueKeySize = 9;
-inline constexpr size_t kValuePrefixSize = 16;
 
 // The order of encoded keys is that of the database.
 std::array<char, kValueKeySize> EncodeKey(const ValueKey& key);
@@ -56,12 +55,8 @@ absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded);
 // Replaces `value` with the stored form of `contents`; returns their checksum.
 uint64_t EncodeValue(absl::string_view encoded_key, ByteSpan contents, std::string* value);
 
-struct DecodedValue {
-  absl::string_view contents;  // within the value
-  uint64_t checksum = 0;
-};
-// DATA_LOSS when the value is short, of another format, or not what was written under this key.
-absl::StatusOr<DecodedValue> DecodeValue(absl::string_view encoded_key, absl::string_view value);
+// DATA_LOSS when it is not what was written under this key.
+absl::StatusOr<StoredValue> DecodeValue(absl::string_view encoded_key, absl::string_view value);
 
 // For error messages: "weights of slice 3".
 std::string Describe(const ValueKey& key);

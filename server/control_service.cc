@@ -8,6 +8,7 @@
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
+#include "server/grpc_server_stream.h"
 #include "server/hosting_service.h"
 #include "server/parameter_server.h"
 #include "server/replication_service.h"
@@ -74,11 +75,9 @@ class Adapter final : public Control::Service {
   }
   grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
                        grpc::ServerWriter<WeightsChunk>* writer) override {
-    ParameterServer* const server = server_->load();
-    if (server == nullptr) return NotYet();
-    const absl::Status allowed = server->guard().CheckRole(RoleOf(*server, *context), "Weights");
-    if (!allowed.ok()) return ToGrpc(allowed);
-    return ToGrpc(server->Weights([&](const WeightsChunk& chunk) -> absl::Status {
+    const auto server = CalledServer(*server_, *context, "Weights");
+    if (!server.ok()) return ToGrpc(server.status());
+    return ToGrpc((*server)->Weights([&](const WeightsChunk& chunk) -> absl::Status {
       if (context->IsCancelled() || !writer->Write(chunk)) {
         return absl::CancelledError("the reader went away");
       }

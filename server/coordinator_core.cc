@@ -184,8 +184,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   *reply.mutable_hyper() = hyper_;
   reply.set_drain(draining_);
   reply.set_leave(member->leaving);
-  const bool counted = request.number() > 0 && request.number() <= member->reports;
-  if (counted) return reply;  // and the answer was lost
+  if (HasCounted(request)) return reply;
   member->reports = request.number();
   const WorkerReport& report = request.report();
   AddTo(report, &total_);
@@ -202,6 +201,12 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   if (report.has_choices()) member->choices = report.choices();
   SetResidual(*member, report.residual_norm());
   return reply;
+}
+
+bool CoordinatorCore::HasCounted(const HeartbeatRequest& request) const {
+  const MemberState* const member = members_.Find(request.key().worker());
+  return member != nullptr && member->key.incarnation() == request.key().incarnation() &&
+         request.number() > 0 && request.number() <= member->reports;
 }
 
 absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {

@@ -66,6 +66,8 @@ class CoordinatorCore {
                                                Effects* effects);
   absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
+  // It came before, and the answer was lost.
+  bool HasCounted(const HeartbeatRequest& request) const;
   absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
 
   // A shard hears the worker no more: it is out. The run fails if nobody else is in.
@@ -102,7 +104,7 @@ class CoordinatorCore {
   bool drained() const { return draining_; }
   const Config& config() const { return options_.config; }
   const ModelSpec* model() const { return model_.get(); }
-  const Placement* placement() const { return placement_.get(); }
+  const std::shared_ptr<const Placement>& placement() const { return placement_; }
   const HyperParameters& hyper() const { return hyper_; }
   const CountHistogram& staleness() const { return staleness_; }
   const WorkerReport& total() const { return total_; }

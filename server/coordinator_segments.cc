@@ -213,7 +213,7 @@ absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentR
     if (!RunsIn(worker, id)) continue;
     reply.set_kind(NextSegmentReply::RUN);
     reply.clear_reason();
-    *reply.mutable_segment() = *ledger_->Find(id);
+    *reply.mutable_segment() = ShareOf(*ledger_->Find(id), worker);
     break;
   }
   AssignEvaluation(*member, &reply);

@@ -10,6 +10,23 @@ double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
   return std::max<double>(position.epoch, position.epoch + 1.0 - left);
 }
 
+Segment ShareOf(const Segment& segment, uint32_t worker) {
+  Segment share;
+  share.set_id(segment.id());
+  share.set_epoch(segment.epoch());
+  share.set_first_clock(segment.first_clock());
+  share.set_clocks(segment.clocks());
+  share.add_workers(worker);
+  share.set_epoch_at_start(segment.epoch_at_start());
+  share.set_epochs_per_clock(segment.epochs_per_clock());
+  const auto& workers = segment.workers();
+  const auto rank = std::lower_bound(workers.begin(), workers.end(), worker) - workers.begin();
+  for (auto i = rank; i < segment.batches_size(); i += workers.size()) {
+    share.add_batches(segment.batches(static_cast<int>(i)));
+  }
+  return share;
+}
+
 DataLedger::DataLedger(const LedgerOptions& options) : options_(options) { StartEpoch(0); }
 
 DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resume)

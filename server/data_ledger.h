@@ -38,6 +38,9 @@ struct ReturnedBatch {
   uint32_t batch = 0;
 };
 
+// What a member of a segment is told of it: of thousands of workers all batches are a megabyte.
+Segment ShareOf(const Segment& segment, uint32_t worker);
+
 // Training done at that position, in epochs.
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch);
 

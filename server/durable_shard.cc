@@ -29,6 +29,7 @@ DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, 
 DurableShard::DurableShard(DurableShardOptions options)
     : journal_(std::move(options.journal)),
       image_after_(options.image_after),
+      most_given_(options.given_bytes),
       shard_(options.shard.shard),
       core_(WithJournal(std::move(options.shard), journal_ != nullptr)) {}
 
@@ -73,18 +74,22 @@ absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entr
   const uint64_t known = std::min<uint64_t>(entries_ + 1 - first, entries.size());
   entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(known));
   if (entries.empty()) return absl::OkStatus();
-  PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
+  if (journal_ != nullptr) PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
+  core_.KeepJournal(true);  // going a step again is checked by what it would write down
   for (const JournalEntry& entry : entries) PSGD_RETURN_IF_ERROR(ReplayEntry(entry));
+  core_.KeepJournal(journal_ != nullptr);
   return absl::OkStatus();
 }
 
 void DurableShard::OnMessage(PeerId from, Message message) {
+  if (stands_still_) return;  // it is for where it goes on
   if (!stalled_.ok()) return TurnAway(from, message);
   core_.OnMessage(from, std::move(message), &held_);
   Gather();
 }
 
 absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number) {
+  if (stands_still_) return absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"));
   PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
   Gather();
   if (journal_ != nullptr && std::holds_alternative<InstallModel>(command)) return FirstImage();
@@ -123,12 +128,53 @@ absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
   return start;
 }
 
-absl::StatusOr<ShardImage> DurableShard::ImageToMove() const {
-  if (!core_.has_model()) return absl::UnavailableError("training has not begun");
+absl::StatusOr<ShardImage> DurableShard::Give() {
   if (!stalled_.ok()) return absl::UnavailableError("its journal cannot be written");
-  if (image_under_way_) return absl::UnavailableError("its journal is being replaced by an image");
-  if (cut_ > cut_done_ || !core_.MayMakeImage()) return absl::UnavailableError("a checkpoint is being taken");
-  return ImageNow();
+  PSGD_ASSIGN_OR_RETURN(FollowerStart start, StartForFollower());
+  given_ = JournalEntries{start.last() + 1, {}};
+  given_bytes_ = 0;
+  core_.KeepJournal(true);
+  return std::move(start.image);
+}
+
+absl::StatusOr<GivenSteps> DurableShard::GiveSince(uint64_t entry, bool last) {
+  if (!given_ || entry + 1 < given_->first || entry > given_->last()) {
+    return absl::UnavailableError(absl::StrCat("the steps after ", entry, " are not kept any more"));
+  }
+  const auto gone = static_cast<std::ptrdiff_t>(entry + 1 - given_->first);
+  given_->entries.erase(given_->entries.begin(), given_->entries.begin() + gone);
+  given_->first = entry + 1;
+  GivenSteps given{*given_, cut_done_, false};
+  given_bytes_ = given.bytes();
+  if (last && MayStandStill()) given.stands_still = stands_still_ = true;
+  return given;
+}
+
+size_t GivenSteps::bytes() const {
+  size_t sum = 0;
+  for (const JournalEntry& entry : steps.entries) sum += entry.bytes();
+  return sum;
+}
+
+bool DurableShard::MayStandStill() const {
+  return stalled_.ok() && unwritten_.empty() && held_.empty() && !image_under_way_ && cut_ <= cut_done_ &&
+         core_.MayMakeImage();
+}
+
+void DurableShard::KeepForOther(std::vector<JournalEntry> entries) {
+  uint64_t number = entries_ - entries.size();
+  for (JournalEntry& entry : entries) {
+    if (++number < given_->first) continue;  // the image has it
+    given_bytes_ += entry.bytes();
+    given_->entries.push_back(std::move(entry));
+  }
+  if (given_bytes_ > std::max<size_t>(most_given_, core_.weight_bytes()) && MayStandStill()) stands_still_ = true;
+}
+
+void DurableShard::KeepOn() {
+  stands_still_ = false;
+  given_.reset();
+  core_.KeepJournal(journal_ != nullptr);
 }
 
 void DurableShard::Gather() {
@@ -141,17 +187,18 @@ void DurableShard::Commit(Outbox* out) {
   std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*out));
   turned_away_.clear();
   // Without a model there is nothing to write to: what came so far will be in the first image.
-  const bool writes = journal_ != nullptr && core_.has_model();
-  if (writes && !unwritten_.empty()) {
-    stalled_ = journal_->Append(entries_ + 1, unwritten_);
+  std::vector<JournalEntry> written;
+  if (core_.has_model() && !unwritten_.empty()) {
+    if (journal_ != nullptr) stalled_ = journal_->Append(entries_ + 1, unwritten_);
     if (!stalled_.ok()) return;
     entries_ += unwritten_.size();
     bytes_since_image_ += uncommitted_bytes_;
-    unwritten_.clear();
+    written.swap(unwritten_);
     uncommitted_bytes_ = 0;
   }
   std::move(held_.begin(), held_.end(), std::back_inserter(*out));
   held_.clear();
+  if (given_) KeepForOther(std::move(written));
 }
 
 void DurableShard::TurnAway(PeerId from, const Message& message) {
@@ -177,7 +224,7 @@ void DurableShard::CheckpointDone(uint64_t checkpoint) {
 }
 
 std::optional<ShardImage> DurableShard::TakeDueImage() {
-  if (journal_ == nullptr || image_under_way_ || bytes_since_image_ < image_after_ ||
+  if (journal_ == nullptr || stands_still_ || image_under_way_ || bytes_since_image_ < image_after_ ||
       cut_ > cut_done_ || !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
     return std::nullopt;
   }

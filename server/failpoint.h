@@ -28,7 +28,7 @@ enum class Failpoint {
   kReplaying,          // a shard is being made again from its journal
   kShardRecovered,     // one shard is there again
   kShardPlaced,        // one that moves is on its new server, and nobody was told
-  kShardMoved,         // it is written down who holds it, and the old server was not told
+  kShardMoved,         // it is written down who holds it, and neither server was told
 };
 
 inline constexpr std::array<std::pair<Failpoint, const char*>, 15> kFailpointNames{{

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "net/wire_format.h"
 #include "server/journal_folder.h"
-#include "server/journal_format.h"
 #include "server/replicated_journal.h"
 #include "server/rocks_journal.h"
 
@@ -137,6 +136,13 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
     do {
       if (MayLead() && Silence() > Patience()) {
         why_not = TryToLead();
+        // The leader's lease may last some seconds; meanwhile reaching for a dead leader takes long.
+        const Time start = SteadyNow();
+        while (absl::IsUnavailable(why_not) && SteadyNow() - start < kConnectPatience) {
+          PSGD_RETURN_IF_ERROR(options_.interrupted());
+          std::this_thread::sleep_for(kRetry);
+          why_not = TryToLead();
+        }
         if (why_not.ok()) return End::kLead;
         if (told != why_not.message()) {
           told = std::string(why_not.message());
@@ -249,14 +255,22 @@ void Follower::ReadCoordinator() {
   while (coordinator_->Read(&part)) {
     Heard();
     if (!part.has_record()) continue;
-    const absl::Status taken = TakeRecord(part.record().record());
+    const absl::Status taken = TakeRecord(part.mutable_record());
     if (!taken.ok()) return Broke(taken);
     coordinator_->Written(part.record().number());
   }
   Broke(coordinator_->Finish());
 }
 
-absl::Status Follower::TakeRecord(CoordinatorRecord record) {
+absl::Status Follower::TakeRecord(LogPart::Record* shipped) {
+  CoordinatorRecord record;
+  record.Swap(shipped->mutable_record());
+  if (shipped->same_plan()) {
+    std::lock_guard lock(mutex_);
+    if (!has_record_) return absl::DataLossError("a record came without the model of the run");
+    *record.mutable_model() = record_.model();
+    *record.mutable_placement() = record_.placement();
+  }
   // As this server would go on from it: it has addresses of its own.
   record.set_replica(options_.replica);
   record.set_host(options_.host);
@@ -274,47 +288,32 @@ absl::Status Follower::TakeRecord(CoordinatorRecord record) {
 
 void Follower::ReadShard(uint32_t shard, LeaderLink* link) {
   LogPart part;
-  ImageReader image;
+  ShardPartReader parts;
   while (link->Read(&part)) {
     Heard();
-    const absl::Status taken = TakeShardPart(shard, part, &image);
+    if (!part.has_shard()) continue;
+    const absl::Status taken = TakeShardPart(shard, part.shard(), &parts);
     if (!taken.ok()) return Broke(Annotate(taken, absl::StrCat("shard ", shard)));
-    if (part.has_image_end() || part.has_entries()) link->Written(shards_[shard].shard->entries());
+    if (part.shard().has_end() || part.shard().has_entries()) link->Written(shards_[shard].shard->entries());
   }
   Broke(link->Finish());
 }
 
-absl::Status Follower::TakeShardPart(uint32_t shard, const LogPart& part, ImageReader* image) {
+absl::Status Follower::TakeShardPart(uint32_t shard, const ShardPart& part, ShardPartReader* parts) {
   FollowedShard& followed = shards_[shard];
-  switch (part.part_case()) {
-    case LogPart::kImage:
-      image->Begin(part.image());
-      return absl::OkStatus();
-    case LogPart::kPair:
-      return image->Add(part.pair().key(), part.pair().value());
-    case LogPart::kImageEnd: {
-      PSGD_ASSIGN_OR_RETURN(const ShardImage whole, image->Finish(part.image_end()));
-      PSGD_ASSIGN_OR_RETURN(followed.shard, MakeShard(shard, whole));
-      std::lock_guard lock(mutex_);
-      ++complete_;
-      return absl::OkStatus();
-    }
-    case LogPart::kEntries: {
-      if (followed.shard == nullptr) return absl::DataLossError("entries came before an image");
-      std::vector<JournalEntry> entries;
-      uint64_t number = part.entries().first();
-      for (const std::string& value : part.entries().values()) {
-        PSGD_ASSIGN_OR_RETURN(JournalEntry entry,
-                              DecodeEntry(EncodeJournalKey(JournalKind::kEntry, number++), value));
-        entries.push_back(std::move(entry));
-      }
-      PSGD_RETURN_IF_ERROR(followed.shard->Follow(part.entries().first(), std::move(entries)));
-      followed.shard->CheckpointDone(checkpoint_done_);
-      return SaveDueImage(&followed);
-    }
-    default:
-      return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(auto whole, parts->Add(part));
+  if (!whole) return absl::OkStatus();
+  if (const auto* image = std::get_if<ShardImage>(&*whole)) {
+    PSGD_ASSIGN_OR_RETURN(followed.shard, MakeShard(shard, *image));
+    std::lock_guard lock(mutex_);
+    ++complete_;
+    return absl::OkStatus();
   }
+  auto* const entries = std::get_if<JournalEntries>(&*whole);
+  if (entries == nullptr || followed.shard == nullptr) return absl::DataLossError("steps came before an image");
+  PSGD_RETURN_IF_ERROR(followed.shard->Follow(entries->first, std::move(entries->entries)));
+  followed.shard->CheckpointDone(checkpoint_done_);
+  return SaveDueImage(&followed);
 }
 
 absl::StatusOr<std::unique_ptr<DurableShard>> Follower::MakeShard(uint32_t shard,

@@ -19,8 +19,8 @@
 #include "common/log.h"
 #include "net/credentials.h"
 #include "server/followed_run.h"
-#include "server/image_reader.h"
 #include "server/leader_link.h"
+#include "server/shard_parts.h"
 
 namespace psgd {
 
@@ -70,8 +70,8 @@ class Follower {
   absl::Status FollowConnection();
   void ReadCoordinator();
   void ReadShard(uint32_t shard, LeaderLink* link);
-  absl::Status TakeShardPart(uint32_t shard, const LogPart& part, ImageReader* image);
-  absl::Status TakeRecord(CoordinatorRecord record);
+  absl::Status TakeShardPart(uint32_t shard, const ShardPart& part, ShardPartReader* parts);
+  absl::Status TakeRecord(LogPart::Record* shipped);
   absl::StatusOr<std::unique_ptr<DurableShard>> MakeShard(uint32_t shard, const ShardImage& image);
   absl::Status SaveDueImage(FollowedShard* followed);
   void Heard();

@@ -1,6 +1,7 @@
 #include "server/follower_log.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace psgd {
 namespace {
@@ -82,6 +83,22 @@ void FollowerLog::Close() {
 bool FollowerLog::closed() const {
   std::lock_guard lock(mutex_);
   return closed_;
+}
+
+void SendLog(FollowerLog& log, FollowerStream& stream, Duration alive) {
+  std::thread reader([&] {
+    FollowerSays says;
+    while (stream.Receive(&says)) log.Written(says.written());
+    log.Close();
+  });
+  LogPart nothing;
+  nothing.mutable_alive();
+  while (!log.closed() && !stream.gone()) {
+    const auto part = log.Next(alive);
+    if (!stream.Send(part == nullptr ? nothing : *part)) break;
+  }
+  stream.End();
+  reader.join();
 }
 
 }  // namespace psgd

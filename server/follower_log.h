@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "proto/replication.pb.h"
+#include "server/follower_stream.h"
 
 namespace psgd {
 
@@ -53,5 +54,9 @@ class FollowerLog {
   std::optional<uint64_t> written_;
   bool closed_ = false;
 };
+
+// Sends what comes to the log, and hears how far the follower has written, until either is gone. A follower that
+// has nothing to be sent is told so often that the leader is there.
+void SendLog(FollowerLog& log, FollowerStream& stream, Duration alive);
 
 }  // namespace psgd

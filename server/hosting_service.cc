@@ -1,45 +1,21 @@
 #include "server/hosting_service.h"
 
-#include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
+#include "server/grpc_server_stream.h"
 #include "server/host_stream.h"
-#include "server/parameter_server.h"
 
 namespace psgd {
-namespace {
-
-class HostingStream final : public HostStream {
- public:
-  HostingStream(grpc::ServerContext* context, grpc::ServerReaderWriter<HostTold, HostSays>* stream)
-      : context_(context), stream_(stream) {}
-  bool Send(const HostTold& told) override { return stream_->Write(told); }
-  bool Receive(HostSays* says) override { return stream_->Read(says); }
-  void End() override { context_->TryCancel(); }
-
- private:
-  grpc::ServerContext* const context_;
-  grpc::ServerReaderWriter<HostTold, HostSays>* const stream_;
-};
-
-}  // namespace
 
 grpc::Status HostingService::Host(grpc::ServerContext* context,
                                   grpc::ServerReaderWriter<HostTold, HostSays>* stream) {
-  ParameterServer* const server = server_->load();
-  if (server == nullptr) {
-    return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run"};
-  }
-  if (server->guard().secured()) {
-    const absl::Status allowed =
-        server->guard().CheckRole(GrpcCallerRole(*context->auth_context()), "Host");
-    if (!allowed.ok()) return ToGrpc(allowed);
-  }
+  const auto server = CalledServer(*server_, *context, "Host");
+  if (!server.ok()) return ToGrpc(server.status());
   HostSays first;
   if (!stream->Read(&first) || !first.has_hello()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "a server has to say who it is first"};
   }
-  HostingStream adapter(context, stream);
-  return ToGrpc(server->Host(first.hello(), &adapter));
+  GrpcServerStream<HostStream, HostTold, HostSays> adapter(context, stream);
+  return ToGrpc((*server)->Host(first.hello(), &adapter));
 }
 
 }  // namespace psgd

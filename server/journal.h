@@ -29,6 +29,14 @@ struct JournalEntry {
   }
 };
 
+// Some of a journal, one after the other.
+struct JournalEntries {
+  uint64_t first = 1;
+  std::vector<JournalEntry> entries;
+
+  uint64_t last() const { return first + entries.size() - 1; }
+};
+
 // A shard as it was after one entry. The arrays are shared, not copied.
 struct ShardImage {
   ShardRecord record;

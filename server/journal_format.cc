@@ -2,49 +2,16 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "server/stored_value.h"
 
 namespace psgd {
 namespace {
 
-constexpr size_t kPrefixSize = 16;
-constexpr size_t kChecksumAt = 8;
-
-uint64_t ChecksumOfValue(const JournalKey& key, absl::string_view contents) {
-  Checksum checksum;
-  checksum.Add(AsBytes(absl::string_view(key.data(), key.size())));
-  checksum.Add(AsBytes(contents));
-  return checksum.Value();
-}
-
-void BeginValue(size_t contents, std::string* value) {
-  const uint32_t head[2] = {kJournalFormatVersion, 0};
-  value->clear();
-  value->reserve(kPrefixSize + contents);
-  value->append(reinterpret_cast<const char*>(head), sizeof head);
-  value->append(kPrefixSize - kChecksumAt, '\0');
-}
-
-void EndValue(const JournalKey& key, std::string* value) {
-  const uint64_t checksum = ChecksumOfValue(key, absl::string_view(*value).substr(kPrefixSize));
-  std::memcpy(value->data() + kChecksumAt, &checksum, sizeof checksum);
-}
+absl::string_view KeyText(const JournalKey& key) { return {key.data(), key.size()}; }
 
 absl::StatusOr<absl::string_view> Contents(const JournalKey& key, absl::string_view value) {
-  if (value.size() < kPrefixSize) {
-    return absl::DataLossError(absl::StrCat("is cut off after ", value.size(), " bytes"));
-  }
-  uint32_t head[2];
-  uint64_t checksum;
-  std::memcpy(head, value.data(), sizeof head);
-  std::memcpy(&checksum, value.data() + kChecksumAt, sizeof checksum);
-  if (head[0] != kJournalFormatVersion || head[1] != 0) {
-    return absl::DataLossError(absl::StrCat("has format version ", head[0],
-                                            "; this program reads ", kJournalFormatVersion));
-  }
-  value.remove_prefix(kPrefixSize);
-  if (ChecksumOfValue(key, value) != checksum) return absl::DataLossError("has another checksum");
-  return value;
+  PSGD_ASSIGN_OR_RETURN(const StoredValue stored, OpenStored(kJournalFormatVersion, KeyText(key), value));
+  return stored.contents;
 }
 
 }  // namespace
@@ -73,19 +40,19 @@ void EncodeEntry(const JournalKey& key, const JournalEntry& entry, std::string* 
     bytes += payload.size();
   }
   const auto head_bytes = static_cast<uint32_t>(head.ByteSizeLong());
-  BeginValue(sizeof head_bytes + head_bytes + bytes, value);
+  BeginStored(kJournalFormatVersion, sizeof head_bytes + head_bytes + bytes, value);
   value->append(reinterpret_cast<const char*>(&head_bytes), sizeof head_bytes);
   head.AppendToString(value);
   for (const Bytes& payload : entry.payloads) {
     value->append(reinterpret_cast<const char*>(payload.data()), payload.size());
   }
-  EndValue(key, value);
+  EndStored(KeyText(key), value);
 }
 
 void EncodeImage(const JournalKey& key, const ShardRecord& record, std::string* value) {
-  BeginValue(record.ByteSizeLong(), value);
+  BeginStored(kJournalFormatVersion, record.ByteSizeLong(), value);
   record.AppendToString(value);
-  EndValue(key, value);
+  EndStored(KeyText(key), value);
 }
 
 absl::StatusOr<JournalEntry> DecodeEntry(const JournalKey& key, absl::string_view value) {

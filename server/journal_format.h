@@ -8,8 +8,7 @@
 //   kImage   of the last one   ShardRecord; the arrays are in the folder image-<number>
 //            that is in it
 //
-// value:  format version (4 bytes), 0 (4 bytes), XXH3-64 of key and contents (8 bytes), contents;
-// numbers little-endian
+// value:  as server/stored_value.h; numbers little-endian
 #pragma once
 
 #include <array>

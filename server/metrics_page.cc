@@ -8,6 +8,7 @@
 #include "common/metrics.h"
 #include "proto/data.pb.h"
 #include "proto/phases.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -139,6 +140,37 @@ void RenderChain(const StatusReply& status, PrometheusText* text) {
   }
 }
 
+void RenderServers(const StatusReply& status, PrometheusText* text) {
+  const std::vector<ServerShare> servers = SharesOf(status);
+  const auto label = [](const ServerShare& s) {
+    return absl::StrCat("server=\"", s.server.server(), "\",name=\"", PrometheusLabel(s.server.name()), "\"");
+  };
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_live", "1: the server is connected to the one that coordinates.", label(s),
+                s.server.connected());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_leaving", "1: its shards go to others, and then it ends.", label(s),
+                s.server.leaving());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_shards", "Shards that the server holds.", label(s), s.shards.size());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_bytes", "Weights that the server holds.", label(s), s.bytes);
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_heard_seconds", "Since the server was heard of.", label(s),
+                s.server.seconds_since_heard());
+  }
+  for (const ServerShare& s : servers) {
+    for (const uint32_t shard : s.shards) {
+      text->Gauge("psgd_shard_server", "Number of the server that holds the shard: changes as it moves.",
+                  absl::StrCat("shard=\"", shard, "\""), s.server.server());
+    }
+  }
+}
+
 }  // namespace
 
 std::string RenderPrometheus(const StatusReply& status) {
@@ -207,6 +239,7 @@ std::string RenderPrometheus(const StatusReply& status) {
   RenderShards(status, &text);
   RenderWorkers(status, &text);
   RenderChain(status, &text);
+  RenderServers(status, &text);
   return text.Text();
 }
 

@@ -15,6 +15,10 @@ namespace {
 constexpr Duration kTick = std::chrono::milliseconds(100);
 constexpr size_t kWritesWaiting = 4096;  // one a shard a checkpoint; shards never wait for the disk
 
+std::string AddressOf(const ParameterServerOptions& options, int port) {
+  return absl::StrCat(options.advertise.empty() ? options.host : options.advertise, ":", port);
+}
+
 }  // namespace
 
 ParameterServer::ParameterServer(ParameterServerOptions options)
@@ -61,7 +65,11 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(
     PSGD_RETURN_IF_ERROR(server->CreateJournal());
     PSGD_RETURN_IF_ERROR(server->OpenShardSet());
     PSGD_RETURN_IF_ERROR(server->StartShards());
-    if (server->options_.resume) PSGD_RETURN_IF_ERROR(server->Resume());
+    const ParameterServerOptions& o = server->options_;
+    PSGD_ASSIGN_OR_RETURN(server->service_, ControlService::Start(o.host, o.control_port, o.credentials.get()));
+    // The first that is written down says where it listens.
+    server->control_address_ = AddressOf(o, server->service_->port());
+    if (o.resume) PSGD_RETURN_IF_ERROR(server->Resume());
   }
   PSGD_RETURN_IF_ERROR(server->Open());
   return server;
@@ -74,8 +82,7 @@ absl::Status ParameterServer::Open() {
     PSGD_ASSIGN_OR_RETURN(service_,
                           ControlService::Start(o.host, o.control_port, o.credentials.get()));
   }
-  control_address_ =
-      absl::StrCat(o.advertise.empty() ? o.host : o.advertise, ":", service_->port());
+  control_address_ = AddressOf(o, service_->port());
   {
     std::lock_guard lock(mutex_);
     core_.RenewLeases(SteadyNow());
@@ -233,6 +240,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   HeartbeatRequest readable = request;
   MakeReadable(readable.mutable_report());
   std::unique_lock lock(mutex_);
+  const bool again = core_.HasCounted(readable);
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
     *reply->mutable_chain() = ChainForWorkers();
@@ -246,6 +254,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   lock.unlock();
   if (!reply.ok()) return reply;
   reply->set_clock_ns(SteadyNow().count());
+  if (again) return reply;
   const WorkerReport& report = readable.report();
   if (report.has_choices() && options_.on_choices) options_.on_choices(report.choices());
   if (report.spans_size() > 0 && options_.on_spans) {
@@ -310,7 +319,7 @@ void ParameterServer::TickLoop() {
   while (!stopping_) {
     Effects effects;
     while (const auto worker = quarantined_.PopFor(Duration::zero())) {
-      core_.Quarantine(worker->key, worker->why, &effects);
+      core_.Quarantine(worker->key, Readable(worker->why), &effects);
     }
     core_.Tick(SteadyNow(), &effects);
     ForgetIntroductions();

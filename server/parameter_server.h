@@ -30,6 +30,7 @@
 #include "server/host_stream.h"
 #include "server/order_book.h"
 #include "server/remote_host.h"
+#include "server/shard_moves.h"
 #include "server/shard_set.h"
 
 namespace psgd {
@@ -202,13 +203,15 @@ class ParameterServer {
   // Decides anew where shards are to be.
   void Spread();
   void MoveLoop();
+  absl::Status WriteDownMove(const ShardMoves::Step& step);
+  void Tell(const ShardMoves::Ended& ended);
+  void SetShard(uint32_t shard, std::shared_ptr<ShardHandle> handle);
   // REQUIRES of these: mutex_ not held.
-  absl::Status MoveShard(uint32_t shard, uint32_t to);
+  absl::Status CarryOut(const ShardMoves::Step& step);
   absl::StatusOr<std::shared_ptr<ShardHandle>> Place(uint32_t shard, uint32_t server,
                                                      const ShardImage& image);
   void DropFrom(uint32_t shard, uint32_t server);
   void EndHosts();
-  void Own(uint32_t shard, uint32_t server, std::shared_ptr<ShardHandle> handle);
   void SavePasses(CoordinatorRecord* record) const;
   void RestorePasses(const CoordinatorRecord& record);
 
@@ -261,11 +264,11 @@ class ParameterServer {
   };
   std::map<std::pair<uint32_t, uint32_t>, Introduced> introduced_;  // by worker and incarnation
   uint64_t shipped_records_ = 0;
+  std::shared_ptr<const Placement> shipped_plan_;  // that all connected followers have; null: some may not
   std::string deposed_;
   std::string chain_trouble_;
-  // By shard: the server that holds it, and the one that is to.
-  static constexpr uint32_t kThisServer = 1;
-  std::vector<uint32_t> owners_, target_;
+  static constexpr uint32_t kThisServer = ShardMoves::kCoordinator;
+  ShardMoves moves_{std::vector<uint32_t>()};
   std::map<uint32_t, std::shared_ptr<RemoteHost>> hosts_;  // by number
   uint64_t run_key_ = 0;
   uint32_t next_server_ = kThisServer + 1;
@@ -286,6 +289,15 @@ class ParameterServer {
   WrittenShards written_;  // the writer thread's
   std::thread writer_;
   std::thread ticker_;
+  // The mover thread's, of the move that is under way.
+  struct MovingShard {
+    Time start{}, stood_still{}, went_on{};
+    ShardImage image;
+    uint64_t followed = 0;  // the last step that the new one went
+    ShardMoves::Followed round;
+    std::shared_ptr<ShardHandle> placed;
+  };
+  MovingShard moving_;
   std::thread mover_;
   std::atomic<bool> server_leaves_{false};  // the mover is to look
   std::unique_ptr<ControlService> service_;

@@ -5,6 +5,9 @@
 #include "server/parameter_server.h"
 
 namespace psgd {
+namespace {
+constexpr Duration kSaveRetry = std::chrono::milliseconds(50);
+}  // namespace
 
 void ParameterServer::WriteLoop() {
   while (auto next = to_write_.Pop()) {
@@ -16,7 +19,7 @@ void ParameterServer::WriteLoop() {
     const uint64_t id = cut.checkpoint;
     const absl::Status status = WriteCut(next->shard, std::move(cut));
     if (status.ok() && written_.shards.size() < Shards().size()) continue;  // shards are still to come
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Effects effects;
     core_.CheckpointDone(id, status, &effects);
     if (!status.ok()) {
@@ -24,6 +27,13 @@ void ParameterServer::WriteLoop() {
       failed_checkpoints_[id] = status;
     }
     (void)Apply(std::move(effects));  // news only
+    // Then shards forget what the cut could be made from again, should the server die.
+    absl::Status saved = SaveRecord();
+    while (!saved.ok() && !stopping_) {
+      changed_.wait_for(lock, kSaveRetry, [&] { return stopping_; });
+      saved = SaveRecord();
+    }
+    if (!saved.ok()) continue;
     for (const auto& shard : Shards()) shard->CheckpointDone(id);
   }
 }

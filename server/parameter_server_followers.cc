@@ -3,52 +3,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/wire_format.h"
-#include "server/checkpoint_database.h"
-#include "server/journal_format.h"
+#include "server/access.h"
 #include "server/parameter_server.h"
+#include "server/shard_parts.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kStartRetry = std::chrono::milliseconds(20);
 constexpr int kMostFollowers = 16;  // connected at once
-constexpr size_t kEntriesTogether = 4u << 20;
 
 // A follower hears something at least ten times before it would take over.
 Duration AlivePeriod(const Config& config) {
   return Milliseconds(config.durability().takeover()) / 10;
-}
-
-bool SendImage(const ShardImage& image, FollowerStream* stream) {
-  LogPart part;
-  *part.mutable_image() = image.record;
-  part.mutable_image()->clear_receipt();
-  if (!stream->Send(part)) return false;
-  ShardReceipt receipt;
-  const absl::Status status =
-      ForEachPair(image.arrays, &receipt, [&](absl::string_view key, const std::string& value) {
-        part.mutable_pair()->set_key(key.data(), key.size());
-        part.mutable_pair()->set_value(value);
-        return stream->Send(part) ? absl::OkStatus() : absl::CancelledError("the follower is gone");
-      });
-  *part.mutable_image_end() = receipt;
-  return status.ok() && stream->Send(part);
-}
-
-bool SendEntries(uint64_t first, const std::vector<JournalEntry>& entries, FollowerStream* stream) {
-  LogPart part;
-  size_t bytes = 0;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (!part.has_entries()) part.mutable_entries()->set_first(first + i);
-    EncodeEntry(EncodeJournalKey(JournalKind::kEntry, first + i), entries[i],
-                part.mutable_entries()->add_values());
-    bytes += entries[i].bytes();
-    if (bytes < kEntriesTogether && i + 1 < entries.size()) continue;
-    if (!stream->Send(part)) return false;
-    part.Clear();
-    bytes = 0;
-  }
-  return true;
 }
 
 }  // namespace
@@ -80,8 +47,16 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
   const uint32_t log = followers_->coordinator_log();
   if (record != nullptr) {
     auto part = std::make_shared<LogPart>();
-    part->mutable_record()->set_number(++shipped_records_);
-    *part->mutable_record()->mutable_record() = *record;
+    LogPart::Record& shipped = *part->mutable_record();
+    shipped.set_number(++shipped_records_);
+    *shipped.mutable_record() = *record;
+    // By far the largest part, and every report of a worker makes a record.
+    shipped.set_same_plan(core_.placement() == shipped_plan_);
+    if (shipped.same_plan()) {
+      shipped.mutable_record()->clear_model();
+      shipped.mutable_record()->clear_placement();
+    }
+    shipped_plan_ = core_.placement();
     followers_->Publish(log, std::move(part), shipped_records_);
   }
   return wait ? followers_->WaitWritten(log, shipped_records_) : absl::OkStatus();
@@ -105,6 +80,7 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
   std::lock_guard lock(mutex_);
   auto log = std::make_shared<FollowerLog>(shipped_records_);
   followers_->Connect(replica, ask.address(), followers_->coordinator_log(), log);
+  shipped_plan_.reset();
   if (core_.model() != nullptr) {
     const CoordinatorRecord record = Record();
     PSGD_RETURN_IF_ERROR(ShipRecord(&record, /*wait=*/false));
@@ -123,9 +99,13 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginShardLog(
       followers_->Connect(ask.replica(), ask.address(), ask.shard(), log);
     });
     if (start.ok()) {
-      const bool sent = SendImage(start->image, stream) &&
-                        SendEntries(start->image.record.entry() + 1, start->entries, stream);
-      if (!sent) log->Close();
+      const auto send = [&](const ShardPart& piece) {
+        LogPart part;
+        *part.mutable_shard() = piece;
+        return stream->Send(part);
+      };
+      const JournalEntries since{start->image.record.entry() + 1, start->entries};
+      if (!SendImage(ask.shard(), start->image, send) || !SendEntries(ask.shard(), since, send)) log->Close();
       return log;
     }
     if (!absl::IsUnavailable(start.status())) return start.status();
@@ -145,6 +125,11 @@ absl::Status ParameterServer::Follow(const FollowerSays::Ask& ask, FollowerStrea
     return absl::FailedPreconditionError(
         absl::StrCat("the follower speaks protocol ", ask.protocol(), ", this server ",
                      kProtocolVersion, "; install the same version of psgd on both"));
+  }
+  // Others are told it, and logs and people.
+  const bool one_line = ask.address().find('\n') == std::string::npos && Readable(ask.address()) == ask.address();
+  if (ask.address().empty() || !one_line) {
+    return absl::InvalidArgumentError("a follower has to say where it would lead, as HOST:PORT");
   }
   uint32_t replica = ask.replica();
   {
@@ -166,19 +151,7 @@ absl::Status ParameterServer::Follow(const FollowerSays::Ask& ask, FollowerStrea
   }
   PSGD_ASSIGN_OR_RETURN(const auto log, coordinator ? BeginCoordinatorLog(ask, replica, stream)
                                                     : BeginShardLog(ask, stream));
-  std::thread reader([&] {
-    FollowerSays says;
-    while (stream->Receive(&says)) log->Written(says.written());
-    log->Close();
-  });
-  LogPart alive;
-  alive.mutable_alive();
-  while (!log->closed() && !stream->gone()) {
-    const auto part = log->Next(AlivePeriod(options_.config));
-    if (!stream->Send(part == nullptr ? alive : *part)) break;
-  }
-  stream->End();
-  reader.join();
+  SendLog(*log, *stream, AlivePeriod(options_.config));
   followers_->Disconnect(replica, coordinator ? followers_->coordinator_log() : ask.shard(),
                          log.get());
   return absl::OkStatus();

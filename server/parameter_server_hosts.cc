@@ -9,7 +9,6 @@
 #include "server/access.h"
 #include "server/journal_folder.h"
 #include "server/parameter_server.h"
-#include "server/spread.h"
 
 namespace psgd {
 namespace {
@@ -20,24 +19,24 @@ constexpr Duration kMoveRetry = std::chrono::milliseconds(50);
 }  // namespace
 
 void ParameterServer::RestoreOwners() {
-  owners_.assign(options_.config.cluster().shards(), kThisServer);
+  std::vector<uint32_t> owners(options_.config.cluster().shards(), kThisServer);
   run_key_ = RandomId();
   if (recovered_ && recovered_->run_key() != 0) {
     run_key_ = recovered_->run_key();
-    owners_.assign(recovered_->owners().begin(), recovered_->owners().end());
+    owners.assign(recovered_->owners().begin(), recovered_->owners().end());
     next_server_ = recovered_->next_server();
     lives_ = recovered_->lives();
     gathered_servers_ = true;
   }
-  target_ = owners_;
-  for (const uint32_t owner : owners_) {
+  moves_ = ShardMoves(owners);
+  for (const uint32_t owner : owners) {
     if (owner != kThisServer) HostOf(owner);
   }
 }
 
 void ParameterServer::SaveOwners(CoordinatorRecord* record) const {
   record->set_run_key(run_key_);
-  record->mutable_owners()->Assign(owners_.begin(), owners_.end());
+  record->mutable_owners()->Assign(moves_.owners().begin(), moves_.owners().end());
   record->set_next_server(next_server_);
   record->set_lives(lives_);
 }
@@ -79,7 +78,8 @@ absl::StatusOr<uint32_t> ParameterServer::CheckHost(const HostSays::Hello& hello
     return absl::FailedPreconditionError(
         "the run directory of that server is of another run; give it another --run-dir");
   }
-  if (core_.over()) return absl::FailedPreconditionError("the run is over");
+  // Until then its last orders wait for it.
+  if (core_.over() && !orders_.pending()) return absl::FailedPreconditionError("the run is over");
   if (hello.server() != 0) return hello.server();
   const auto connected = std::count_if(hosts_.begin(), hosts_.end(),
                                        [](const auto& host) { return host.second->connected(); });
@@ -123,6 +123,7 @@ absl::Status ParameterServer::Host(const HostSays::Hello& hello, HostStream* str
   {
     std::lock_guard lock(mutex_);
     if (!stopping_ && !core_.over()) options_.log->warn("server {} is away", begin->server());
+    moves_.Away(begin->server());
     Spread();
   }
   return begun;
@@ -132,13 +133,10 @@ absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<Re
                                        const HostSays::Ready& ready) {
   const std::set<uint32_t> has(ready.shards().begin(), ready.shards().end());
   std::lock_guard lock(mutex_);
-  std::vector<uint32_t> lost;
-  for (uint32_t s = 0; s < owners_.size(); ++s) {
-    if (owners_[s] == server && !has.contains(s)) lost.push_back(s);
-  }
-  if (!lost.empty()) {
-    Lose(absl::StrCat("server ", server, " came back without ", lost.size(), " of the shards that it "
-                         "held (the first is ", lost[0], "): ",
+  const ShardMoves::CameBack back = moves_.Back(server, has);
+  if (!back.lost.empty()) {
+    Lose(absl::StrCat("server ", server, " came back without ", back.lost.size(), " of the shards that it "
+                         "held (the first is ", back.lost[0], "): ",
                          HasJournal() ? "was it started with another --run-dir, or its disk lost?"
                                       : "durability.acknowledge: memory keeps them nowhere else; "
                                         "journal does"));
@@ -146,13 +144,8 @@ absl::Status ParameterServer::TakeBack(uint32_t server, const std::shared_ptr<Re
   }
   // Whoever joined since it was told of all.
   for (const auto& [worker, pass] : passes_) host->Admit(pass);
-  for (const uint32_t shard : has) {
-    if (shard >= owners_.size() || owners_[shard] != server) {
-      host->Drop(shard);
-    } else {
-      host->GoOn(shard);
-    }
-  }
+  for (const uint32_t shard : back.drop) host->Drop(shard);
+  for (const uint32_t shard : back.go_on) host->GoOn(shard);
   Effects effects;
   effects.news.push_back(absl::StrCat("server ", server, " is here, with ", has.size(), " shards"));
   if (core_.placement() != nullptr) core_.MoveShards(Endpoints());
@@ -190,7 +183,7 @@ bool ParameterServer::WaitsForServers(std::string* reason) {
                            control_address_);
     return true;
   }
-  if (owners_ != target_) {
+  if (!moves_.settled()) {
     *reason = absl::StrCat("spreading the shards over ", here, " servers");
     return true;
   }
@@ -200,18 +193,19 @@ bool ParameterServer::WaitsForServers(std::string* reason) {
 
 void ParameterServer::Spread() {
   std::vector<uint32_t> servers = {kThisServer};
+  const std::vector<uint32_t>& owners = moves_.owners();
   for (const auto& [server, host] : hosts_) {
-    const bool holds = std::find(owners_.begin(), owners_.end(), server) != owners_.end();
+    const bool holds = std::find(owners.begin(), owners.end(), server) != owners.end();
     if (!host->leaving() && (host->connected() || holds)) servers.push_back(server);
   }
-  target_ = SpreadShards(owners_, servers);
+  moves_.Spread(servers);
   changed_.notify_all();
 }
 
 absl::StatusOr<RebalanceReply> ParameterServer::Rebalance(const RebalanceRequest& request) {
   std::lock_guard lock(mutex_);
   if (request.moves().empty()) Spread();
-  std::vector<uint32_t> target = target_;
+  std::vector<uint32_t> target = moves_.target();
   for (const RebalanceRequest::Move& move : request.moves()) {
     if (move.shard() >= target.size()) {
       return absl::InvalidArgumentError(
@@ -224,10 +218,10 @@ absl::StatusOr<RebalanceReply> ParameterServer::Rebalance(const RebalanceRequest
     }
     target[move.shard()] = move.server();
   }
-  target_ = std::move(target);
-  changed_.notify_all();
   RebalanceReply reply;
-  reply.mutable_owners()->Assign(target_.begin(), target_.end());
+  reply.mutable_owners()->Assign(target.begin(), target.end());
+  moves_.SetTarget(std::move(target));
+  changed_.notify_all();
   return reply;
 }
 
@@ -235,24 +229,105 @@ void ParameterServer::MoveLoop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (server_leaves_.exchange(false)) Spread();
-    const auto [at, to] = std::mismatch(owners_.begin(), owners_.end(), target_.begin());
-    const auto due = [&] { return owners_ != target_ && core_.model() != nullptr && !core_.over(); };
+    const auto due = [&] {
+      return moves_.under_way() || (!moves_.settled() && core_.model() != nullptr && !core_.over());
+    };
     if (!due()) {
       changed_.wait(lock, [&] { return stopping_ || server_leaves_ || due(); });
       continue;
     }
-    const auto shard = static_cast<uint32_t>(at - owners_.begin());
-    const uint32_t server = *to;
-    lock.unlock();
-    const absl::Status moved = MoveShard(shard, server);
-    lock.lock();
-    if (moved.ok()) continue;
-    if (!absl::IsUnavailable(moved)) {
-      options_.log->error("shard {} stays where it is: {}", shard, moved.ToString());
-      target_[shard] = owners_[shard];
+    const auto step = moves_.Next(!orders_.pending() && !core_.checkpoint_under_way());
+    if (!step) {
+      changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
+      continue;
     }
-    changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
+    absl::Status status;
+    if (step->what == ShardMoves::Do::kWriteDown) {
+      status = WriteDownMove(*step);
+    } else {
+      lock.unlock();
+      status = CarryOut(*step);
+      lock.lock();
+    }
+    const auto ended = moves_.Done(status, moving_.round);
+    if (ended) Tell(*ended);
+    const bool waits = ended ? absl::IsUnavailable(ended->status) : step->last && !moving_.round.stands_still;
+    if (waits) changed_.wait_for(lock, kMoveRetry, [&] { return stopping_; });
   }
+}
+
+absl::Status ParameterServer::CarryOut(const ShardMoves::Step& step) {
+  const std::shared_ptr<ShardHandle> holder = Shards()[step.shard];
+  switch (step.what) {
+    case ShardMoves::Do::kGive: {
+      moving_ = MovingShard();
+      moving_.start = SteadyNow();
+      PSGD_ASSIGN_OR_RETURN(moving_.image, holder->Give());
+      moving_.followed = moving_.image.record.entry();
+      break;
+    }
+    case ShardMoves::Do::kTake: {
+      PSGD_ASSIGN_OR_RETURN(moving_.placed, Place(step.shard, step.server, moving_.image));
+      moving_.image = {};  // or what the shard changes would still be copied
+      break;
+    }
+    case ShardMoves::Do::kFollow: {
+      if (step.last) moving_.stood_still = SteadyNow();
+      PSGD_ASSIGN_OR_RETURN(const GivenSteps given, holder->GiveSince(moving_.followed, step.last));
+      PSGD_RETURN_IF_ERROR(moving_.placed->Follow(given));
+      moving_.followed = given.steps.last();
+      moving_.round = {given.bytes(), given.stands_still};
+      if (!given.stands_still) break;
+      Reach(options_.failpoint.get(), Failpoint::kShardPlaced);
+      break;
+    }
+    case ShardMoves::Do::kWriteDown:
+      break;
+    case ShardMoves::Do::kGoOn:
+      holder->KeepOn();
+      moving_.image = {};
+      moving_.placed.reset();
+      moving_.went_on = SteadyNow();
+      break;
+    case ShardMoves::Do::kDrop:
+      DropFrom(step.shard, step.server);
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::WriteDownMove(const ShardMoves::Step& step) {
+  if (step.server != kThisServer && !hosts_.at(step.server)->connected()) {
+    return absl::UnavailableError(absl::StrCat("server ", step.server, " is away"));
+  }
+  const std::shared_ptr<ShardHandle> before = Shards()[step.shard];
+  SetShard(step.shard, moving_.placed);
+  // Workers are told once it is written down who holds it.
+  const absl::Status saved = SaveRecord();
+  if (!saved.ok()) SetShard(step.shard, before);
+  if (saved.ok()) Reach(options_.failpoint.get(), Failpoint::kShardMoved);
+  return saved;
+}
+
+void ParameterServer::SetShard(uint32_t shard, std::shared_ptr<ShardHandle> handle) {
+  {
+    std::lock_guard lock(shards_mutex_);
+    shards_[shard] = std::move(handle);
+  }
+  core_.MoveShards(Endpoints());
+}
+
+void ParameterServer::Tell(const ShardMoves::Ended& ended) {
+  if (absl::IsUnavailable(ended.status)) return;
+  if (!ended.status.ok()) {
+    options_.log->error("shard {} stays where it is: {}", ended.shard, ended.status.ToString());
+    return;
+  }
+  const std::string news = absl::StrFormat(
+      "shard %d moved from server %d to server %d in %.3f s, of which it stood still for %.3f s", ended.shard,
+      ended.from, ended.to, Seconds(SteadyNow() - moving_.start), Seconds(moving_.went_on - moving_.stood_still));
+  options_.log->info("{}", news);
+  if (options_.on_news) options_.on_news(news);
 }
 
 absl::StatusOr<std::shared_ptr<ShardHandle>> ParameterServer::Place(uint32_t shard, uint32_t server,
@@ -277,54 +352,6 @@ void ParameterServer::DropFrom(uint32_t shard, uint32_t server) {
     host = hosts_.at(server);
   }
   host->Drop(shard);
-}
-
-absl::Status ParameterServer::MoveShard(uint32_t shard, uint32_t to) {
-  const Time start = SteadyNow();
-  uint32_t from;
-  std::shared_ptr<ShardHandle> before;
-  {
-    std::lock_guard lock(mutex_);
-    if (orders_.pending() || core_.checkpoint_under_way()) return absl::UnavailableError("not now");
-    from = owners_[shard];
-    before = Shards()[shard];
-  }
-  PSGD_ASSIGN_OR_RETURN(const ShardImage image, before->Give());
-  auto placed = Place(shard, to, image);
-  if (!placed.ok()) {
-    before->KeepOn();
-    DropFrom(shard, to);
-    return placed.status();
-  }
-  Reach(options_.failpoint.get(), Failpoint::kShardPlaced);
-  {
-    std::lock_guard lock(mutex_);
-    Own(shard, to, *placed);
-    // Workers are told once it is written down who holds it.
-    if (const absl::Status saved = SaveRecord(); !saved.ok()) {
-      Own(shard, from, before);
-      before->KeepOn();
-      return saved;
-    }
-  }
-  // Not before: a worker that knew it here from earlier would be answered by one that may not stay.
-  (*placed)->KeepOn();
-  Reach(options_.failpoint.get(), Failpoint::kShardMoved);
-  DropFrom(shard, from);
-  const std::string news = absl::StrFormat("shard %d moved from server %d to server %d in %.3f s", shard,
-                                           from, to, Seconds(SteadyNow() - start));
-  options_.log->info("{}", news);
-  if (options_.on_news) options_.on_news(news);
-  return absl::OkStatus();
-}
-
-void ParameterServer::Own(uint32_t shard, uint32_t server, std::shared_ptr<ShardHandle> handle) {
-  owners_[shard] = server;
-  {
-    std::lock_guard lock(shards_mutex_);
-    shards_[shard] = std::move(handle);
-  }
-  core_.MoveShards(Endpoints());
 }
 
 void ParameterServer::EndHosts() {

@@ -95,7 +95,7 @@ absl::Status ParameterServer::RecoverShards() {
   RestoreOwners();
   const uint32_t starts = NextLife();
   for (int s = 0; s < options_.config.cluster().shards(); ++s) {
-    if (owners_[s] != kThisServer) {
+    if (moves_.owners()[s] != kThisServer) {
       recovering.emplace_back();
       local_->Forget(s);  // it may have been moved when the server died
       continue;
@@ -108,7 +108,7 @@ absl::Status ParameterServer::RecoverShards() {
   }
   for (uint32_t s = 0; s < recovering.size(); ++s) {
     if (!recovering[s].valid()) {
-      shards_.push_back(hosts_.at(owners_[s])->Shard(s, recovered_->placement().endpoints(static_cast<int>(s))));
+      shards_.push_back(hosts_.at(moves_.owners()[s])->Shard(s, recovered_->placement().endpoints(static_cast<int>(s))));
       continue;
     }
     Recovered recovered = recovering[s].get();
@@ -185,6 +185,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
   Reach(options_.failpoint.get(), Failpoint::kRecordWritten);
   if (!saved.ok()) {
+    saved_record_.clear();  // the store may hold it all the same
     return absl::UnavailableError(absl::StrCat("the server cannot write down what it decided, and "
                                                "waits: ", std::string(saved.message())));
   }

@@ -24,7 +24,7 @@ absl::StatusOr<StatusReply> ParameterServer::Status(const StatusRequest&) {
     self->set_connected(true);
   }
   for (const auto& [server, host] : hosts_) *status.add_servers() = host->Status();
-  const std::vector<uint32_t> owners = owners_;
+  const std::vector<uint32_t> owners = moves_.owners();
   lock.unlock();
   status.set_run_dir(options_.run_dir);
   for (const auto& shard : Shards()) {

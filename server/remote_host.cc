@@ -25,7 +25,7 @@ class RemoteShard final : public ShardHandle {
 
   std::future<absl::Status> Execute(const ShardCommand& command, uint64_t number) override {
     HostTold::Call call = ToShard();
-    *call.mutable_order() = ToOrder(number, command);
+    *call.mutable_order() = ToOrderForShard(number, command);
     auto started = host_->Start(std::move(call));
     return std::async(std::launch::deferred,
                       [host = host_, id = started.first, answer = std::move(started.second)]() mutable {
@@ -62,10 +62,21 @@ class RemoteShard final : public ShardHandle {
     call.mutable_give();
     PSGD_RETURN_IF_ERROR(host_->Ask(std::move(call), kImagePatience).status());
     std::lock_guard lock(host_->mutex_);
-    auto& given = host_->shards_[shard_].arriving.given;
-    if (!given) return absl::DataLossError("the shard was said to be given, but did not come");
-    return *std::exchange(given, std::nullopt);
+    return host_->shards_[shard_].arriving.TakeImage();
   }
+
+  absl::StatusOr<GivenSteps> GiveSince(uint64_t entry, bool last) override {
+    HostTold::Call call = ToShard();
+    call.mutable_since()->set_entry(entry);
+    call.mutable_since()->set_last(last);
+    PSGD_ASSIGN_OR_RETURN(const HostSays::Answer answer, host_->Ask(std::move(call), kImagePatience));
+    std::lock_guard lock(host_->mutex_);
+    JournalEntries steps = host_->shards_[shard_].arriving.TakeEntries();
+    if (steps.entries.empty()) steps.first = entry + 1;
+    return GivenSteps{std::move(steps), answer.checkpoint_done(), answer.stands_still()};
+  }
+
+  absl::Status Follow(const GivenSteps& given) override { return host_->Follow(shard_, given); }
 
   // One that is away is told when it comes back.
   void KeepOn() override { host_->GoOn(shard_); }
@@ -109,6 +120,12 @@ bool RemoteHost::Send(const HostTold& told) {
     stream = stream_;
   }
   return stream != nullptr && stream->Send(told);
+}
+
+bool RemoteHost::SendPart(const ShardPart& part) {
+  HostTold told;
+  *told.mutable_part() = part;
+  return Send(told);
 }
 
 std::pair<uint64_t, RemoteHost::Answer> RemoteHost::Start(HostTold::Call call) {
@@ -158,12 +175,7 @@ void RemoteHost::Tell(HostTold::Call call) {
 
 absl::StatusOr<std::shared_ptr<ShardHandle>> RemoteHost::Take(uint32_t shard, const ShardImage& image,
                                                               uint32_t starts) {
-  const bool sent = SendImage(shard, image, [&](const ShardPart& part) {
-    HostTold told;
-    *told.mutable_part() = part;
-    return Send(told);
-  });
-  if (!sent) {
+  if (!SendImage(shard, image, [this](const ShardPart& part) { return SendPart(part); })) {
     std::lock_guard lock(mutex_);
     return Away();
   }
@@ -176,6 +188,17 @@ absl::StatusOr<std::shared_ptr<ShardHandle>> RemoteHost::Take(uint32_t shard, co
     shards_[shard].known.written_order = answer.written_order();
   }
   return Shard(shard, answer.address());
+}
+
+absl::Status RemoteHost::Follow(uint32_t shard, const GivenSteps& given) {
+  if (!SendEntries(shard, given.steps, [this](const ShardPart& part) { return SendPart(part); })) {
+    std::lock_guard lock(mutex_);
+    return Away();
+  }
+  HostTold::Call call;
+  call.set_shard(shard);
+  call.set_follow(given.checkpoint_done);
+  return Ask(std::move(call), kImagePatience).status();
 }
 
 void RemoteHost::Drop(uint32_t shard) {
@@ -323,18 +346,12 @@ void RemoteHost::Heard(HostSays says) {
 }
 
 absl::Status RemoteHost::HeardPart(const ShardPart& part) {
-  std::optional<ShardPartReader::Whole> whole;
+  std::optional<ShardCut> cut;
   {
     std::lock_guard lock(mutex_);
-    Arriving& arriving = shards_[part.shard()].arriving;
-    PSGD_ASSIGN_OR_RETURN(whole, arriving.parts.Add(part));
-    if (!whole) return absl::OkStatus();
-    if (auto* image = std::get_if<ShardImage>(&*whole)) {
-      arriving.given = std::move(*image);
-      return absl::OkStatus();
-    }
+    PSGD_ASSIGN_OR_RETURN(cut, shards_[part.shard()].arriving.Add(part));
   }
-  callbacks_.on_cut(part.shard(), std::get<ShardCut>(*std::move(whole)));
+  if (cut) callbacks_.on_cut(part.shard(), *std::move(cut));
   return absl::OkStatus();
 }
 

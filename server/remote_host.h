@@ -45,6 +45,8 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
   // Has the other server make a shard, which stands still.
   absl::StatusOr<std::shared_ptr<ShardHandle>> Take(uint32_t shard, const ShardImage& image,
                                                     uint32_t starts);
+  // It goes these steps, too.
+  absl::Status Follow(uint32_t shard, const GivenSteps& given);
   // It went elsewhere, or never came.
   void Drop(uint32_t shard);
   // It stands still no more.
@@ -71,13 +73,9 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
     ShardStatus status;
     uint64_t written_order = 0;
   };
-  struct Arriving {
-    ShardPartReader parts;
-    std::optional<ShardImage> given;
-  };
   struct Remote {  // a shard
     Known known;
-    Arriving arriving;
+    ArrivingShard arriving;
   };
   using Answer = std::future<absl::StatusOr<HostSays::Answer>>;
 
@@ -92,6 +90,7 @@ class RemoteHost : public std::enable_shared_from_this<RemoteHost> {
   // A call that wants no answer. One that is away is told what it missed when it comes back.
   void Tell(HostTold::Call call);
   bool Send(const HostTold& told);
+  bool SendPart(const ShardPart& part);
   void Heard(HostSays says);
   absl::Status HeardPart(const ShardPart& part);
   void Disconnect(HostStream* stream);

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
-#include "server/journal_format.h"
+#include "server/shard_parts.h"
 
 namespace psgd {
 
 namespace {
 
-std::shared_ptr<const LogPart> PartOf(uint64_t first, std::span<const JournalEntry> entries) {
+std::shared_ptr<const LogPart> PartOf(uint32_t shard, uint64_t first, std::span<const JournalEntry> entries) {
   auto part = std::make_shared<LogPart>();
-  part->mutable_entries()->set_first(first);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    EncodeEntry(EncodeJournalKey(JournalKind::kEntry, first + i), entries[i],
-                part->mutable_entries()->add_values());
-  }
+  part->mutable_shard()->set_shard(shard);
+  EncodeEntries(first, entries, part->mutable_shard()->mutable_entries());
   return part;
 }
 
@@ -29,7 +26,7 @@ absl::Status ReplicatedJournal::Append(uint64_t first, std::span<const JournalEn
     PSGD_RETURN_IF_ERROR(local_->Append(from, rest));
     written_ = last;
     // Who connects later does so on this thread, and begins with an image that holds these.
-    if (followers_->HasListeners(shard_)) followers_->Publish(shard_, PartOf(from, rest), last);
+    if (followers_->HasListeners(shard_)) followers_->Publish(shard_, PartOf(shard_, from, rest), last);
   }
   return followers_->WaitWritten(shard_, last);
 }

@@ -19,9 +19,9 @@ ShardCore::ShardCore(ShardOptions options)
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
   // Before what follows from it, such as pulls that need no longer wait.
-  if (options_.journal && !std::holds_alternative<InstallModel>(command)) {
+  if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
     JournalEntry entry;
-    *entry.head.mutable_order() = ToOrder(number, command);
+    *entry.head.mutable_order() = ToOrderForShard(number, command);
     journal_.push_back(std::move(entry));
   }
   PSGD_RETURN_IF_ERROR(Carry(command, out));
@@ -107,7 +107,8 @@ void ShardCore::Remove(const RemoveWorker& command, Outbox* out) {
 
 void ShardCore::Begin(const BeginSegment& command) {
   const Segment& segment = command.segment;
-  segments_[segment.first_clock()] = segment;
+  Segment& kept = segments_[segment.first_clock()] = segment;
+  kept.clear_batches();
   for (uint32_t worker : segment.workers()) {
     auto it = members_.find(worker);
     if (it == members_.end() || !it->second.live || it->second.running) continue;

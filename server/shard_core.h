@@ -86,6 +86,8 @@ class ShardCore {
   // The steps since this was last asked, in order. What they gave to the outbox may leave once they
   // are written down: it tells of them. But for Install: an image has to follow it.
   std::vector<JournalEntry> TakeJournal() { return std::exchange(journal_, {}); }
+  // From now on, whatever the options say.
+  void KeepJournal(bool keep) { keeps_journal_ = keep; }
   // Goes a step again that was written down.
   absl::Status Replay(const JournalEntry& entry);
   // A checkpoint's cut is made again from the journal: there is no image while one is under way.
@@ -172,7 +174,7 @@ class ShardCore {
   void CountBad(const DataHeader& header, Member& member, const absl::Status* bad);
   void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
-  void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
+  void ApplyGathered(uint64_t clock, std::map<uint32_t, std::vector<Message>>& by_worker);
   // Applies the held pushes that no cut holds back any more.
   void ReleaseHeld();
   // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.
@@ -236,6 +238,7 @@ class ShardCore {
   std::optional<Cut> cut_;
   std::deque<ShardCut> finished_;
   uint64_t last_order_ = 0;
+  bool keeps_journal_ = options_.journal;
   std::vector<JournalEntry> journal_;
   std::vector<QuarantinedWorker> quarantined_;
   ShardStats stats_;

@@ -41,7 +41,7 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
            out);
     return;
   }
-  if (options_.journal) WriteDown(message);
+  if (keeps_journal_) WriteDown(message);
   ++member.next_seq;
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {

@@ -9,7 +9,7 @@ namespace psgd {
 namespace {
 
 // Parts of slices that share the payload of updates.
-void AddUpdateParts(std::span<const SliceState> tensor, PullReply* reply) {
+void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullReply* reply) {
   for (const SliceState& slice : tensor) {
     PullPart* part = reply->add_parts();
     part->set_slice(slice.id);
@@ -18,6 +18,7 @@ void AddUpdateParts(std::span<const SliceState> tensor, PullReply* reply) {
     part->set_form(PullPart::UPDATES);
     part->set_mark(slice.version + 1);
     part->set_with_previous(&slice != &tensor.front());
+    part->set_zstd(planes);
   }
 }
 
@@ -103,7 +104,7 @@ void ShardCore::Show(uint32_t worker, const std::vector<uint32_t>& slices) {
   for (uint32_t local : slices) {
     member.pulled[local] = {slices_[local].version, slices_[local].weights.Share()};
   }
-  if (!options_.journal) return;
+  if (!keeps_journal_) return;
   JournalEntry entry;
   entry.head.mutable_shown()->set_worker(worker);
   entry.head.mutable_shown()->mutable_slices()->Add(slices.begin(), slices.end());
@@ -144,8 +145,10 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
       if (std::optional<Bytes> updates = weights_encoder_.EncodeUpdates(tensor, mark, reader)) {
         if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
         bytes += updates->size();
-        AddUpdateParts(tensor, message.header.mutable_pull_reply());
-        message.payloads.push_back(*std::move(updates));
+        const PackedPayload packed =
+            weights_encoder_.Pack(slices_[local], *updates, PullPart::UPDATES);
+        AddUpdateParts(tensor, packed.planes, message.header.mutable_pull_reply());
+        message.payloads.push_back(packed.planes == 0 ? *std::move(updates) : packed.frame);
         i += count - 1;
         continue;
       }
@@ -157,8 +160,10 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
         weights_encoder_.Encode(slice, pull.key.worker(), mark, &member.sent[local], &part);
     if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
     bytes += payload.size();
+    const PackedPayload packed = weights_encoder_.Pack(slice, payload, part.form());
+    part.set_zstd(packed.planes);
     *message.header.mutable_pull_reply()->add_parts() = std::move(part);
-    message.payloads.push_back(std::move(payload));
+    message.payloads.push_back(packed.planes == 0 ? std::move(payload) : packed.frame);
   }
   send(pull.slices.size());
 }

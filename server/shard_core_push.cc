@@ -80,7 +80,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
            member.next_seq, out);
     return;
   }
-  if (options_.journal) WriteDown(message);
+  if (keeps_journal_) WriteDown(message);
   ++member.next_seq;
   if (!member.pushed) {
     // Its first push carries what it loaded of them; another incarnation must not send it again.
@@ -90,7 +90,7 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
   absl::Status bad = CheckPush(member, push, message.payloads.size());
   std::vector<OpenedPart> parts;
   if (bad.ok()) {
-    auto opened = OpenPush(codecs_, message, slices_, local_);
+    auto opened = OpenPush(codecs_, slices_, local_, &message);
     if (opened.ok()) {
       parts = *std::move(opened);
     } else {
@@ -222,14 +222,14 @@ void ShardCore::ApplyClocks() {
 }
 
 void ShardCore::ApplyGathered(uint64_t clock,
-                              const std::map<uint32_t, std::vector<Message>>& by_worker) {
+                              std::map<uint32_t, std::vector<Message>>& by_worker) {
   // Opened once already when they came in, so opening them again cannot fail.
   std::vector<std::vector<Contribution>> contributions(slices_.size());
   std::vector<std::unique_ptr<PayloadReader>> readers;
-  for (const auto& [worker, messages] : by_worker) {
-    for (const Message& message : messages) {
+  for (auto& [worker, messages] : by_worker) {
+    for (Message& message : messages) {
       const Push& push = message.header.push();
-      auto opened = OpenPush(codecs_, message, slices_, local_);
+      auto opened = OpenPush(codecs_, slices_, local_, &message);
       if (!opened.ok()) continue;
       for (int i = 0; i < push.parts_size(); ++i) {
         Contribution& contribution = contributions[*Local(push.parts(i).slice())].emplace_back();
@@ -258,7 +258,7 @@ void ShardCore::ReleaseHeld() {
       continue;
     }
     held_bytes_ -= entry.message.PayloadBytes();
-    auto opened = OpenPush(codecs_, entry.message, slices_, local_);
+    auto opened = OpenPush(codecs_, slices_, local_, &entry.message);
     auto member = members_.find(entry.worker);
     if (!opened.ok() || member == members_.end()) continue;
     if (member->second.incarnation == entry.incarnation) {

@@ -11,7 +11,7 @@
 #include "common/bytes.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
-#include "server/journal.h"
+#include "server/durable_shard.h"
 #include "server/shard_command.h"
 
 namespace psgd {
@@ -35,9 +35,12 @@ class ShardHandle {
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) = 0;
   virtual ShardStatus Status() = 0;
 
-  // Stands still from now on, as it is in the image, so that it can go on elsewhere. UNAVAILABLE: not now.
+  // A move: what it begins with elsewhere, while it goes on here; its steps since, the last of which leave it standing
+  // still; and those steps where it is to go on. UNAVAILABLE: not now. As DurableShard says.
   virtual absl::StatusOr<ShardImage> Give() = 0;
-  // It did not go elsewhere.
+  virtual absl::StatusOr<GivenSteps> GiveSince(uint64_t entry, bool last) = 0;
+  virtual absl::Status Follow(const GivenSteps& given) = 0;
+  // It is here.
   virtual void KeepOn() = 0;
 };
 

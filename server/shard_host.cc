@@ -255,11 +255,7 @@ absl::Status ShardHost::ServeConnection() {
     if (told.over()) over_ = true;
     if (!told.failed().empty()) broken = absl::DataLossError(told.failed());
     if (over_ || !broken.ok()) break;
-    if (!told.has_part()) continue;
-    auto whole = parts_[told.part().shard()].Add(told.part());
-    broken = whole.status();
-    if (!whole.ok() || !*whole) continue;
-    if (auto* image = std::get_if<ShardImage>(&**whole)) arrived_[told.part().shard()] = std::move(*image);
+    if (told.has_part()) broken = arriving_[told.part().shard()].Add(told.part()).status();
   }
   link->Cancel();
   {
@@ -290,18 +286,22 @@ void ShardHost::TellOfShards() {
   if (shards.empty() || options_.stops() > 1) Link()->Cancel();
 }
 
-void ShardHost::SayCut(uint32_t shard, const ShardCut& cut) {
-  SendCut(shard, cut, [&](const ShardPart& part) {
-    HostSays says;
-    *says.mutable_part() = part;
-    return Say(says);
-  });
+bool ShardHost::SayPart(HostLink& link, const ShardPart& part) {
+  HostSays says;
+  *says.mutable_part() = part;
+  return link.Write(says);
 }
 
 void ShardHost::WriteLoop() {
   while (auto next = to_write_.Pop()) {
     if (const auto* cut = std::get_if<std::shared_ptr<const ShardCut>>(&next->what)) {
-      SayCut(next->shard, **cut);
+      const auto link = Link();
+      (void)SendCut(next->shard, **cut, [&](const ShardPart& part) { return SayPart(*link, part); });
+      continue;
+    }
+    if (auto* given = std::get_if<Given>(&next->what)) {
+      const auto say = [&](const ShardPart& part) { return SayPart(*given->link, part); };
+      if (SendImage(next->shard, given->image, say)) given->link->Write(given->answer);
       continue;
     }
     const auto shard = set_->Find(next->shard);

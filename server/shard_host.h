@@ -48,9 +48,15 @@ class ShardHost {
   absl::Status Serve(const std::string& server_dir, Log log);
 
  private:
+  // An image for the coordinator, and the answer after it.
+  struct Given {
+    std::shared_ptr<HostLink> link;
+    ShardImage image;
+    HostSays answer;
+  };
   struct ToWrite {
     uint32_t shard = 0;
-    std::variant<std::shared_ptr<const ShardCut>, ShardImage> what;
+    std::variant<std::shared_ptr<const ShardCut>, ShardImage, Given> what;
   };
 
   explicit ShardHost(ShardHostOptions options);
@@ -67,7 +73,7 @@ class ShardHost {
   absl::Status SaveRecord();
   std::shared_ptr<HostLink> Link() const;
   bool Say(const HostSays& says);
-  void SayCut(uint32_t shard, const ShardCut& cut);
+  static bool SayPart(HostLink& link, const ShardPart& part);
   void TellOfShards();
   void WriteLoop();
   bool Leaves() const { return options_.stops() > 0; }
@@ -81,8 +87,7 @@ class ShardHost {
   Duration clock_ahead_{};  // the coordinator's, of this one's
   std::shared_ptr<AllowList> members_;  // of a secured run
   std::unique_ptr<ShardSet> set_;
-  std::map<uint32_t, ShardPartReader> parts_;    // of images that come
-  std::map<uint32_t, ShardImage> arrived_;
+  std::map<uint32_t, ArrivingShard> arriving_;
   BoundedQueue<ToWrite> to_write_;
   std::thread writer_;
 

@@ -12,6 +12,7 @@ void ShardHost::Carry(const HostTold::Call& call) {
   HostSays::Answer* const answer = says.mutable_answer();
   answer->set_call(call.call());
   const absl::Status status = CarryOut(call, answer);
+  if (status.ok() && call.has_give()) return;  // its image comes first
   answer->set_code(static_cast<int32_t>(status.code()));
   answer->set_message(std::string(status.message()));
   if (call.call() != 0) Say(says);
@@ -31,14 +32,25 @@ absl::Status ShardHost::CarryOut(const HostTold::Call& call, HostSays::Answer* a
       break;
     }
     case HostTold::Call::kGive: {
-      PSGD_ASSIGN_OR_RETURN(const ShardImage image, shard->Give());
-      SendImage(index, image, [&](const ShardPart& part) {
-        HostSays says;
-        *says.mutable_part() = part;
-        return Say(says);
-      });
+      PSGD_ASSIGN_OR_RETURN(ShardImage image, shard->Give());
+      // Other shards' orders do not wait for it.
+      HostSays says;
+      answer->set_written_order(shard->written_order());
+      *says.mutable_answer() = *answer;
+      to_write_.TryPush({index, Given{Link(), std::move(image), std::move(says)}});
+      return absl::OkStatus();
+    }
+    case HostTold::Call::kSince: {
+      PSGD_ASSIGN_OR_RETURN(const GivenSteps given, shard->GiveSince(call.since().entry(), call.since().last()));
+      const auto link = Link();
+      (void)SendEntries(index, given.steps, [&](const ShardPart& part) { return SayPart(*link, part); });
+      answer->set_stands_still(given.stands_still);
+      answer->set_checkpoint_done(given.checkpoint_done);
       break;
     }
+    case HostTold::Call::kFollow:
+      PSGD_RETURN_IF_ERROR(shard->Follow({arriving_[index].TakeEntries(), call.follow(), false}));
+      break;
     case HostTold::Call::kKeepOn:
       shard->KeepOn();
       break;
@@ -77,10 +89,9 @@ absl::Status ShardHost::CarryOut(const HostTold::Call& call, HostSays::Answer* a
 }
 
 absl::Status ShardHost::Take(uint32_t shard, uint32_t starts, HostSays::Answer* answer) {
-  const auto arrived = arrived_.find(shard);
-  if (arrived == arrived_.end()) return absl::DataLossError("no image came before it");
-  const ShardImage image = std::move(arrived->second);
-  arrived_.erase(arrived);
+  PSGD_ASSIGN_OR_RETURN(const ShardImage image, arriving_[shard].TakeImage());
+  // What is here of it is of a move that was cut short.
+  if (set_->Find(shard) != nullptr) set_->Drop(shard);
   PSGD_ASSIGN_OR_RETURN(auto durable, set_->FromImage(image, shard, starts));
   PSGD_ASSIGN_OR_RETURN(auto server, set_->Serve(shard, std::move(durable), /*stands_still=*/true));
   {

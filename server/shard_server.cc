@@ -25,15 +25,13 @@ void ForgetOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
 }  // namespace
 
 ShardServer::ShardServer(uint32_t index, std::string address, std::unique_ptr<DurableShard> shard,
-                         std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log,
-                         bool stands_still)
+                         std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log)
     : shard_(index),
       address_(std::move(address)),
       callbacks_(std::move(callbacks)),
       log_(std::move(log)),
       endpoint_(std::move(endpoint)),
       durable_(std::move(shard)),
-      stands_still_(stands_still),
       trace_(callbacks_.on_spans ? std::make_optional<ShardTrace>(index, callbacks_.trace_steps)
                                  : std::nullopt),
       thread_([this] { Run(); }) {}
@@ -68,8 +66,7 @@ std::future<bool> ShardServer::Start(Task task) {
 std::future<absl::Status> ShardServer::Execute(const ShardCommand& command, uint64_t number) {
   auto status = std::make_shared<absl::Status>();
   auto done = Start([this, status, command, number] {
-    *status = stands_still_ ? absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"))
-                     : durable_->Execute(command, number);
+    *status = durable_->Execute(command, number);
   });
   return std::async(std::launch::deferred, [status, done = std::move(done)]() mutable {
     return done.get() ? *status : absl::UnavailableError("the shard was moved");
@@ -98,15 +95,27 @@ absl::Status ShardServer::Weights(
 
 absl::StatusOr<ShardImage> ShardServer::Give() {
   absl::StatusOr<ShardImage> image = absl::UnavailableError("the shard was moved");
-  Do([&] {
-    image = durable_->ImageToMove();
-    stands_still_ = image.ok();
-  });
+  Do([&] { image = durable_->Give(); });
   return image;
 }
 
+absl::StatusOr<GivenSteps> ShardServer::GiveSince(uint64_t entry, bool last) {
+  absl::StatusOr<GivenSteps> given = absl::UnavailableError("the shard was moved");
+  Do([&] { given = durable_->GiveSince(entry, last); });
+  return given;
+}
+
+absl::Status ShardServer::Follow(const GivenSteps& given) {
+  absl::Status followed = absl::UnavailableError("the shard was moved");
+  Do([&] {
+    followed = durable_->Follow(given.steps.first, given.steps.entries);
+    durable_->CheckpointDone(given.checkpoint_done);
+  });
+  return followed;
+}
+
 void ShardServer::KeepOn() {
-  Do([this] { stands_still_ = false; });
+  Do([this] { durable_->KeepOn(); });
 }
 
 ShardStatus ShardServer::Status() {
@@ -234,7 +243,6 @@ void ShardServer::CommitAll(Outbox* out) {
   for (QuarantinedWorker& worker : durable_->core().TakeQuarantined()) {
     callbacks_.on_quarantine(std::move(worker));
   }
-  if (stands_still_) return;
   if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));
 }
 
@@ -270,7 +278,7 @@ void ShardServer::Run() {
     CommitAll(&out);
     for (const auto& promise : done) promise->set_value(true);
     if (!waiting_.empty()) SendWaiting();
-    if (stands_still_) {
+    if (durable_->stands_still()) {
       // What comes in is for where it goes on.
       std::this_thread::sleep_for(kFullQueueRetry);
       continue;

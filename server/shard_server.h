@@ -38,10 +38,9 @@ struct ShardCallbacks {
 // Thread-safe.
 class ShardServer final : public ShardHandle {
  public:
-  // `address`: that workers are told. `stands_still`: until KeepOn.
+  // `address`: that workers are told.
   ShardServer(uint32_t index, std::string address, std::unique_ptr<DurableShard> shard,
-              std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log,
-              bool stands_still = false);
+              std::unique_ptr<Endpoint> endpoint, ShardCallbacks callbacks, Log log);
   ~ShardServer() override;
 
   std::string address() const override { return address_; }
@@ -52,6 +51,8 @@ class ShardServer final : public ShardHandle {
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) override;
   ShardStatus Status() override;
   absl::StatusOr<ShardImage> Give() override;
+  absl::StatusOr<GivenSteps> GiveSince(uint64_t entry, bool last) override;
+  absl::Status Follow(const GivenSteps& given) override;
   void KeepOn() override;
 
   // Writes the image that on_image gave.
@@ -88,7 +89,6 @@ class ShardServer final : public ShardHandle {
   // Owned by the shard's thread.
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<DurableShard> durable_;
-  bool stands_still_;
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
   bool logged_stall_ = false;

@@ -95,10 +95,10 @@ absl::StatusOr<std::unique_ptr<DurableShard>> ShardSet::FromImage(const ShardIma
 absl::StatusOr<std::shared_ptr<ShardServer>> ShardSet::Serve(
     uint32_t shard, std::unique_ptr<DurableShard> durable, bool stands_still) {
   PSGD_ASSIGN_OR_RETURN(auto endpoint, transport_->Listen(ListenAddress(shard)));
+  if (stands_still) durable->StandStill();
   std::string address = Advertised(endpoint->address());
   auto server = std::make_shared<ShardServer>(shard, std::move(address), std::move(durable),
-                                              std::move(endpoint), options_.callbacks, options_.log,
-                                              stands_still);
+                                              std::move(endpoint), options_.callbacks, options_.log);
   std::lock_guard lock(mutex_);
   shards_[shard] = server;
   return server;

@@ -12,6 +12,7 @@
 #include "common/bytes.h"
 #include "common/status.h"
 #include "compression/codec.h"
+#include "compression/lossless.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 #include "server/change_log.h"
@@ -50,6 +51,12 @@ struct SliceState {
   Bytes encoded;
   uint64_t encoded_version = UINT64_MAX;
   uint64_t encoded_since = 0;
+  // The last that the lossless stage made of such a payload, of this version and of changes since that
+  // mark; 0: of all weights.
+  PackedPayload packed;
+  uint64_t packed_version = UINT64_MAX;
+  uint64_t packed_since = 0;
+  PackingHabit packing;
   // What the checkpoint that the run resumed from holds for its workers.
   std::map<uint32_t, Bytes> resumed_residuals;
 };
@@ -60,7 +67,8 @@ struct Contribution {
   float scale = 1;
   uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
   Bytes pulled;            // the weights it computed with; for delay compensation
-  FactorUpdate::Part factors;  // with the payload, if that can be passed on: see open_push.h
+  // With the payload, if that can be passed on: see open_push.h.
+  FactorUpdate::Part factors = {};
 };
 
 // Of one update: the hyper-parameters that hold, with the schedule's part in them.

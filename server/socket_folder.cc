@@ -5,14 +5,63 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <vector>
 
 #include "common/files.h"
+#include "net/address.h"
 
 namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kBelow[] = "/tmp";
+constexpr char kPrefix[] = "psgd-";
+// A socket that is made just now refuses, too.
+constexpr std::time_t kSecondsToListen = 60;
+
+// A socket that was there for a while, and that nobody listens on.
+bool IsAbandonedSocket(const std::string& path) {
+  struct stat found;
+  if (lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode) || found.st_uid != geteuid() ||
+      std::time(nullptr) - found.st_mtime < kSecondsToListen) {
+    return false;
+  }
+  const auto address = ParseAddress("ipc://" + path);
+  if (!address.ok()) return false;
+  const auto in_use = IpcInUse(*address);
+  return in_use.ok() && !*in_use;
+}
+
+// Of a server that was killed, and did not come back: it would make the folder again.
+void RemoveIfAbandoned(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> sockets;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    sockets.push_back(it->path());
+    if (!IsAbandonedSocket(sockets.back())) return;
+  }
+  if (error || sockets.empty()) return;
+  for (const std::string& path : sockets) unlink(path.c_str());
+  rmdir(folder.c_str());  // not if something else is there by now
+}
+
+void RemoveAbandonedFolders() {
+  std::error_code error;
+  for (fs::directory_iterator it(kBelow, error), end; !error && it != end; it.increment(error)) {
+    const bool ours = it->path().filename().string().rfind(kPrefix, 0) == 0;
+    std::error_code unreadable;
+    if (ours && it->symlink_status(unreadable).type() == fs::file_type::directory) RemoveIfAbandoned(it->path());
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<SocketFolder> SocketFolder::Create() {
-  std::string path = "/tmp/psgd-XXXXXX";
+  RemoveAbandonedFolders();
+  std::string path = std::string(kBelow) + "/" + kPrefix + "XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return FileError("make a folder for Unix sockets", path, errno);
   }

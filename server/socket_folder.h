@@ -11,7 +11,7 @@ namespace psgd {
 
 class SocketFolder {
  public:
-  // Below /tmp.
+  // Below /tmp. Those of this user's servers that were killed, and did not come back, go.
   static absl::StatusOr<SocketFolder> Create();
   // The one that an earlier process left behind, or made anew.
   static absl::StatusOr<SocketFolder> Reopen(std::string path);

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "common/bytes.h"
 #include "compression/factor_updates.h"
+#include "server/version_log.h"
 
 namespace psgd {
 
@@ -17,22 +16,18 @@ namespace psgd {
 class UpdateLog {
  public:
   // Begins at this version, and remembers no more bytes than `most`.
-  UpdateLog(size_t most, uint64_t version) : most_(most), known_from_(version), latest_(version) {}
+  UpdateLog(size_t most, uint64_t version) : updates_(most, version) {}
 
   void Add(FactorUpdate update);
   // This version came about in another way.
-  void Forget(uint64_t version);
+  void Forget(uint64_t version) { updates_.Forget(version); }
 
   // Those that lead from this version to the latest, the oldest first; nothing where they are not
   // known.
   std::optional<std::vector<FactorUpdate>> Since(uint64_t version) const;
 
  private:
-  const size_t most_;
-  uint64_t known_from_;
-  uint64_t latest_;
-  std::deque<FactorUpdate> updates_;
-  size_t remembered_ = 0;  // bytes of all payloads
+  VersionLog<FactorUpdate> updates_;
 };
 
 // The same updates, of the same payloads: those of two slices that share them.

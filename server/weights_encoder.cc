@@ -22,6 +22,7 @@ WeightsEncoder::WeightsEncoder(const Config& config, uint32_t starts)
     : seed_(config.seed()),
       dense_below_(static_cast<uint64_t>(config.compression().dense_below())),
       kernels_(KernelsFor(CodecBackend::kSimd)),
+      packer_(Packer::Make(config.compression().lossless())),
       marks_(uint64_t{starts} << 40) {
   const PullCodecConfig& pull = config.compression().pull();
   const CodecConfig whole = WholeCodec(pull);
@@ -40,18 +41,36 @@ Bytes WeightsEncoder::Encode(SliceState& slice, uint32_t worker, uint64_t mark, 
   part->set_version(slice.version);
   if (slice.role != ParameterSpec::TRAINED) return slice.weights.Share();
   if (changes_) return Changes(slice, mark, part);
-  if (difference_ != nullptr) return Difference(slice, worker, mark, sent, part);
+  if (difference_ != nullptr && !IsSmall(slice)) {
+    return Difference(slice, worker, mark, sent, part);
+  }
   return Whole(slice, part);
 }
 
-// Biases and the like are few, and would share a unit with what is much larger.
+PackedPayload WeightsEncoder::Pack(SliceState& slice, const Bytes& payload, PullPart::Form form) {
+  if (packer_ == nullptr) return {};
+  // What one worker alone gets is not kept.
+  if (form != PullPart::WHOLE && form != PullPart::CHANGED) {
+    return packer_->Pack(payload.span(), &slice.packing);
+  }
+  const uint64_t since = form == PullPart::WHOLE ? 0 : slice.encoded_since;
+  if (slice.packed_version != slice.version || slice.packed_since != since) {
+    slice.packed = packer_->Pack(payload.span(), &slice.packing);
+    slice.packed_version = slice.version;
+    slice.packed_since = since;
+  }
+  return slice.packed;
+}
+
+// Biases and the like are few, and would share a unit with what is much larger, or be left out.
 bool WeightsEncoder::IsSmall(const SliceState& slice) const {
   const uint64_t elements = slice.shape.tensor_rows * slice.shape.tensor_columns;
-  return whole_codec_->id() == CODEC_INT8 && elements * sizeof(float) < dense_below_;
+  return elements * sizeof(float) < dense_below_;
 }
 
 Bytes WeightsEncoder::Whole(SliceState& slice, PullPart* part) {
-  if (whole_ == nullptr || IsSmall(slice)) return slice.weights.Share();
+  const bool by_blocks = whole_ != nullptr && whole_codec_->id() == CODEC_INT8;
+  if (whole_ == nullptr || (by_blocks && IsSmall(slice))) return slice.weights.Share();
   part->set_codec(whole_codec_->id());
   if (slice.encoded.empty() || slice.encoded_version != slice.version) {
     std::vector<std::byte> bytes;

@@ -25,6 +25,7 @@
 #include "compression/codec.h"
 #include "compression/factor_updates.h"
 #include "compression/kernels.h"
+#include "compression/lossless.h"
 #include "proto/config.pb.h"
 #include "proto/data.pb.h"
 #include "server/slice_state.h"
@@ -47,7 +48,10 @@ class WeightsEncoder {
   // The payload, and everything but the slice in `part`. `mark`: what the worker says it holds.
   Bytes Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
                PullPart* part);
-  // In place of that, for all that the shard has of a tensor: the updates that were made since the
+  // Behind that: what travels in place of such a payload, where the lossless stage makes it shorter; 0
+  // planes: nothing.
+  PackedPayload Pack(SliceState& slice, const Bytes& payload, PullPart::Form form);
+  // In place of Encode, for all that the shard has of a tensor: the updates that were made since the
   // worker got what it holds. Nothing where they are not known, or are no shorter.
   // REQUIRES: the slices have the same mark.
   std::optional<Bytes> EncodeUpdates(std::span<const SliceState> tensor, uint64_t mark,
@@ -67,6 +71,7 @@ class WeightsEncoder {
   std::unique_ptr<Codec> difference_;  // of delta {codec}
   std::unique_ptr<Codec> whole_codec_;
   std::unique_ptr<Encoder> whole_;     // null: weights travel as they are
+  std::unique_ptr<Packer> packer_;     // null: nothing is packed
   uint64_t marks_;                     // given out with differences
   std::vector<float> values_, left_out_;  // scratch
 };

@@ -122,6 +122,11 @@ absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
     return refuse(absl::InvalidArgumentError(
         absl::StrCat(files.SummaryFile(), " says that the run did not finish")));
   }
+  if (summary->servers > 1) {
+    return refuse(absl::InvalidArgumentError(
+        absl::StrCat("its shards were on ", summary->servers, " servers, and what the processors did is "
+                     "recorded of one of them alone")));
+  }
   run.workers = summary->workers;
   run.train_seconds = summary->train_seconds;
   run.samples_per_second = summary->samples_per_second;

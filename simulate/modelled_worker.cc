@@ -112,15 +112,12 @@ void ModelledWorker::Take(const Segment& segment) {
   segment_ = segment.id();
   first_clock_ = segment.first_clock();
   clocks_ = segment.clocks();
-  members_ = segment.workers_size();
-  batches_ = segment.batches_size();
-  rank_ = std::find(segment.workers().begin(), segment.workers().end(), key_.worker()) -
-          segment.workers().begin();
+  batches_ = static_cast<uint32_t>(segment.batches_size());
   Run(0);
 }
 
 bool ModelledWorker::HasBatch(uint32_t step) const {
-  return step < clocks_ && static_cast<int64_t>(step) * members_ + rank_ < batches_;
+  return step < clocks_ && step < batches_;
 }
 
 void ModelledWorker::Run(uint32_t step) {
@@ -185,7 +182,7 @@ void ModelledWorker::Compute(uint32_t step, size_t part, double seconds) {
       const Traffic& traffic = cluster_->traffic();
       for (uint32_t slice : parts[part].slices) {
         const SliceBytes& bytes = traffic.bytes[slice];
-        core_->Push(first_clock_ + step + 1, slice, bytes.push_codec, HollowPayload(bytes.push),
+        core_->Push(first_clock_ + step + 1, {slice, bytes.push_codec, HollowPayload(bytes.push)},
                     cluster_->queue().now());
       }
       Send();

@@ -84,8 +84,7 @@ class ModelledWorker {
   // The segment under way; its batches are not kept: there may be very many.
   uint64_t segment_ = 0;
   uint64_t first_clock_ = 0;
-  uint32_t clocks_ = 0;
-  int64_t rank_ = 0, members_ = 0, batches_ = 0;
+  uint32_t clocks_ = 0, batches_ = 0;
   bool first_ = true;
   uint64_t finished_segment_ = 0;
   bool pulled_ahead_ = false;

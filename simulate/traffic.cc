@@ -42,6 +42,10 @@ absl::Status CheckModelled(const Config& config) {
                     "try --set compression.push=powersgd, or another codec");
     }
   }
+  if (compression.lossless().has_zstd()) {
+    return refuse("compression.lossless: zstd", "depend on the values",
+                  "try --set compression.lossless=none");
+  }
   if (compression.pull().has_delta() && !compression.pull().delta().has_codec()) {
     return refuse("compression.pull: delta without a codec", "depend on what changed meanwhile",
                   "try --set compression.pull=none, fp16 or {delta: {codec: topk}}");

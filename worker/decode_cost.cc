@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/clock.h"
+#include "compression/lossless.h"
 
 namespace psgd {
 namespace {
@@ -25,10 +26,12 @@ void AddBlocks(PayloadReader& reader, std::span<float> weights) {
 
 }  // namespace
 
-absl::StatusOr<double> SecondsToApply(const Codec& codec, const SliceShape& shape, ByteSpan payload,
-                                      std::span<float> weights) {
+absl::StatusOr<double> SecondsToApply(const Codec& codec, const SliceShape& shape, const Bytes& came,
+                                      uint32_t planes, std::span<float> weights) {
   const Time start = SteadyNow();
-  PSGD_ASSIGN_OR_RETURN(const auto reader, codec.Open(payload, shape));
+  PSGD_ASSIGN_OR_RETURN(const Bytes payload,
+                        Unpack(came, planes, codec.MaxPayload(shape.elements)));
+  PSGD_ASSIGN_OR_RETURN(const auto reader, codec.Open(payload.span(), shape));
   if (reader->sparse()) {
     AddEntries(*reader, weights);
   } else {

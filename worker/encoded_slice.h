@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "compression/lossless.h"
 #include "proto/data.pb.h"
 
 namespace psgd {
@@ -14,6 +15,9 @@ struct EncodedSlice {
   CodecId codec = CODEC_NONE;
   Bytes payload;
   std::vector<uint32_t> also = {};  // further slices that the payload is for, ascending
+  PackedPayload packed = {};        // travels in place of the payload, if there is one
+
+  const Bytes& travels() const { return packed.planes == 0 ? payload : packed.frame; }
 };
 
 }  // namespace psgd

@@ -33,10 +33,12 @@ ChooseFactors FactorLayers(const Config& config, size_t replicas) {
 }
 
 FactorPushes::FactorPushes(const ParameterSpec& parameter, uint32_t index,
-                           const Placement& placement, int64_t rows)
+                           const Placement& placement, int64_t rows, const FactorsCodec& codec)
     : rows_(static_cast<uint64_t>(rows)),
       columns_(static_cast<uint64_t>(parameter.shape(1))),
-      encoder_(KernelsFor(CodecBackend::kSimd)) {
+      encoder_(KernelsFor(CodecBackend::kSimd), codec.values() == FactorsCodec::FP16
+                                                    ? ValueCoding::kHalf
+                                                    : ValueCoding::kFloat) {
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     if (spec.parameter() != index) continue;

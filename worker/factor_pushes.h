@@ -24,7 +24,7 @@ class FactorPushes {
  public:
   // `rows`: of the factors in a step.
   FactorPushes(const ParameterSpec& parameter, uint32_t index, const Placement& placement,
-               int64_t rows);
+               int64_t rows, const FactorsCodec& codec = FactorsCodec::default_instance());
 
   // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its
   // slices get their gradient, which then has `decay` times the weights in it.

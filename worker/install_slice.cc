@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "compression/factor_updates.h"
+#include "compression/lossless.h"
 #include "compression/slice_shape.h"
 
 namespace psgd {
@@ -48,11 +50,13 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
   if (codec == nullptr) {
     return absl::DataLossError(absl::StrCat("weights came in an unknown codec, ", pulled.codec));
   }
+  PSGD_ASSIGN_OR_RETURN(const Bytes payload,
+                        Unpack(pulled.payload, pulled.planes, codec->MaxPayload(shape.elements)));
   if (pulled.form == PullPart::UPDATES) {
     const auto none = [](uint64_t) { return Bytes(); };
-    return ApplyFactorUpdates(*codec, pulled.payload.span(), none, {&shape, 1}, {&weights, 1});
+    return ApplyFactorUpdates(*codec, payload.span(), none, {&shape, 1}, {&weights, 1});
   }
-  PSGD_ASSIGN_OR_RETURN(const auto reader, codec->Open(pulled.payload.span(), shape));
+  PSGD_ASSIGN_OR_RETURN(const auto reader, codec->Open(payload.span(), shape));
   switch (pulled.form) {
     case PullPart::CHANGED:
       return Change(*reader, weights);
@@ -92,10 +96,12 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
     const Codec* codec = codecs.Find(updates.pulled->codec);
     if (codec == nullptr) return absl::DataLossError("updates came in an unknown codec");
     const auto pushed = [&, first = updates.first](uint64_t clock) { return own.At(first, clock); };
-    PSGD_RETURN_IF_ERROR(
-        Annotate(ApplyFactorUpdates(*codec, updates.pulled->payload.span(), pushed,
-                                    updates.shapes, updates.weights),
-                 absl::StrCat("updates of ", updates.parameter->name())));
+    const std::string what = absl::StrCat("updates of ", updates.parameter->name());
+    const auto plain = Unpack(updates.pulled->payload, updates.pulled->planes,
+                              codec->MaxSharedPayload(updates.shapes));
+    PSGD_RETURN_IF_ERROR(Annotate(plain.status(), what));
+    PSGD_RETURN_IF_ERROR(Annotate(
+        ApplyFactorUpdates(*codec, plain->span(), pushed, updates.shapes, updates.weights), what));
   }
   return absl::OkStatus();
 }

@@ -22,9 +22,8 @@ void Session::Pull(uint64_t clock) {
   SendReady();
 }
 
-void Session::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload,
-                   std::vector<uint32_t> also) {
-  core_.Push(clock, slice, codec, std::move(payload), SteadyNow(), std::move(also));
+void Session::Push(uint64_t clock, EncodedSlice update) {
+  core_.Push(clock, std::move(update), SteadyNow());
   SendReady();
 }
 

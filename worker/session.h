@@ -36,8 +36,7 @@ class Session {
   absl::Status WaitPulled();
   std::vector<PulledSlice> TakePulled() { return core_.TakePulled(); }
 
-  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload,
-            std::vector<uint32_t> also = {});
+  void Push(uint64_t clock, EncodedSlice update);
   void EndClock(uint64_t clock);
   // Until every shard has acknowledged everything.
   absl::Status WaitAcknowledged();

@@ -71,14 +71,13 @@ std::vector<PulledSlice> SessionCore::TakePulled() {
   return std::exchange(pulled_, std::vector<PulledSlice>(pulled_.size()));
 }
 
-void SessionCore::Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now,
-                       std::vector<uint32_t> also) {
+void SessionCore::Push(uint64_t clock, EncodedSlice update, Time now) {
   SetTime(now);
+  const uint32_t slice = update.slice;
   const uint32_t s = placement_.slices(static_cast<int>(slice)).shard();
   Shard& shard = shards_[s];
-  shard.part_bytes += payload.size();
-  also.insert(also.begin(), slice);
-  shard.parts[slice] = {std::move(also), codec, std::move(payload)};
+  shard.part_bytes += update.payload.size();
+  shard.parts[slice] = std::move(update);
   // While the window is full, parts gather here and leave front layers first.
   if (shard.part_bytes >= options_.fuse_bytes && shard.flying_bytes < options_.window_bytes) {
     Flush(s, clock, false);
@@ -91,26 +90,34 @@ void SessionCore::EndClock(uint64_t clock, Time now) {
   for (uint32_t s = 0; s < shards_.size(); ++s) Flush(s, clock, true);
 }
 
+void SessionCore::AddParts(const EncodedSlice& update, psgd::Push* push) const {
+  const auto add = [&](uint32_t slice) {
+    PushPart* part = push->add_parts();
+    part->set_slice(slice);
+    part->set_codec(update.codec);
+    part->set_base_version(base_versions_[slice]);
+    part->set_with_previous(slice != update.slice);
+    part->set_zstd(update.packed.planes);
+  };
+  add(update.slice);
+  std::ranges::for_each(update.also, add);
+}
+
 void SessionCore::Flush(uint32_t s, uint64_t clock, bool end_of_clock) {
   Shard& shard = shards_[s];
-  // Small parts share a message; a part that is large by itself travels alone.
+  // Small parts share a message; a part that is large by itself travels alone. Packed ones count as what
+  // they are unpacked: that is what a shard has to hold.
   while (true) {
     Message message = MakeMessage(s);
     psgd::Push* push = message.header.mutable_push();
     push->set_clock(clock);
     size_t bytes = 0;
     while (!shard.parts.empty()) {
-      Part& part = shard.parts.begin()->second;
+      const EncodedSlice& part = shard.parts.begin()->second;
       if (bytes > 0 && bytes + part.payload.size() > options_.fuse_bytes) break;
       bytes += part.payload.size();
-      for (uint32_t slice : part.slices) {
-        PushPart* out = push->add_parts();
-        out->set_slice(slice);
-        out->set_codec(part.codec);
-        out->set_base_version(base_versions_[slice]);
-        out->set_with_previous(slice != part.slices.front());
-      }
-      message.payloads.push_back(std::move(part.payload));
+      AddParts(part, push);
+      message.payloads.push_back(part.travels());
       shard.parts.erase(shard.parts.begin());
     }
     shard.part_bytes -= bytes;
@@ -230,7 +237,7 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
     }
     slice_seen_[part.slice()] = true;
     pulled_[part.slice()] = {part.codec(), part.version(), part.form(), part.mark(),
-                             message.payloads[payloads - 1]};
+                             message.payloads[payloads - 1], part.zstd()};
     --parts_left_[from];
   }
   if (reply.last()) {

@@ -22,6 +22,7 @@
 #include "net/message.h"
 #include "net/transport.h"
 #include "proto/control.pb.h"
+#include "worker/encoded_slice.h"
 #include "worker/waited.h"
 
 namespace psgd {
@@ -43,6 +44,7 @@ struct PulledSlice {
   PullPart::Form form = PullPart::WHOLE;
   uint64_t mark = 0;
   Bytes payload;
+  uint32_t planes = 0;  // of Unpack
 };
 
 struct SessionStats {
@@ -77,9 +79,8 @@ class SessionCore {
   std::vector<PulledSlice> TakePulled();
 
   // One slice's update of the step that leads to `clock`; sent when enough small ones are together
-  // or the step ends. `also`: further slices of the shard that the payload is for, ascending.
-  void Push(uint64_t clock, uint32_t slice, CodecId codec, Bytes payload, Time now,
-            std::vector<uint32_t> also = {});
+  // or the step ends.
+  void Push(uint64_t clock, EncodedSlice update, Time now);
   // No more updates of this step follow: tells every shard.
   void EndClock(uint64_t clock, Time now);
   // Sends this worker's residuals for a checkpoint; slices that are not named have none.
@@ -132,18 +133,13 @@ class SessionCore {
     bool sent = false;
     Time first_sent{};  // the epoch: it never was
   };
-  struct Part {
-    std::vector<uint32_t> slices;
-    CodecId codec;
-    Bytes payload;
-  };
   struct Shard {
     uint64_t next_seq = 1;               // of the next message made
     uint64_t acknowledged_clock = 0;
     std::deque<Unacknowledged> pushes;   // oldest first
     size_t flying_bytes = 0;             // sent and not acknowledged
-    std::map<uint32_t, Part> parts;      // of this step, by first slice: front layers first
-    size_t part_bytes = 0;
+    std::map<uint32_t, EncodedSlice> parts;  // of this step, by first slice: front layers first
+    size_t part_bytes = 0;                   // of their payloads, unpacked
     std::deque<Message> requests;        // pulls, loads and probes to send
     std::optional<Message> pull;         // the one under way, for repeating
     Time pull_sent{};                    // first
@@ -164,6 +160,7 @@ class SessionCore {
 
   void SetTime(Time now);
   void AddMarks(uint32_t shard, psgd::Pull* pull) const;
+  void AddParts(const EncodedSlice& update, psgd::Push* push) const;
   void Flush(uint32_t shard, uint64_t clock, bool end_of_clock);
   void Enqueue(uint32_t shard, Message message, uint64_t seq);
   void OnAck(Shard& shard, uint64_t next_seq);

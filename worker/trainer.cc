@@ -220,24 +220,14 @@ absl::Status Trainer::TrainSegments() {
   }
 }
 
-int Trainer::Rank(const Segment& segment) const {
-  const auto& workers = segment.workers();
-  return static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) -
-                          workers.begin());
-}
-
 bool Trainer::HasBatch(const Segment& segment, uint64_t clock) const {
   const uint64_t step = clock - segment.first_clock() - 1;
-  return step < segment.clocks() &&
-         static_cast<int64_t>(step) * segment.workers_size() + Rank(segment) <
-             segment.batches_size();
+  return step < segment.clocks() && step < static_cast<uint64_t>(segment.batches_size());
 }
 
 absl::Status Trainer::RunSegment(const Segment& segment) {
   cpu_seconds_ = ProcessCpuSeconds();
-  for (int index = Rank(segment); index < segment.batches_size(); index += segment.workers_size()) {
-    loader_->Enqueue(segment.epoch(), segment.batches(index));
-  }
+  for (const uint32_t batch : segment.batches()) loader_->Enqueue(segment.epoch(), batch);
   for (uint32_t step = 0; step < segment.clocks(); ++step) {
     PSGD_RETURN_IF_ERROR(Interrupted());
     const uint64_t clock = segment.first_clock() + step + 1;
@@ -357,12 +347,11 @@ absl::Status Trainer::PushGradient(int parameter) {
                      step_weight_decay_, step_clock_, &encoded_);
   }
   for (EncodedSlice& slice : encoded_) {
-    autotune_->Pushed(slice.payload.size());
+    autotune_->Pushed(slice.travels().size());
     if (slice.codec == CODEC_FACTORS && PullsUpdates(config_)) {
       pushed_factors_.Keep(slice.slice, step_clock_, slice.payload);
     }
-    session_->Push(step_clock_, slice.slice, slice.codec, std::move(slice.payload),
-                   std::move(slice.also));
+    session_->Push(step_clock_, std::move(slice));
   }
   return absl::OkStatus();
 }

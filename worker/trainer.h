@@ -51,7 +51,6 @@ class Trainer {
   // A shard has taken in a push that first left then.
   void Acknowledged(const Message& push, Time sent);
   // Of this worker in the segment's deal.
-  int Rank(const Segment& segment) const;
   bool HasBatch(const Segment& segment, uint64_t clock) const;
   // That of the step, and where a device takes it ahead that of the next one into ahead_.
   absl::StatusOr<Batch> NextBatch(const Segment& segment, uint64_t clock);

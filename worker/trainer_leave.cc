@@ -47,8 +47,7 @@ absl::Status Trainer::PushResidual(uint64_t done) {
   double squares = 0;
   for (FlushedSlice& slice : flushed) {
     squares += slice.squared_norm;
-    session_->Push(clock, slice.encoded.slice, slice.encoded.codec,
-                   std::move(slice.encoded.payload));
+    session_->Push(clock, slice.encoded);
   }
   if (!flushed.empty()) session_->EndClock(clock);
   const absl::Status pushed = session_->WaitAcknowledged();

@@ -27,6 +27,17 @@ ErrorFeedbackOptions FeedbackOf(const Config& config) {
   return feedback;
 }
 
+// For the first of the codecs; takes the memory of all, so that none is missing, nor waited for,
+// when one is chosen.
+absl::StatusOr<std::unique_ptr<DeviceEncoder>> NewDeviceEncoder(std::span<const TwinOptions> twins,
+                                                                DeviceCodecs* device) {
+  PSGD_ASSIGN_OR_RETURN(auto encoder, device->NewEncoder(twins.back()));
+  for (size_t i = twins.size() - 1; i > 0; --i) {
+    PSGD_RETURN_IF_ERROR(encoder->Use(twins[i - 1]));
+  }
+  return encoder;
+}
+
 }  // namespace
 
 absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& config,
@@ -39,14 +50,13 @@ absl::StatusOr<UpdateEncoder::Tensor> UpdateEncoder::MakeTensor(const Config& co
   CodecConfig chosen = ChooseCodec(config.compression(), parameter);
   // The engine hands out the factors where there are any; else the gradient travels as it is.
   if (chosen.has_factors()) chosen.mutable_none();
-  const std::vector<CodecConfig> candidates =
+  tensor.configs =
       chosen.has_auto_() ? Candidates(chosen.auto_()) : std::vector<CodecConfig>{chosen};
-  for (const CodecConfig& candidate : candidates) {
+  for (const CodecConfig& candidate : tensor.configs) {
     PSGD_ASSIGN_OR_RETURN(auto codec, MakeCodec(candidate, CodecOptionsOf(config)));
     tensor.codecs.push_back(std::move(codec));
-    tensor.codec_names.push_back(CodecText(candidate));
   }
-  if (chosen.has_auto_()) tensor.choice.emplace(candidates.size(), chosen.auto_().steps());
+  if (chosen.has_auto_()) tensor.choice.emplace(tensor.codecs.size(), chosen.auto_().steps());
   tensor.codec = tensor.codecs[0].get();
   // With meprop few rows of a dense layer's gradient are not zero, either.
   const bool mostly_zero = parameter.sparse() || config.model().meprop() > 0;
@@ -68,10 +78,14 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
     const int64_t rows = factor_rows.empty() ? 0 : factor_rows[index];
     if (rows > 0) {
       tensor.factors = std::make_unique<FactorPushes>(parameter, static_cast<uint32_t>(index),
-                                                      placement, rows);
+                                                      placement, rows,
+                                                      ChooseCodec(config.compression(), parameter)
+                                                          .factors());
     }
     encoder->tensors_.push_back(std::move(tensor));
   }
+  encoder->packer_ = Packer::Make(config.compression().lossless());
+  encoder->packing_.resize(placement.slices_size());
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     Tensor& tensor = encoder->tensors_[spec.parameter()];
@@ -86,22 +100,26 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
   }
   encoder->on_device_.resize(model.parameters_size());
   for (int i = 0; i < model.parameters_size() && device != nullptr; ++i) {
-    PSGD_RETURN_IF_ERROR(encoder->MoveToDevice(i, config, model, device));
+    PSGD_RETURN_IF_ERROR(encoder->MoveToDevice(i, config, device));
   }
   return encoder;
 }
 
 absl::Status UpdateEncoder::MoveToDevice(int parameter, const Config& config,
-                                         const ModelSpec& model, DeviceCodecs* device) {
+                                         DeviceCodecs* device) {
   Tensor& tensor = tensors_[parameter];
-  if (tensor.choice || tensor.factors || tensor.only_nonzero) return absl::OkStatus();
-  const CodecConfig chosen = ChooseCodec(config.compression(), model.parameters(parameter));
+  // What travels whole is copied as it is.
+  const bool whole = !tensor.choice && tensor.codec->id() == CODEC_NONE;
+  if (tensor.factors || whole) return absl::OkStatus();
   std::vector<std::unique_ptr<DeviceEncoder>> made;
-  for (const Slice& slice : tensor.slices) {
-    const auto twin = MakeTwinOptions(chosen, *tensor.codec, slice.shape, FeedbackOf(config),
-                                      CodecOptionsOf(config));
-    if (!twin) return absl::OkStatus();
-    auto encoder = device->NewEncoder(*twin);
+  for (Slice& slice : tensor.slices) {
+    for (size_t i = 0; i < tensor.codecs.size(); ++i) {
+      const auto twin = MakeTwinOptions(tensor.configs[i], *tensor.codecs[i], slice.shape,
+                                        FeedbackOf(config), CodecOptionsOf(config));
+      if (!twin) return absl::OkStatus();
+      slice.twins.push_back(*twin);
+    }
+    auto encoder = NewDeviceEncoder(slice.twins, device);
     // Memory that the network left too little of: the host has more.
     if (absl::IsResourceExhausted(encoder.status())) return absl::OkStatus();
     PSGD_RETURN_IF_ERROR(encoder.status());
@@ -119,9 +137,18 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
                            std::span<const float> weights, double weight_decay, uint64_t step,
                            std::vector<EncodedSlice>* out) {
   Tensor& tensor = tensors_[parameter];
+  const size_t before = out->size();
+  if (tensor.TakeUpChoice()) {
+    for (Slice& slice : tensor.slices) {
+      slice.encoder->Use(*tensor.codec);
+      packing_[slice.id] = {};
+    }
+  }
   if (tensor.factors != nullptr) {
     const double decay = tensor.decays ? weight_decay : 0;
-    return tensor.factors->Encode(gradient, weights, static_cast<float>(decay), out);
+    tensor.factors->Encode(gradient, weights, static_cast<float>(decay), out);
+    Pack(std::span(*out).subspan(before));
+    return;
   }
   if (weight_decay != 0 && tensor.decays) {
     decayed_.resize(gradient.size());
@@ -129,22 +156,36 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     for (size_t i = 0; i < gradient.size(); ++i) decayed_[i] = gradient[i] + decay * weights[i];
     gradient = decayed_;
   }
-  const size_t before = out->size();
   const Time start = SteadyNow();
   for (Slice& slice : tensor.slices) {
     std::vector<std::byte> payload;
     const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
     CodecId codec = tensor.codec->id();
-    if (tensor.only_nonzero && nonzero_.Encode(own, &payload)) {
+    const bool exact = tensor.codec->lossless();
+    if (!exact && !KernelsFor(CodecBackend::kSimd).dense.all_finite(AsBytes(own).data(), own.size())) {
+      // Some codecs would make numbers of it, and the residual would not forget it. As it is the
+      // shard refuses it, and counts.
+      codec = CODEC_NONE;
+      payload.assign(AsBytes(own).begin(), AsBytes(own).end());
+    } else if (tensor.only_nonzero && nonzero_.Encode(own, &payload)) {
       codec = CODEC_TOPK;
     } else {
       slice.encoder->Encode(own, slice.key, step, &payload);
     }
     out->push_back({slice.id, codec, Bytes::Adopt(std::move(payload))});
   }
-  if (tensor.choice && !tensor.choice->tried()) {
-    Try(tensor, Seconds(SteadyNow() - start), std::span(*out).subspan(before));
+  const auto encoded = std::span(*out).subspan(before);
+  Pack(encoded);
+  if (tensor.trying()) Try(tensor, Seconds(SteadyNow() - start), encoded);
+}
+
+double UpdateEncoder::Pack(std::span<EncodedSlice> encoded) {
+  if (packer_ == nullptr) return 0;
+  const Time start = SteadyNow();
+  for (EncodedSlice& slice : encoded) {
+    slice.packed = packer_->Pack(slice.payload.span(), &packing_[slice.slice]);
   }
+  return Seconds(SteadyNow() - start);
 }
 
 void UpdateEncoder::Try(Tensor& tensor, double encode_seconds,
@@ -152,22 +193,20 @@ void UpdateEncoder::Try(Tensor& tensor, double encode_seconds,
   CodecCost cost;
   cost.encode_seconds = encode_seconds;
   for (size_t i = 0; i < encoded.size(); ++i) {
-    const ByteSpan payload = encoded[i].payload.span();
-    cost.bytes += static_cast<double>(payload.size());
+    cost.bytes += static_cast<double>(encoded[i].travels().size());
     applied_.resize(tensor.slices[i].shape.elements);
-    const auto seconds = SecondsToApply(*tensor.codec, tensor.slices[i].shape, payload, applied_);
+    const auto seconds = SecondsToApply(*tensor.codec, tensor.slices[i].shape,
+                                        encoded[i].travels(), encoded[i].packed.planes, applied_);
     // One that cannot be read the shard will refuse, and say why.
     if (seconds.ok()) cost.decode_seconds += *seconds;
   }
   tensor.choice->Tried(cost);
-  Use(tensor, tensor.choice->current());
 }
 
-void UpdateEncoder::Use(Tensor& tensor, size_t candidate) {
-  const Codec* codec = tensor.codecs[candidate].get();
-  if (codec == tensor.codec) return;
-  tensor.codec = codec;
-  for (Slice& slice : tensor.slices) slice.encoder->Use(*codec);
+bool UpdateEncoder::Tensor::TakeUpChoice() {
+  const Codec* const last = codec;
+  if (choice) codec = codecs[choice->current()].get();
+  return codec != last;
 }
 
 bool UpdateEncoder::chooses() const {
@@ -175,8 +214,7 @@ bool UpdateEncoder::chooses() const {
 }
 
 bool UpdateEncoder::tried() const {
-  return std::ranges::all_of(tensors_,
-                             [](const Tensor& t) { return !t.choice || t.choice->tried(); });
+  return std::ranges::none_of(tensors_, [](const Tensor& t) { return t.trying(); });
 }
 
 bool UpdateEncoder::Choose(const LinkSpeed& speed) {
@@ -184,7 +222,6 @@ bool UpdateEncoder::Choose(const LinkSpeed& speed) {
   for (Tensor& tensor : tensors_) {
     if (!tensor.choice) continue;
     any |= tensor.choice->Choose(speed.bytes_per_second);
-    Use(tensor, tensor.choice->current());
   }
   return any;
 }
@@ -201,7 +238,7 @@ CodecChoices UpdateEncoder::Choices(const LinkSpeed& speed) const {
     for (size_t i = 0; i < tensor.codecs.size(); ++i) {
       const CodecCost cost = tensor.choice->Cost(i);
       CodecChoices::Candidate* candidate = out->add_candidates();
-      candidate->set_codec(tensor.codec_names[i]);
+      candidate->set_codec(CodecText(tensor.configs[i]));
       candidate->set_bytes(static_cast<uint64_t>(cost.bytes));
       candidate->set_seconds_encode(cost.encode_seconds);
       candidate->set_seconds_send(cost.bytes / speed.bytes_per_second);
@@ -213,25 +250,41 @@ CodecChoices UpdateEncoder::Choices(const LinkSpeed& speed) const {
 
 absl::Status UpdateEncoder::Start(int parameter, const DeviceGradient& gradient,
                                   double weight_decay, uint64_t step) {
-  const bool decays = weight_decay != 0 && tensors_[parameter].decays;
-  for (const Slice& slice : tensors_[parameter].slices) {
+  Tensor& tensor = tensors_[parameter];
+  if (tensor.TakeUpChoice()) {
+    for (Slice& slice : tensor.slices) {
+      PSGD_RETURN_IF_ERROR(slice.device_encoder->Use(slice.twins[tensor.choice->current()]));
+      packing_[slice.id] = {};
+    }
+  }
+  const bool decays = weight_decay != 0 && tensor.decays;
+  for (const Slice& slice : tensor.slices) {
     DeviceEncodeInput input;
     input.gradient = gradient.gradient + slice.spec.offset();
     input.weights = decays ? gradient.value + slice.spec.offset() : nullptr;
     input.weight_decay = static_cast<float>(weight_decay);
     input.key = slice.key;
     input.step = step;
+    input.timed = tensor.trying();
     PSGD_RETURN_IF_ERROR(slice.device_encoder->Start(input, gradient.ready));
   }
   return absl::OkStatus();
 }
 
 absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out) {
-  const Tensor& tensor = tensors_[parameter];
+  Tensor& tensor = tensors_[parameter];
+  const size_t before = out->size();
+  double encode_seconds = 0;
   for (const Slice& slice : tensor.slices) {
     PSGD_ASSIGN_OR_RETURN(const ByteSpan payload, slice.device_encoder->Finish());
     out->push_back({slice.id, tensor.codec->id(), Bytes::CopyOf(payload)});
+    if (!tensor.trying()) continue;
+    PSGD_ASSIGN_OR_RETURN(const double seconds, slice.device_encoder->Seconds());
+    encode_seconds += seconds;
   }
+  const auto encoded = std::span(*out).subspan(before);
+  encode_seconds += Pack(encoded);
+  if (tensor.trying()) Try(tensor, encode_seconds, encoded);
   return absl::OkStatus();
 }
 
@@ -308,6 +361,7 @@ absl::StatusOr<std::vector<FlushedSlice>> UpdateEncoder::Flush() {
         const bool shorter = nonzero_.Encode(residual, &payload);
         Bytes bytes = shorter ? Bytes::Adopt(std::move(payload)) : Bytes::CopyOf(AsBytes(residual));
         flushed.push_back({{slice.id, shorter ? CODEC_TOPK : CODEC_NONE, std::move(bytes)}, squares});
+        Pack({&flushed.back().encoded, 1});
       }
       std::ranges::fill(state, 0.0f);
       PSGD_RETURN_IF_ERROR(slice.LoadState(state));

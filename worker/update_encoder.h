@@ -1,6 +1,7 @@
-// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec;
+// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec,
+// lossless stage;
 // where the config says auto, a codec that is tried, chosen and changed between steps. A gradient that
-// lies on a device is encoded there, where its codec has a twin and is not changed.
+// lies on a device is encoded there, where its codecs have twins.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "compression/codec.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
+#include "compression/lossless.h"
 #include "compression/nonzero.h"
 #include "engine/network.h"
 #include "proto/config.pb.h"
@@ -87,6 +89,7 @@ class UpdateEncoder {
     SliceShape shape;
     std::unique_ptr<ErrorFeedback> encoder;  // null where the device's is
     std::unique_ptr<DeviceEncoder> device_encoder;
+    std::vector<TwinOptions> twins;  // of the device's encoder, by codec of the tensor
     PhiloxKey key;
 
     absl::StatusOr<std::vector<float>> CopyState() const;
@@ -96,29 +99,35 @@ class UpdateEncoder {
     std::string name;
     bool decays = false;
     bool only_nonzero = false;
-    std::vector<std::unique_ptr<Codec>> codecs;  // one, or those to choose among
-    std::vector<std::string> codec_names;
+    std::vector<CodecConfig> configs;            // one, or those to choose among
+    std::vector<std::unique_ptr<Codec>> codecs;  // likewise
     std::optional<CodecChoice> choice;
     std::unique_ptr<FactorPushes> factors;       // of one that the engine hands out as factors
-    const Codec* codec = nullptr;                // of the next step
+    const Codec* codec = nullptr;                // of the last step
     std::vector<Slice> slices;
+
+    bool trying() const { return choice && !choice->tried(); }
+    // A step begins; whether its codec is another than that of the last.
+    bool TakeUpChoice();
   };
 
   UpdateEncoder() = default;
   static absl::StatusOr<Tensor> MakeTensor(const Config& config, const ParameterSpec& parameter);
-  // Counts what a step's payloads cost, and goes on with the next candidate when it is its turn.
+  // Counts what a step's payloads cost; the next step is the next candidate's when it is its turn.
   void Try(Tensor& tensor, double encode_seconds, std::span<const EncodedSlice> encoded);
-  static void Use(Tensor& tensor, size_t candidate);
+  // Behind the codec, the lossless stage, if there is one; the seconds that it took.
+  double Pack(std::span<EncodedSlice> encoded);
 
-  // Makes the device's encoders of a parameter, if its codec has a twin there and there is room.
-  absl::Status MoveToDevice(int parameter, const Config& config, const ModelSpec& model,
-                            DeviceCodecs* device);
+  // Makes the device's encoders of a parameter, if its codecs have twins there and there is room.
+  absl::Status MoveToDevice(int parameter, const Config& config, DeviceCodecs* device);
 
   float residual_decay_ = 1;
   std::vector<Tensor> tensors_;   // by parameter
   std::vector<bool> on_device_;   // by parameter
   std::vector<float> decayed_;    // scratch: gradient with weight decay
   std::vector<float> applied_;    // scratch: what payloads are tried on
+  std::unique_ptr<Packer> packer_;             // null: nothing is packed
+  std::vector<PackingHabit> packing_;          // by slice id
   NonzeroEncoder nonzero_;
 };
 

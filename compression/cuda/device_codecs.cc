@@ -61,6 +61,9 @@ class CudaDevice {
   using Queue = CudaQueue;
   using Memory = CudaMemory;
   using Event = CudaEvent;
+  struct Timer {
+    CudaEvent started, stopped;
+  };
 
   CudaDevice(int index, cudaStream_t stream) : index_(index), stream_(stream), queue_(stream) {}
   CudaDevice(const CudaDevice&) = delete;
@@ -88,12 +91,17 @@ class CudaDevice {
     std::memset(data, 0, bytes);
     return CudaMemory(data, [](void* at) { return cudaFreeHost(at); });
   }
-  absl::StatusOr<CudaEvent> NewEvent() const {
+  absl::StatusOr<CudaEvent> NewEvent(unsigned kind = cudaEventDisableTiming) const {
     cudaEvent_t event = nullptr;
     PSGD_RETURN_IF_ERROR(
-        Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
-              "cudaEventCreate"));
+        Check(cudaEventCreateWithFlags(&event, kind | cudaEventBlockingSync), "cudaEventCreate"));
     return CudaEvent(event);
+  }
+  absl::StatusOr<Timer> NewTimer() const {
+    Timer timer;
+    PSGD_ASSIGN_OR_RETURN(timer.started, NewEvent(cudaEventDefault));
+    PSGD_ASSIGN_OR_RETURN(timer.stopped, NewEvent(cudaEventDefault));
+    return timer;
   }
 
   absl::Status Write(void* to, const void* from, size_t bytes) const {
@@ -116,6 +124,8 @@ class CudaDevice {
     PSGD_RETURN_IF_ERROR(Check(queue_.TakeError(), "the size of scratch memory"));
     if (queue_.scratch_used() < scratch_bytes_) return absl::OkStatus();
     scratch_bytes_ = queue_.scratch_used() + 1;  // never null, whatever a coder needs
+    // Other coders may be at work in it.
+    PSGD_RETURN_IF_ERROR(Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
     scratch_ = {};
     PSGD_ASSIGN_OR_RETURN(scratch_, Allocate(scratch_bytes_));
     return absl::OkStatus();
@@ -136,6 +146,21 @@ class CudaDevice {
   }
   absl::Status Wait(CudaEvent* event) const {
     return Check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
+  }
+
+  absl::Status StartTimer(Timer* timer) const {
+    return Check(cudaEventRecord(timer->started.get(), stream_), "cudaEventRecord");
+  }
+  absl::Status StopTimer(Timer* timer) const {
+    return Check(cudaEventRecord(timer->stopped.get(), stream_), "cudaEventRecord");
+  }
+  absl::StatusOr<double> SecondsOf(Timer* timer) const {
+    PSGD_RETURN_IF_ERROR(Wait(&timer->stopped));
+    float milliseconds = 0;
+    PSGD_RETURN_IF_ERROR(Check(
+        cudaEventElapsedTime(&milliseconds, timer->started.get(), timer->stopped.get()),
+        "cudaEventElapsedTime"));
+    return milliseconds * 1e-3;
   }
 
   CudaQueue& queue() { return queue_; }

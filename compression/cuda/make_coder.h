@@ -11,6 +11,8 @@
 namespace psgd::cuda {
 
 template <typename Queue>
+std::unique_ptr<Coder<Queue>> MakeCoder(const NoneTwin& twin, uint32_t elements);
+template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const HalfTwin& twin, uint32_t elements);
 template <typename Queue>
 std::unique_ptr<Coder<Queue>> MakeCoder(const OnebitTwin& twin, uint32_t elements);

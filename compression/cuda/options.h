@@ -11,6 +11,7 @@
 namespace psgd {
 
 // Each as the codec of that name; see its header.
+struct NoneTwin {};
 struct HalfTwin {
   bool brain = false;  // bf16
 };
@@ -60,8 +61,8 @@ struct PowersgdTwin {
 };
 
 struct TwinOptions {
-  std::variant<HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin, QuantizedTwin,
-               TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin, PowersgdTwin>
+  std::variant<NoneTwin, HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin,
+               QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin, PowersgdTwin>
       codec;
   uint32_t elements = 0;
   size_t state_arrays = 0;      // see Codec::state_arrays

@@ -1,14 +1,17 @@
 // A DeviceEncoder on any device: what lies there between steps, and what a step does. The Device is
 // a stream of CUDA's (device_codecs.cc) or the host's loops of the tests:
-//   Device::Queue                     see coder.h
-//   Device::Memory                    device or pinned memory, freed with it: data()
-//   Device::Event                     a point in the device's work
-//   Allocate, AllocatePinned(bytes)   zeroed
-//   Read, Write(to, from, bytes)      between device and host, behind all work before; done on
-//   return Fit(encode)                       makes the queue's scratch fit what encode(queue)
-//   launches Begin(ready)                      the queue's work from now on waits for that event
-//   StartRead(to, from, bytes, event) as Read, but behind the event when done
+//   Device::Queue                      see coder.h
+//   Device::Memory                     device or pinned memory, freed with it: data()
+//   Device::Event                      a point in the device's work
+//   Device::Timer                      two such points, and the time between them
+//   Allocate, AllocatePinned(bytes)    zeroed
+//   Read, Write(to, from, bytes)       behind all work before; done when they return
+//   Fit(encode)                        makes the queue's scratch fit what encode(queue) launches
+//   Begin(ready)                       the queue's work from now on waits for that event
+//   StartRead(to, from, bytes, event)  as Read, but behind the event when done
 //   Wait(event)
+//   StartTimer, StopTimer(timer)       set its points behind all work before
+//   SecondsOf(timer)                   waits for the second one
 // Calls that can fail return absl::Status or StatusOr.
 #pragma once
 
@@ -16,6 +19,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compression/cuda/make_coder.h"
@@ -29,17 +33,24 @@ class TwinEncoder final : public DeviceEncoder {
   // `device` outlives it.
   static absl::StatusOr<std::unique_ptr<DeviceEncoder>> Create(const TwinOptions& options,
                                                                Device* device) {
-    std::unique_ptr<TwinEncoder> encoder(new TwinEncoder(options, device));
-    PSGD_RETURN_IF_ERROR(encoder->Allocate());
+    std::unique_ptr<TwinEncoder> encoder(new TwinEncoder(device));
+    PSGD_ASSIGN_OR_RETURN(encoder->done_, device->NewEvent());
+    PSGD_RETURN_IF_ERROR(encoder->Use(options));
     return encoder;
   }
 
   absl::Status Start(const DeviceEncodeInput& input, void* ready) override {
     PSGD_RETURN_IF_ERROR(device_->Begin(ready));
+    if (input.timed && !timer_) {
+      PSGD_ASSIGN_OR_RETURN(timer_, device_->NewTimer());
+    }
+    if (input.timed) PSGD_RETURN_IF_ERROR(device_->StartTimer(&*timer_));
     coder_->Encode(device_->queue(), InputOf(input), Output());
     bound_ = coder_->Bound(input.step);
     likely_ = coder_->Likely(input.step);
-    return device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + likely_, &done_);
+    PSGD_RETURN_IF_ERROR(
+        device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + likely_, &done_));
+    return input.timed ? device_->StopTimer(&*timer_) : absl::OkStatus();
   }
 
   absl::StatusOr<ByteSpan> Finish() override {
@@ -59,44 +70,66 @@ class TwinEncoder final : public DeviceEncoder {
     return ByteSpan(head + kHeadBytes, bytes);
   }
 
+  absl::StatusOr<double> Seconds() override { return device_->SecondsOf(&*timer_); }
+
+  absl::Status Use(const TwinOptions& options) override {
+    options_ = options;
+    coder_ = MakeCoderFor<typename Device::Queue>(options);
+    PSGD_RETURN_IF_ERROR(TakeMemory());
+    if (options.state_arrays == 0) return absl::OkStatus();
+    PSGD_RETURN_IF_ERROR(device_->Begin(nullptr));
+    device_->queue().Zero(remembered(), options.state_arrays * options.elements);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::vector<float>> CopyState() override {
     std::vector<float> arrays;
-    if (!options_.keeps_residual && options_.state_arrays == 0) return arrays;
-    const size_t all = (1 + options_.state_arrays) * options_.elements;
-    arrays.resize(all);
-    const size_t from = options_.keeps_residual ? 0 : options_.elements;
+    if (residual() == nullptr && options_.state_arrays == 0) return arrays;
+    const size_t elements = options_.elements, further = options_.state_arrays * elements;
+    arrays.resize(elements + further);
+    if (residual() != nullptr) {
+      PSGD_RETURN_IF_ERROR(device_->Read(arrays.data(), residual(), elements * sizeof(float)));
+    }
+    if (further == 0) return arrays;
     PSGD_RETURN_IF_ERROR(
-        device_->Read(arrays.data() + from, state() + from, (all - from) * sizeof(float)));
+        device_->Read(arrays.data() + elements, remembered(), further * sizeof(float)));
     return arrays;
   }
 
   absl::Status LoadState(std::span<const float> arrays) override {
-    const size_t elements = options_.elements, all = (1 + options_.state_arrays) * elements;
-    if (options_.keeps_residual && arrays.size() >= elements) {
-      PSGD_RETURN_IF_ERROR(device_->Write(state(), arrays.data(), elements * sizeof(float)));
+    const size_t elements = options_.elements, further = options_.state_arrays * elements;
+    if (residual() != nullptr && arrays.size() >= elements) {
+      PSGD_RETURN_IF_ERROR(device_->Write(residual(), arrays.data(), elements * sizeof(float)));
     }
-    if (options_.state_arrays == 0 || arrays.size() < all) return absl::OkStatus();
-    return device_->Write(state() + elements, arrays.data() + elements,
-                          (all - elements) * sizeof(float));
+    if (further == 0 || arrays.size() < elements + further) return absl::OkStatus();
+    return device_->Write(remembered(), arrays.data() + elements, further * sizeof(float));
   }
 
  private:
   // Before the payload: its length, where that varies.
   static constexpr size_t kHeadBytes = 16;
 
-  TwinEncoder(const TwinOptions& options, Device* device)
-      : options_(options), device_(device), coder_(MakeCoderFor<typename Device::Queue>(options)) {}
+  explicit TwinEncoder(Device* device) : device_(device) {}
 
-  absl::Status Allocate() {
+  // What the codec needs, and none before it had. What is there stays: a residual is kept for good.
+  absl::Status TakeMemory() {
+    const size_t array = options_.elements * sizeof(float);
+    if (options_.keeps_residual && residual() == nullptr) {
+      PSGD_ASSIGN_OR_RETURN(residual_, device_->Allocate(array));
+    }
+    if (options_.state_arrays > most_arrays_) {
+      PSGD_ASSIGN_OR_RETURN(remembered_, device_->Allocate(options_.state_arrays * array));
+      most_arrays_ = options_.state_arrays;
+    }
     // What a step takes shrinks, if it changes: it is the most at the beginning or at the end.
     constexpr uint64_t kFirst = 0, kLast = std::numeric_limits<uint64_t>::max();
     const size_t bytes =
         kHeadBytes + std::max(coder_->Bound(kFirst), coder_->Bound(kLast)) + sizeof(uint64_t);
-    const size_t floats = (1 + options_.state_arrays) * options_.elements;
-    PSGD_ASSIGN_OR_RETURN(state_, device_->Allocate(floats * sizeof(float)));
-    PSGD_ASSIGN_OR_RETURN(payload_, device_->Allocate(bytes));
-    PSGD_ASSIGN_OR_RETURN(pinned_, device_->AllocatePinned(bytes));
-    PSGD_ASSIGN_OR_RETURN(done_, device_->NewEvent());
+    if (bytes > payload_bytes_) {
+      PSGD_ASSIGN_OR_RETURN(payload_, device_->Allocate(bytes));
+      PSGD_ASSIGN_OR_RETURN(pinned_, device_->AllocatePinned(bytes));
+      payload_bytes_ = bytes;
+    }
     for (uint64_t step : {kFirst, kLast}) {
       DeviceEncodeInput input;
       input.step = step;
@@ -108,9 +141,9 @@ class TwinEncoder final : public DeviceEncoder {
 
   CoderInput InputOf(const DeviceEncodeInput& input) const {
     CoderInput made;
-    made.source = {input.gradient, input.weights, input.weight_decay,
-                   options_.keeps_residual ? state() : nullptr, options_.residual_decay};
-    made.state = options_.state_arrays > 0 ? state() + options_.elements : nullptr;
+    made.source = {input.gradient, input.weights, input.weight_decay, residual(),
+                   options_.residual_decay};
+    made.state = options_.state_arrays > 0 ? remembered() : nullptr;
     made.key = input.key;
     made.step = input.step;
     return made;
@@ -119,15 +152,19 @@ class TwinEncoder final : public DeviceEncoder {
     std::byte* const head = static_cast<std::byte*>(payload_.data());
     return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
   }
-  float* state() const { return static_cast<float*>(state_.data()); }
+  float* residual() const { return static_cast<float*>(residual_.data()); }
+  float* remembered() const { return static_cast<float*>(remembered_.data()); }
 
-  const TwinOptions options_;
   Device* const device_;
-  const std::unique_ptr<Coder<typename Device::Queue>> coder_;
-  typename Device::Memory state_;  // the residual, and what the codec remembers
-  typename Device::Memory payload_, pinned_;
+  TwinOptions options_;
+  std::unique_ptr<Coder<typename Device::Queue>> coder_;
   typename Device::Event done_;
-  size_t bound_ = 0, likely_ = 0;  // of the last Start
+  std::optional<typename Device::Timer> timer_;
+  typename Device::Memory residual_;    // none as long as no codec keeps one
+  typename Device::Memory remembered_;  // by the codec beside it
+  typename Device::Memory payload_, pinned_;
+  size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
+  size_t bound_ = 0, likely_ = 0;               // of the last Start
 };
 
 }  // namespace psgd::cuda

@@ -67,6 +67,18 @@ function chain({epoch, leader, followers}) {
     {text: 3});
 }
 
+const kServerStates = {live: ["good", "✓ live"], leaves: ["warn", "↷ leaves"], left: ["quiet", "left"], away: ["bad", "✕ away"]};
+
+function servers(run) {
+  return table(["server", "state", "shards", "held", "came", "went", "weights", "heard"],
+    run.detail.servers.map((server) => {
+      const {came, went} = run.moves.get(server.id) ?? {came: 0, went: 0};
+      return [`server ${server.id} ${server.name}`, badge(...kServerStates[server.state]), server.shards.join(" ") || "–",
+              count(server.shards.length), count(came), count(went), bytes(server.bytes),
+              server.coordinates ? "–" : `${duration(server.heard)} ago`];
+    }), {text: 3});
+}
+
 export function liveness(run) {
   const {workers, shards: all} = run.detail;
   if (workers.length + all.length === 0) return element("p", {class: "empty"}, "No details were recorded.");
@@ -80,6 +92,7 @@ export function liveness(run) {
     table(["shard", "state", "waiting pulls", "queued", "journal", "journal p99"],
           all.map((shard) => [`shard ${shard.id}`, shard.stalled ? badge("bad", `✕ stalled: ${shard.stalled}`) : badge("good", "✓ live"),
             count(shard.waiting_pulls), bytes(shard.queue_bytes), bytes(shard.journal_bytes), ms(shard.journal_p99)]), {text: 2}),
+    run.detail.servers ? servers(run) : null,
     run.detail.chain ? chain(run.detail.chain) : null);
 }
 

@@ -1,5 +1,5 @@
 // Line charts over Chart.js: in the colours of the theme, readable by keyboard and by ear.
-import {duration, plain} from "./format.js";
+import {duration, plain, round} from "./format.js";
 
 const kColours = 8;
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -52,8 +52,8 @@ export class LineChart {
   tick(value, logarithmic) {
     // Of a decade, as many as can be read.
     const mantissa = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
-    return logarithmic && Math.abs(mantissa - Math.round(mantissa)) < 1e-6 && ![1, 3].includes(Math.round(mantissa))
-      ? "" : this.format(value);
+    const crowded = logarithmic && Math.abs(mantissa - Math.round(mantissa)) < 1e-6 && ![1, 3].includes(Math.round(mantissa));
+    return crowded ? "" : round(this.format(value));
   }
 
   recolour() {

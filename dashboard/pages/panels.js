@@ -66,6 +66,6 @@ export const kPanels = [
   {id: "checkpoint", title: "Checkpoint age", format: duration,
    lines: () => alone("details", "checkpoint_age"),
    empty: "No checkpoint was taken yet."},
-  {id: "live", title: "Workers and shards", blocks: liveness, wide: true},
+  {id: "live", title: "Workers, shards and servers", blocks: liveness, wide: true},
   {id: "events", title: "Events", blocks: events, wide: true},
 ];

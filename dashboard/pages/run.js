@@ -8,13 +8,14 @@ export class Run {
     this.evaluations = new Map();  // by epoch: a run that went on from a checkpoint makes some again
     this.events = [];
     this.checkpoints = [];
+    this.moves = new Map();  // of shards, by server: {came, went}
     for (const record of records) this.add(record);
   }
 
   add(record) {
     switch (record.kind) {
       case "progress": this.progress.push(record); break;
-      case "detail": this.details.push(record); break;
+      case "detail": this.addDetail(record); break;
       case "evaluation":
         this.evaluations.delete(record.epoch);
         this.evaluations.set(record.epoch, record);
@@ -26,6 +27,20 @@ export class Run {
     this.thin(this.progress, 3000);
     this.thin(this.details, 600);
     if (this.events.length > 300) this.events.shift();
+  }
+
+  addDetail(record) {
+    const last = this.details.at(-1);
+    this.details.push(record);
+    if (!last || !record.servers) return;
+    // Before others joined, the one that coordinates held all.
+    const before = last.servers ?? [{id: record.servers[0].id, shards: last.shards.map(({id}) => id)}];
+    for (const {id, shards} of record.servers) {
+      const had = before.find((server) => server.id === id)?.shards ?? [];
+      const {came, went} = this.moves.get(id) ?? {came: 0, went: 0};
+      this.moves.set(id, {came: came + shards.filter((shard) => !had.includes(shard)).length,
+                          went: went + had.filter((shard) => !shards.includes(shard)).length});
+    }
   }
 
   // The older, the rarer, so that a page that stays open for days keeps its speed.

@@ -1,10 +1,17 @@
+#include "engine/cudnn/kernels.h"
 #include "engine/cudnn/lower.h"
 
 namespace psgd::cudnn {
 
-absl::Status Lower(const KeepLargest&, const Context&) {
-  return absl::UnimplementedError(
-      "model.meprop is not there on GPUs: train on processors (--cpu), or leave it out");
+absl::Status Lower(const KeepLargest& op, const Context& c) {
+  Lowering& l = c.lowering;
+  const Shape& shape = l.shape(c.in(0));
+  const int64_t rows = shape[0], columns = shape[1];
+  const View x = l.Get(c.in(0), l.PlainFormat()), y = l.Put(c.out(0), l.PlainFormat());
+  l.CallKernel([=, stream = l.stream(), type = l.type()](const Buffers& b, const Step&) {
+    return KeepLargestOfRows(stream, type, op, rows, columns, b[x.buffer], b[y.buffer]);
+  });
+  return absl::OkStatus();
 }
 
 }  // namespace psgd::cudnn

@@ -9,6 +9,7 @@
 #include "engine/cudnn/format.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/element_loss.h"
+#include "engine/ops/keep_largest.h"
 #include "engine/ops/lengths.h"
 #include "engine/ops/local_response_norm.h"
 #include "engine/ops/recurrent.h"
@@ -150,6 +151,10 @@ cudaError_t LayerNormSums(cudaStream_t stream, Type type, int64_t rows, int64_t 
 cudaError_t LayerNormGradient(cudaStream_t stream, Type type, int64_t rows, int64_t width,
                               const void* x, const float* gamma, const float* mean,
                               const float* var, const void* dy, float epsilon, void* dx);
+
+// As engine/ops/keep_largest.h.
+cudaError_t KeepLargestOfRows(cudaStream_t stream, Type type, const KeepLargest& op, int64_t rows,
+                              int64_t columns, const void* x, void* y);
 
 // As engine/ops/lengths.h, of rows of `tokens` tokens.
 cudaError_t LengthsOfRows(cudaStream_t stream, const Lengths& op, int64_t rows, int64_t tokens,

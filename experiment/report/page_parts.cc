@@ -16,7 +16,7 @@ p{max-width:44rem}a{color:var(--link)}
 .scroll{overflow-x:auto;border:1px solid var(--rule)}
 figure{margin:2rem 0;break-inside:avoid}figure h2{margin-bottom:.3rem}
 figure .scroll{background:var(--paper)}figure svg{display:block;max-width:none}
-@media (min-width:52rem){figure svg{max-width:100%;height:auto}}
+@media (min-width:52rem){figure svg{width:100%;max-width:64rem;height:auto;margin:auto}}
 figcaption{color:var(--soft);font-size:.9rem;margin:.4rem 0}
 table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}

@@ -17,7 +17,7 @@ constexpr size_t kLegendLetters = 27;
 
 // ------------------------------------------------------------------ points and lines
 constexpr double kXyHeight = 400;
-constexpr double kLeft = 64;
+constexpr double kLeft = 74;
 constexpr double kBottom = 46;
 
 struct Frame {

@@ -113,7 +113,7 @@ std::string RunsCsv(const ReportRuns& report) {
       "id,configuration,seed,status,twin,accuracy,loss,epochs,steps,seconds,samples_per_second,"
       "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,staleness_mean,staleness_"
       "p99,"
-      "staleness_max,workers,shards,transport,codec,detail\n";
+      "staleness_max,workers,shards,servers,transport,codec,detail\n";
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
     std::vector<std::string> cells{run.id, run.label, absl::StrCat(run.seed), NameOf(run.status),
@@ -133,6 +133,7 @@ std::string RunsCsv(const ReportRuns& report) {
     cells.push_back(absl::StrCat(summary.staleness.max));
     cells.push_back(absl::StrCat(summary.workers));
     cells.push_back(absl::StrCat(summary.shards));
+    cells.push_back(absl::StrCat(summary.servers));
     cells.insert(cells.end(), {summary.transport, summary.codec, run.detail});
     csv += absl::StrJoin(cells, ",", [](std::string* out, const std::string& cell) {
       absl::StrAppend(out, CsvCell(cell));

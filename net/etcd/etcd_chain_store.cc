@@ -45,7 +45,9 @@ pb::Compare IsAbsent(const std::string& key) {
   return compare;
 }
 
-std::string JsonOf(const Chain& chain) {
+}  // namespace
+
+std::string ChainToJson(const Chain& chain) {
   std::string json;
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
@@ -53,7 +55,7 @@ std::string JsonOf(const Chain& chain) {
   return json;
 }
 
-absl::StatusOr<Chain> ChainOf(const std::string& json, const std::string& key) {
+absl::StatusOr<Chain> ChainFromJson(const std::string& json, const std::string& key) {
   Chain chain;
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &chain);
   const bool sound = parsed.ok() && chain.members_size() > 0 &&
@@ -66,8 +68,6 @@ absl::StatusOr<Chain> ChainOf(const std::string& json, const std::string& key) {
       "etcd holds no chain under ", key, ", or one that this version of psgd cannot read: install the "
       "same version everywhere, or see what somebody else wrote there (etcdctl get ", key, ")"));
 }
-
-}  // namespace
 
 EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration lease)
     : etcd_(std::move(etcd)),
@@ -82,7 +82,7 @@ absl::StatusOr<ChainStore::Held> EtcdChainStore::HeldIn(const pb::RangeResponse&
   Held held;
   held.led = leader.kvs_size() > 0;
   if (chain.kvs_size() == 0) return held;
-  PSGD_ASSIGN_OR_RETURN(held.chain, ChainOf(chain.kvs(0).value(), chain_key_));
+  PSGD_ASSIGN_OR_RETURN(held.chain, ChainFromJson(chain.kvs(0).value(), chain_key_));
   held.revision = chain.kvs(0).mod_revision();
   return held;
 }
@@ -130,7 +130,7 @@ absl::StatusOr<pb::TxnResponse> EtcdChainStore::TxnWithLease(pb::TxnRequest requ
 absl::StatusOr<int64_t> EtcdChainStore::Replace(int64_t revision, const Chain& next, As as) {
   std::lock_guard lock(mutex_);
   leader_ = next.members(0).address();
-  const std::string json = JsonOf(next);
+  const std::string json = ChainToJson(next);
   pb::TxnRequest request;
   *request.add_compare() = ChainIsAt(revision);
   if (as == As::kSuccessor) *request.add_compare() = IsAbsent(leader_key_);

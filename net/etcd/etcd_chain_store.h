@@ -44,6 +44,10 @@ class EtcdChainStore final : public ChainStore {
   Time next_keep_{};
 };
 
+// As it lies in etcd. FAILED_PRECONDITION: what lies under `key` is no chain of one server at least.
+std::string ChainToJson(const Chain& chain);
+absl::StatusOr<Chain> ChainFromJson(const std::string& json, const std::string& key);
+
 // Letters, digits, '.', '_' and '-', at most 64.
 absl::Status CheckRunName(const std::string& run);
 

@@ -34,7 +34,7 @@ LONGEST = 400
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|net/etcd/etcd_client\.cc|(server|worker)/control_(service|client)\.cc|"
-                        r"server/((leader|host)_link\.cc|(replication|hosting)_service\.(h|cc)))$")
+                        r"server/((leader|host)_link\.cc|(replication|hosting)_service\.(h|cc)|grpc_server_stream\.h)|bench/bench_follower\.cc)$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 # Waiting for a whole device, also as copies do that are not put on a stream: never.
 WAITS_FOR_DEVICE = re.compile(

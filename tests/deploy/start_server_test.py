@@ -56,64 +56,106 @@ class StartServerTest(unittest.TestCase):
     def worker(self, at):
         return self.spawn(BIN / "ps-worker", "--cpu", "--quiet", "--server", at["control"])
 
-    def await_steps(self, at, least):
+    def await_status(self, at, reached):
+        """What the server says once `reached` holds of it."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             said = subprocess.run([BIN / "ps-ctl", "status", "--server", at["control"], "--json"], capture_output=True, text=True, check=False)
-            if said.returncode == 0 and int(json.loads(said.stdout)["clock"]) > least:
-                return int(json.loads(said.stdout)["clock"])
+            status = json.loads(said.stdout) if said.returncode == 0 else None
+            if status is not None and reached(status):
+                return status
             time.sleep(0.05)
         self.fail((self.folder / "log").read_text())
 
+    def await_steps(self, at, more=100):
+        """Until it went so far on from where it is now, which it says."""
+        begun = int(self.await_status(at, lambda status: True)["clock"])
+        self.await_status(at, lambda status: int(status["clock"]) > begun + more)
+        return begun
+
+    def went_on(self, at):
+        self.assertGreater(self.await_steps(at), 0)
+        self.assertNotIn("starts anew", self.log())
+
     def summary(self):
         return json.loads((self.run_dir / "summary.json").read_text())
+
+    def kill(self, server):
+        server.kill()
+        server.wait()
+
+    def log(self):
+        return (self.folder / "log").read_text()
 
     def test_goes_on_whatever_ended_it(self):
         config = self.config(epochs=100000)
         server, at = self.start(config)
         worker = self.worker(at)
-        done = self.await_steps(at, 100)
-        server.kill()
-        server.wait()
+        self.await_steps(at)
+        self.kill(server)
         server, again = self.start(config)  # from its journal, where it was
         self.assertEqual(again["control"], at["control"])
-        self.await_steps(at, done + 100)
+        self.went_on(at)
         server.send_signal(signal.SIGTERM)
-        self.assertEqual((server.wait(60), worker.wait(60)), (3, 0))
+        self.assertEqual((server.wait(60), worker.wait(60)), (3, 0), self.log())
         self.assertEqual(self.summary()["status"], "interrupted")
         server, at = self.start(config)  # from its checkpoint
+        self.kill(server)  # nobody has come yet, but there is a journal, which says where it was
+        server, again = self.start(config)
+        self.assertEqual(again["control"], at["control"])
         worker = self.worker(at)
-        self.await_steps(at, done + 100)
-        server.kill()
-        server.wait()
+        self.went_on(at)
+        self.kill(server)
         server, again = self.start(config)  # and from the journal of what came after
-        self.await_steps(again, done + 100)
+        self.went_on(again)
         server.send_signal(signal.SIGTERM)
-        self.assertEqual(server.wait(60), 3)
+        self.assertEqual((server.wait(60), worker.wait(60)), (3, 0), self.log())
 
     def test_crash_only_it_comes_back_to_the_same_workers(self):
         config = self.config(epochs=100000)
         server, at = self.start(config, "--crash-only")
         worker = self.worker(at)
-        done = self.await_steps(at, 100)
+        self.await_steps(at)
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(60), 128 + signal.SIGTERM)
         self.assertFalse((self.run_dir / "summary.json").exists())
         server, again = self.start(config, "--crash-only")
         self.assertEqual(again["control"], at["control"])
-        self.await_steps(again, done + 100)
+        self.went_on(again)
         self.assertIsNone(worker.poll())
 
     def test_without_a_journal_it_goes_on_from_a_checkpoint(self):
         config = self.config(epochs=100000, acknowledge="memory")
         server, at = self.start(config)
         self.worker(at)
-        self.await_steps(at, 200)
-        server.kill()
-        server.wait()
+        # It is written while training goes on.
+        self.await_status(at, lambda status: status["checkpoints"])
+        self.kill(server)
         server, at = self.start(config)
         self.worker(at)
-        self.await_steps(at, 200)
+        self.went_on(at)
+
+    def test_before_the_first_checkpoint_it_starts_anew(self):
+        for acknowledge in "memory", "journal":
+            config = self.config(epochs=100000, acknowledge=acknowledge)
+            server, at = self.start(config)
+            if acknowledge == "memory":
+                # While it lives nobody takes its directory away.
+                other, nothing = self.start(config)
+                self.assertEqual((other.wait(60), nothing), (1, None))
+                self.assertIn("does its run still go on", self.log())
+                self.assertIsNone(server.poll())
+            self.kill(server)
+            server, at = self.start(config)
+            self.assertIn("starts anew", self.log())
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(60), 3)
+            server, at = self.start(config)
+            self.worker(at)
+            self.await_steps(at)
+            self.kill(server)
+            self.run_dir.rename(self.folder / acknowledge)
+        self.assertEqual(sorted(folder.name for folder in self.folder.glob("run.before-*")), [f"run.before-{i}" for i in range(1, 5)])
 
     def test_a_finished_run_is_not_repeated(self):
         config = self.config(epochs=2)

@@ -24,6 +24,13 @@ using std::max;
 using std::min;
 
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(double{x})); }
+// Threads take turns.
+template <typename T>
+T atomicAdd(T* at, T value) {
+  const T before = *at;
+  *at += value;
+  return before;
+}
 inline void __syncthreads() { psgd::emulated::AwaitBlock(); }
 
 template <typename T>

@@ -38,14 +38,14 @@ void Write(const std::filesystem::path& path, const uint8_t (&header)[kCodecHead
 }
 
 // Of a gradient alone, factors are never made.
-void WriteFactors(const std::filesystem::path& path) {
+void WriteFactors(const std::filesystem::path& path, ValueCoding coding) {
   const uint8_t header[kCodecHeader] = {65, 1, 12, 17};
   const SliceShape shape = ShapeOfInput(header);
   RandomStream random(MakeKey(2, RandomPurpose::kSynthetic), 1);
   constexpr uint64_t kBatch = 3;
   std::vector<float> factors(kBatch * (shape.tensor_columns + shape.tensor_rows));
   for (float& factor : factors) factor = random.NextBelow(3) == 0 ? 0 : random.NextUnit() - 0.5f;
-  FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd));
+  FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd), coding);
   encoder.Begin(factors, kBatch, shape.tensor_columns);
   std::vector<std::byte> payload;
   encoder.Encode({&shape, 1}, &payload);
@@ -53,7 +53,8 @@ void WriteFactors(const std::filesystem::path& path) {
 }
 
 void WriteCorpus(const std::filesystem::path& folder) {
-  WriteFactors(folder / "factors" / "three.bin");
+  WriteFactors(folder / "factors" / "three.bin", ValueCoding::kFloat);
+  WriteFactors(folder / "factors" / "half.bin", ValueCoding::kHalf);
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     for (const uint16_t elements : {0, 1, 65, 321}) {

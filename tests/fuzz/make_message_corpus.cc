@@ -2,8 +2,12 @@
 //   make_message_corpus tests/fuzz/corpus
 #include <vector>
 
+#include "net/etcd/etcd_chain_store.h"
 #include "net/wire_format.h"
+#include "server/chain.h"
 #include "server/checkpoint_format.h"
+#include "server/journal_format.h"
+#include "server/stored_value.h"
 #include "tests/fuzz/corpus_file.h"
 #include "tests/fuzz/small_shard.h"
 
@@ -80,6 +84,20 @@ Message PushOf(const Codec& codec, uint32_t worker, uint64_t seq, uint64_t clock
   return message;
 }
 
+// With every payload packed that is shorter so.
+Message Packed(Message push) {
+  LosslessConfig config;
+  config.mutable_zstd();
+  const auto packer = Packer::Make(config);
+  for (size_t i = 0; i < push.payloads.size(); ++i) {
+    const PackedPayload packed = packer->PackIn(4, push.payloads[i].span());
+    if (packed.planes == 0) continue;
+    push.header.mutable_push()->mutable_parts(static_cast<int>(i))->set_zstd(packed.planes);
+    push.payloads[i] = packed.frame;
+  }
+  return push;
+}
+
 Message PullOf(uint32_t worker, uint64_t request, uint64_t clock, bool marks) {
   Message message = From(worker);
   Pull* pull = message.header.mutable_pull();
@@ -130,10 +148,27 @@ void WriteShard(const path& folder, const Codec& none) {
     WriteCorpusFile(folder / kind / "cut.bin", cut);
     WriteCorpusFile(folder / kind / "change.bin", change);
   }
+  WriteCorpusFile(folder / "async" / "packed.bin", Record(0, Packed(PushOf(none, 0, 1, 1, {0, 1}))));
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     WriteCorpusFile(folder / "async" / (std::string(codec->name()) + ".bin"),
                     Record(0, PushOf(*codec, 0, 1, 1, {0, 2})) + Record(0, PullOf(0, 1, 1, true)));
+  }
+}
+
+// As lossless_fuzz reads them: planes, most bytes, and what came.
+void WriteLossless(const path& folder) {
+  LosslessConfig config;
+  config.mutable_zstd();
+  const auto packer = Packer::Make(config);
+  std::vector<float> values(200);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 50);
+  for (const uint32_t planes : {1, 2, 4}) {
+    const PackedPayload packed = packer->PackIn(planes, AsBytes(values));
+    const auto* frame = reinterpret_cast<const char*>(packed.frame.data());
+    WriteCorpusFile(folder / "zstd" / (std::to_string(planes) + ".bin"),
+                    NumberBytes(static_cast<uint8_t>(packed.planes)) + NumberBytes(uint16_t{1000}) +
+                        std::string(frame, packed.frame.size()));
   }
 }
 
@@ -242,13 +277,56 @@ void WriteCheckpoint(const path& folder) {
   WriteCorpusFile(folder / "values" / "small.bin", rows);
 }
 
+// What journal_fuzz reads of a journal.
+void WriteJournal(const path& folder, const Codec& none) {
+  SmallShard shard(SmallConfig("async"), /*journal=*/true);
+  shard.Send(PushOf(none, 0, 1, 1, {0, 2}));
+  shard.Send(PushOf(none, 1, 1, 1, {2, 3}));
+  shard.Send(PullOf(0, 1, 1, true));
+  TakeCheckpoint take;
+  take.id = 1;
+  take.clock = 1;
+  take.savers.push_back(SmallShard::Key(0));
+  shard.Execute(take);
+  shard.Send(SaveOf(0, 2, 1));
+  ChangeHyper change;
+  change.hyper.set_learning_rate(0.2);
+  shard.Execute(change);
+  shard.Execute(RemoveWorker{SmallShard::Key(2)});
+  std::string steps;
+  uint64_t number = 0;
+  for (const JournalEntry& entry : shard.core().TakeJournal()) {
+    std::string value;
+    EncodeEntry(EncodeJournalKey(JournalKind::kEntry, ++number), entry, &value);
+    // It begins with a shard that has gone the first of them: three workers came, and a segment began.
+    if (number > kShardWorkers + 1) steps += WithLength<uint16_t>(value.substr(kStoredPrefixSize));
+  }
+  WriteCorpusFile(folder / "steps" / "some.bin", steps);
+  WriteCorpusFile(folder / "image" / "some.bin",
+                  WithLength<uint16_t>(shard.core().MakeImage().record.SerializeAsString()));
+}
+
+void WriteChain(const path& folder) {
+  Chain chain = NewChain(1, "10.0.0.1:7070");
+  chain.set_run_id("0123456789abcdef");  // not another one each time
+  Chain::Member follower;
+  follower.set_replica(2);
+  follower.set_address("10.0.0.2:7070");
+  WriteCorpusFile(folder / "json" / "led.json", ChainToJson(chain));
+  WriteCorpusFile(folder / "json" / "followed.json", ChainToJson(With(chain, follower)));
+  WriteCorpusFile(folder / "json" / "taken_over.json", ChainToJson(TakenOver(With(chain, follower), 2)));
+}
+
 void WriteCorpus(const path& folder) {
   const CodecTable codecs;
   const Codec& none = *codecs.Find(CODEC_NONE);
   WriteShard(folder / "shard", none);
+  WriteLossless(folder / "lossless");
   WriteWire(folder / "wire", none);
   WriteSession(folder / "session" / "answers", codecs);
   WriteCheckpoint(folder / "checkpoint");
+  WriteJournal(folder / "journal", none);
+  WriteChain(folder / "chain");
 }
 
 }  // namespace

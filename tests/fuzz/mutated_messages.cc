@@ -95,12 +95,21 @@ void Reseal(std::vector<std::byte>* bytes) {
   std::memcpy(bytes->data() + kChecksumAt, &value, sizeof value);
 }
 
-// Payloads of every codec for every slice.
+// What travels of an update: the payload, or it packed.
+struct Travelling {
+  CodecId codec = CODEC_NONE;
+  PackedPayload payload;
+};
+
+// Payloads of every codec for every slice, as they are and packed.
 class Payloads {
  public:
   Payloads() {
-    for (const CodecConfig& config : DefaultCodecs()) {
-      const auto codec = MakeCodec(config).value();
+    LosslessConfig config;
+    config.mutable_zstd();
+    const auto packer = Packer::Make(config);
+    for (const CodecConfig& codec_config : DefaultCodecs()) {
+      const auto codec = MakeCodec(codec_config).value();
       for (uint32_t slice = 0; slice < std::size(kSliceElements); ++slice) {
         SliceShape shape;
         shape.elements = kSliceElements[slice];
@@ -113,17 +122,19 @@ class Payloads {
         for (uint32_t i = 0; i < shape.elements; ++i) gradient[i] *= static_cast<float>(i % 7) - 3;
         std::vector<std::byte> payload;
         encoder->Encode({gradient, residual, MakeKey(1, RandomPurpose::kCodec), slice}, &payload);
-        by_slice_[slice].push_back({codec->id(), Bytes::Adopt(std::move(payload))});
+        const PackedPayload packed = packer->PackIn(1, payload);
+        if (packed.planes > 0) by_slice_[slice].push_back({codec->id(), packed});
+        by_slice_[slice].push_back({codec->id(), {0, Bytes::Adopt(std::move(payload))}});
       }
     }
   }
-  const std::pair<CodecId, Bytes>& Draw(uint32_t slice, RandomStream* random) const {
+  const Travelling& Draw(uint32_t slice, RandomStream* random) const {
     const auto& of_slice = by_slice_[slice];
     return of_slice[random->NextBelow(static_cast<uint32_t>(of_slice.size()))];
   }
 
  private:
-  std::array<std::vector<std::pair<CodecId, Bytes>>, std::size(kSliceElements)> by_slice_;
+  std::array<std::vector<Travelling>, std::size(kSliceElements)> by_slice_;
 };
 
 // Three workers of one shard, who are told apart from what a change made of their messages by what it answers.
@@ -211,9 +222,11 @@ class Traffic {
     for (uint32_t slice = 0; slice < std::size(kSliceElements); ++slice) {
       if (random->NextBelow(2) == 0) continue;
       const auto& [codec, payload] = payloads_.Draw(slice, random);
-      push->add_parts()->set_slice(slice);
-      push->mutable_parts()->rbegin()->set_codec(codec);
-      message.payloads.push_back(payload);
+      PushPart* part = push->add_parts();
+      part->set_slice(slice);
+      part->set_codec(codec);
+      part->set_zstd(payload.planes);
+      message.payloads.push_back(payload.frame);
     }
     return message;
   }

@@ -46,7 +46,7 @@ class Worker {
         ++clock_;
         for (uint32_t slice = 0; slice < std::size(kSliceElements); ++slice) {
           const std::vector<float> gradient(kSliceElements[slice], 0.5f);
-          session_.Push(clock_, slice, CODEC_NONE, Bytes::CopyOf(AsBytes(gradient)), now_);
+          session_.Push(clock_, {slice, CODEC_NONE, Bytes::CopyOf(AsBytes(gradient))}, now_);
         }
         session_.EndClock(clock_, now_);
         return true;

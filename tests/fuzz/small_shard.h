@@ -63,8 +63,8 @@ inline Config SmallConfig(const std::string& kind) {
 
 class SmallShard {
  public:
-  explicit SmallShard(const Config& config)
-      : core_(ShardOptions{.config = config, .reply_bytes = 256, .held_bytes = 4096}) {
+  explicit SmallShard(const Config& config, bool journal = false)
+      : core_(ShardOptions{.config = config, .reply_bytes = 256, .held_bytes = 4096, .journal = journal}) {
     InstallModel install;
     install.model = std::make_shared<const ModelSpec>(SmallModel());
     install.placement = std::make_shared<const Placement>(SmallPlacement());

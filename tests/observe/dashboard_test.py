@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 
 from devtools import find_chromium
-from fixture import PagesTest
+from fixture import BIN, PagesTest, run
 
 # The contrast of each visible text with what is behind it, by WCAG 2; the worst with its text.
 CONTRAST = """(() => {
@@ -163,6 +163,41 @@ class FiftyWorkersTest(PagesTest):
             median, largest, records = page.run(LATENESS)
             print(f"50 live workers, {panel} in sight: {median:.1f} ms late, at most {largest:.0f} ms; {records} records in 10 s")
             self.assertGreater(records, 0)
+        self.assertEqual(page.errors(), [])
+
+
+class ServersTest(PagesTest):
+    def test_servers_come_take_shards_and_go(self):
+        server, url = self.start_cluster("servers", 2)
+        address = server.found.group(1)
+        page = self.browser.page(url)
+        page.wait("document.querySelector('[data-figure=\"test accuracy\"] b')?.textContent.includes('%')")
+        page.run("document.getElementById('panel-live').scrollIntoView()")
+        page.wait("document.querySelectorAll('#panel-live table').length === 2")  # of one server there is nothing to say
+        second = self.start("ps-server", "--join", address, "--run-dir", str(self.folder / "second"), ready="joined: as server 2")
+
+        def wait_rows(*patterns):
+            page.wait(f"""(() => {{
+              const rows = [...document.querySelectorAll('#panel-live table:nth-of-type(3) tbody tr')]
+                .map((row) => [...row.cells].map((cell) => cell.textContent).join('|'));
+              const wanted = {json.dumps(patterns)};
+              return rows.length === wanted.length && wanted.every((one, i) => new RegExp(one).test(rows[i]));
+            }})()""")
+
+        # Name, state, shards, how many, how many came and went, their bytes, when heard.
+        wait_rows(r"^server 1 coordinator\|✓ live\|[0-2] [0-2]\|2\|0\|1\|[0-9.]+ k?B\|–$",
+                  r"^server 2 \S+\|✓ live\|[0-2]\|1\|1\|0\|[0-9.]+ k?B\|[0-9.]+ s ago$")
+        metrics = urllib.request.urlopen(url + "metrics").read().decode()
+        self.assertRegex(metrics, r'\npsgd_server_shards\{server="2",name="[^"]+"\} 1\n')
+        run(BIN / "ps-ctl", "rebalance", "--server", address, "--move", "0=2", "--move", "1=2", "--move", "2=2")
+        wait_rows(r"^server 1 coordinator\|✓ live\|–\|0\|0\|3\|0 B\|", r"^server 2 \S+\|✓ live\|0 1 2\|3\|3\|0\|")
+        page.run("document.getElementById('panel-events').scrollIntoView()")
+        page.wait("/shard 0 moved from server 1 to server 2/.test(document.getElementById('panel-events').textContent)"
+                  " || /shard 1 moved from server 1 to server 2/.test(document.getElementById('panel-events').textContent)")
+        page.run("document.getElementById('panel-live').scrollIntoView()")
+        second.process.send_signal(signal.SIGTERM)
+        second.process.wait(60)
+        wait_rows(r"^server 1 coordinator\|✓ live\|0 1 2\|3\|3\|3\|", r"^server 2 \S+\|left\|–\|0\|3\|3\|")
         self.assertEqual(page.errors(), [])
 
 

@@ -174,6 +174,14 @@ def write_fifty_workers(run):
     chain = {"epoch": 2, "leader": {"id": 1, "address": "10.0.0.1:7070"}, "followers": [
         {"id": 2, "address": "10.0.0.2:7070", "live": True, "in_chain": True, "bytes_behind": 4096, "entries_behind": 12}]}
     records = []
+
+    def server(number, shards, state="live"):
+        return {"id": number, "name": f"rack-{number}", "state": state, "coordinates": number == 1, "shards": shards,
+                "bytes": 1000000 * len(shards), "heard": 0.2}
+
+    # It began as one; another joined and took four shards, gave one back, and was lost.
+    servers = {1: [server(1, [0, 1, 2, 3]), server(2, [4, 5, 6, 7])],
+               2: [server(1, [0, 1, 2, 3, 4]), server(2, [5, 6, 7], "away")]}
     for t in range(60):
         workers = [{"id": w, "name": f"host-{w}", "device": "cpu", "live": w != 7, "leaving": False, "note": "", "clock": 10 * t,
                     "samples_per_second": 500 + w + t % 5, "heard": 0.2, "input_stall": 0.01, "residual_norm": 1 + w / 50,
@@ -185,6 +193,7 @@ def write_fifty_workers(run):
                         "samples_per_second": 26000, "bytes_pushed": 1000 * t, "bytes_pushed_dense": 50000 * t,
                         "residual_norm": 8, "workers": 49, "learning_rate": 0.02})
         records.append({"kind": "detail", "seconds": t, "state": "training", "detail": "", "workers": workers, "shards": shards, "chain": chain,
+                        **({"servers": servers[min(t // 10, 2)]} if t >= 10 else {}),
                         "refused": {"non_finite": t}, "time": {"compute": 30, "wait": 12 + t % 5, "wire": 5, "apply": 3}, "queue_bytes": 8000, "journal_p50": 0.1, "journal_p99": 0.4,
                         "checkpoint": 1, "checkpoint_age": t, **latency})
     (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -14,7 +14,7 @@ import unittest
 from fixture import BIN, folder_of, run
 
 BUILD = pathlib.Path(os.environ.get("PSGD_BUILD", "build/release"))
-PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", "ps-worker"]
+PROGRAMS = ["ps-bench", "ps-ctl", "ps-doctor", "ps-run", "ps-server", "ps-sim", "ps-sweep", "ps-worker"]
 # Programs of ours, without a copyright file and a changelog of Debian's own.
 KNOWN_TAGS = {"no-copyright-file", "no-changelog", "extended-description-is-empty"}
 
@@ -48,6 +48,12 @@ class SpokenTest(unittest.TestCase):
         self.assertEqual(self.complete("ps-ctl", "drain", "--wor"), {"--worker"})
         self.assertEqual(self.complete("ps-worker", "--engine", ""), {"onednn", "reference"})
         self.assertIn("doc", self.complete("ps-run", "--run-dir", "do"))
+        # A command, or a file; what is not for people is not offered to them.
+        self.assertEqual(self.complete("ps-sweep", "rep"), {"report"})
+        self.assertIn("doc", self.complete("ps-sweep", "do"))
+        self.assertNotIn("attend", self.complete("ps-sweep", ""))
+        self.assertEqual(self.complete("ps-sweep", "x.yaml", "--par"), {"--parallel"})
+        self.assertEqual(self.complete("ps-sweep", "report", "--pn"), {"--png"})
         for program in PROGRAMS:
             self.assertLessEqual(options_of(program) - {"--help"}, self.complete(program, "--"))
 

@@ -19,8 +19,8 @@ class RunsTest(PagesTest):
         super().setUpClass()
         write_runs(cls.folder / "runs", RUNS)
         write_fifty_workers(cls.folder / "runs" / "fifty")
-        # One as the programs leave it.
-        cls.start("ps-run", cls.config("real"), "--run-dir", str(cls.folder / "runs" / "real"), "--set", "train.epochs=8",
+        # One as the programs leave it, long enough on any machine for seconds after its first checkpoint.
+        cls.start("ps-run", cls.config("real"), "--run-dir", str(cls.folder / "runs" / "real"), "--set", "train.epochs=30",
                   ready="next commands")
         cls.ui = cls.start("ps-ctl", "ui", str(cls.folder / "runs"), "--port", "0", ready=r"(http://[0-9.:]+/)")
         cls.url = cls.ui.found.group(1)
@@ -91,6 +91,11 @@ class RunsTest(PagesTest):
         chain = self.page.run("document.querySelector('#panel-live table:last-of-type').textContent")
         for words in ("chain, epoch 2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
             self.assertIn(words, chain)
+        servers = self.page.run("""[...document.querySelectorAll('#panel-live table:nth-of-type(3) tr')]
+          .map((row) => [...row.cells].map((cell) => cell.textContent).join('|'))""")
+        self.assertEqual(servers, ["server|state|shards|held|came|went|weights|heard",
+                                   "server 1 rack-1|✓ live|0 1 2 3 4|5|1|4|5.00 MB|–",
+                                   "server 2 rack-2|✕ away|5 6 7|3|4|1|3.00 MB|0.2 s ago"])
         took = self.page.run("""(() => { const chart = Chart.getChart(document.querySelector('#panel-speed canvas'));
           const start = performance.now(); for (let i = 0; i < 10; ++i) chart.update('none');
           return (performance.now() - start) / 10; })()""")

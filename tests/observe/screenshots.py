@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from fixture import PANELS, PagesTest
+from fixture import BIN, PANELS, PagesTest, run
 
 OUT = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "docs/images")
 SEEN = 45  # seconds that a run goes on before its picture is taken
@@ -50,6 +50,19 @@ class Screenshots(PagesTest):
         self.assert_panels_have_data(page, ["loss", "accuracy", "bytes", "latency", "live"])
         self.assertEqual(page.errors(), [])
         self.take(page, "runs", 1400, 1250)
+
+    def test_the_report_of_a_sweep(self):
+        sweep = self.folder / "quick"
+        run(BIN / "ps-sweep", "configs/sweeps/quick.yaml", "--dir", sweep, "--quiet")  # minutes
+        page = self.browser.page((sweep / "report.html").as_uri())
+        page.wait("document.querySelectorAll('figure svg').length >= 7")
+        self.assertEqual(page.run("document.querySelectorAll('table.sortable tbody tr').length"), 12)
+        self.assertEqual(page.run("document.getElementById('troubles')"), None)
+        self.assertEqual(page.errors(), [])
+        self.take(page, "report", 1280, 1900)
+        page.dark(True)
+        page.run("document.getElementById('figure-accuracy-time').scrollIntoView()")
+        self.take(page, "report-dark", 1280, 1100)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 // their turn comes.
 #include <cstring>
 
+#include "common/clock.h"
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/dgc.h"
 #include "compression/cuda/half.h"
 #include "compression/cuda/natural.h"
+#include "compression/cuda/none.h"
 #include "compression/cuda/onebit.h"
 #include "compression/cuda/powersgd.h"
 #include "compression/cuda/quantized.h"
@@ -80,6 +82,10 @@ class CodecDevice {
   using Queue = CodecQueue;
   using Memory = CodecMemory;
   using Event = EventPtr;
+  struct Timer {
+    Time started, stopped;
+    EventPtr done = std::make_shared<queued::Event>();
+  };
 
   explicit CodecDevice(QueuesPtr queues) : queues_(std::move(queues)), queue_(queues_) {}
 
@@ -111,6 +117,20 @@ class CodecDevice {
   absl::Status Wait(EventPtr* event) const {
     queues_->Wait(**event);
     return absl::OkStatus();
+  }
+  absl::StatusOr<Timer> NewTimer() const { return Timer(); }
+  absl::Status StartTimer(Timer* timer) const {
+    queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->started = SteadyNow(); });
+    return absl::OkStatus();
+  }
+  absl::Status StopTimer(Timer* timer) const {
+    queues_->Put(kCodecs, Asked::kLaunch, [=] { timer->stopped = SteadyNow(); });
+    queues_->Set(kCodecs, timer->done);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> SecondsOf(Timer* timer) const {
+    queues_->Wait(*timer->done);
+    return psgd::Seconds(timer->stopped - timer->started);
   }
   CodecQueue& queue() { return queue_; }
 

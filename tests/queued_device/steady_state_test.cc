@@ -173,5 +173,12 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
   CheckWeights(settings);
 }
 
+// Once the candidates have been tried, in the first steps, a choice costs nothing: no gradient comes to
+// the host, nothing is timed, and memory for each codec is there.
+TEST_F(SteadyState, ACodecThatIsChosenWorksOnTheDevice) {
+  Check(Train({"compression.push.auto={steps: 1, codecs: [int8]}", "compression.dense_below=0B"}),
+        kCodecs, 4);
+}
+
 }  // namespace
 }  // namespace psgd

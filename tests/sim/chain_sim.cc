@@ -167,8 +167,8 @@ void ChainSim::StepOfLeader(Server& server) {
   switch (chance_.Between(int64_t{0}, int64_t{5})) {
     case 0: {
       auto part = std::make_shared<LogPart>();
-      part->mutable_entries()->set_first(server.entries.size() + 1);
-      part->mutable_entries()->add_values(std::to_string(next_entry_));
+      part->mutable_shard()->mutable_entries()->set_first(server.entries.size() + 1);
+      part->mutable_shard()->mutable_entries()->add_values(std::to_string(next_entry_));
       server.entries.push_back(next_entry_++);
       return server.followers->Publish(kEntryLog, std::move(part), server.entries.size());
     }
@@ -283,12 +283,12 @@ void ChainSim::TakeRecord(Server& follower) {
 void ChainSim::TakeEntries(Server& follower) {
   const auto part = follower.log->Next(Duration(0));
   if (part == nullptr) return;
-  const uint64_t last = part->entries().first();
+  const uint64_t last = part->shard().entries().first();
   if (sabotage_ == ChainSabotage::kSayWrittenBeforehand && chance_.Happens(0.2)) {
     follower.log->Written(last);
     return;
   }
-  follower.entries.push_back(std::stoi(part->entries().values(0)));
+  follower.entries.push_back(std::stoi(part->shard().entries().values(0)));
   follower.log->Written(last);
 }
 

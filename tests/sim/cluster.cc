@@ -76,8 +76,9 @@ void Cluster::PlanMisfortunes() {
     if (worker == nullptr) return;
     const int64_t shards = scenario_.config.cluster().shards();
     const int64_t node = chance_.Between(0, shards);
+    const auto shard = static_cast<uint32_t>(node);
     const Link link = node == shards ? ToCoordinator(worker->process())
-                                     : ToShard(worker->process(), static_cast<uint32_t>(node));
+                                     : ToShard(worker->process(), server_->HolderOf(shard), shard);
     const Duration length =
         chance_.Between(std::chrono::milliseconds(50), std::chrono::milliseconds(2000));
     if (tracing_) Note(absl::StrCat("process ", link.first, " cut off from node ", link.second));
@@ -101,6 +102,9 @@ void Cluster::PlanMisfortunes() {
     }
   });
   plan(scenario_.standby_deaths, [this] { server_->KillStandby(); });
+  plan(scenario_.joined_crashes, [this] { server_->KillJoined(); });
+  plan(scenario_.broken_connections, [this] { server_->BreakConnection(); });
+  plan(scenario_.leaves, [this] { server_->LeaveJoined(); });
   plan(scenario_.full_disks, [this] {
     server_->FillDisks(
         chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)));
@@ -130,21 +134,22 @@ void Cluster::Ended(Worker* worker) {
   Mix(worker->process());
 }
 
-void Cluster::SendToShard(Worker* worker, uint32_t shard, const Message& message) {
+void Cluster::SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message) {
   const uint32_t process = worker->process();
-  network_.Send(ToShard(process, shard), true, [=, this] {
+  network_.Send(ToShard(process, server, shard), true, [=, this] {
     Mix(static_cast<uint64_t>(queue_.now().count()));
-    server_->Deliver(process, shard, message);
+    server_->Deliver(process, server, shard, message);
   });
 }
 
-void Cluster::Answer(uint32_t process, uint32_t shard, Message message, const ShardCore& core) {
-  oracle_.Answered(message);
+void Cluster::Answer(uint32_t process, uint32_t server, uint32_t shard, Message message,
+                     const ShardCore& core) {
+  oracle_.Answered(message, server);
   if (message.header.has_pull_reply()) {
     oracle_.Showed(message.header.pull_reply(), core.ShareWeights());
   }
-  if (tracing_) Note(absl::StrCat("<- ", message.header.ShortDebugString()));
-  network_.Send(ToShard(process, shard), false,
+  if (tracing_) Note(absl::StrCat("<- server ", server, " ", message.header.ShortDebugString()));
+  network_.Send(ToShard(process, server, shard), false,
                 [this, process, shard, message = std::move(message)] {
                   workers_[process]->Receive(shard, message);
                 });
@@ -175,7 +180,7 @@ void Cluster::CheckEnd() {
     oracle_.Breach("the run ended without an evaluation");
   }
   for (uint32_t s = 0; s < server_->shards(); ++s) {
-    for (const auto& [slice, bytes] : server_->shard(s).core().ShareWeights()) {
+    for (const auto& [slice, bytes] : server_->shard(s)->core().ShareWeights()) {
       const auto values = AsFloats(bytes);
       outcome_.weights[slice].assign(values.begin(), values.end());
       Mix(ChecksumOf(bytes.span()));
@@ -197,14 +202,16 @@ Outcome Cluster::Run() {
   } else if (oracle_.breaches().empty()) {
     std::string waiting;
     for (uint32_t s = 0; s < server_->shards(); ++s) {
-      const ShardCore& shard = server_->shard(s).core();
+      if (server_->shard(s) == nullptr) continue;
+      const ShardCore& shard = server_->shard(s)->core();
       absl::StrAppend(&waiting, " ", shard.SlowestClock(), "..", shard.FastestClock(), "/",
                       shard.waiting_pulls());
     }
     oracle_.Breach(absl::StrCat("the run did not end; shards' clocks and waiting pulls:", waiting));
   }
   for (uint32_t s = 0; s < server_->shards(); ++s) {
-    const ShardStats& stats = server_->shard(s).core().stats();
+    if (server_->shard(s) == nullptr) continue;
+    const ShardStats& stats = server_->shard(s)->core().stats();
     outcome_.stats.pushes += stats.pushes;
     outcome_.stats.pulls += stats.pulls;
     outcome_.stats.duplicates += stats.duplicates;
@@ -214,6 +221,9 @@ Outcome Cluster::Run() {
   outcome_.crashes = server_->crashes();
   outcome_.takeovers = server_->takeovers();
   outcome_.images = server_->images();
+  outcome_.moves = server_->moves();
+  outcome_.undone_moves = server_->undone_moves();
+  outcome_.joined_crashes = server_->joined_crashes();
   outcome_.breaches = oracle_.breaches();
   outcome_.counts = oracle_.counts();
   outcome_.took = queue_.now() - start_;

@@ -28,6 +28,9 @@ struct Outcome {
   size_t evaluations = 0;
   uint64_t crashes = 0;                             // of the server
   uint64_t takeovers = 0;                           // by a server that followed
+  uint64_t moves = 0;                               // of shards, that came to their end
+  uint64_t undone_moves = 0;
+  uint64_t joined_crashes = 0;                      // of servers that joined
   uint64_t images = 0;                              // of its shards' journals
   std::vector<std::string> trace;                   // its tail, when asked for
 };
@@ -46,14 +49,15 @@ class Cluster {
   // REQUIRES: the server is up, as it is where Call asks.
   CoordinatorCore& coordinator() { return server_->coordinator(); }
   Server& server() { return *server_; }
-  void SendToShard(Worker* worker, uint32_t shard, const Message& message);
+  // `server`: where it is said to be.
+  void SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message);
   void Note(const std::string& what);
   bool tracing() const { return tracing_; }
   void Ended(Worker* worker);
   void CountResent(uint64_t messages) { outcome_.resent += messages; }
 
   // For the server: what a shard, as it is now, has for a worker.
-  void Answer(uint32_t process, uint32_t shard, Message message, const ShardCore& core);
+  void Answer(uint32_t process, uint32_t server, uint32_t shard, Message message, const ShardCore& core);
 
   // Asks the coordinator until an answer comes, as worker/control_client does.
   template <typename Reply>
@@ -61,7 +65,11 @@ class Cluster {
             std::function<void(absl::StatusOr<Reply>)> answer);
 
  private:
-  Link ToShard(uint32_t process, uint32_t shard) const { return {process, shard}; }
+  static constexpr uint32_t kMostShards = 1024;
+
+  Link ToShard(uint32_t process, uint32_t server, uint32_t shard) const {
+    return {process, server * kMostShards + shard};
+  }
   Link ToCoordinator(uint32_t process) const { return {process, UINT32_MAX}; }
   template <typename Reply>
   void Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,

@@ -90,7 +90,11 @@ void Oracle::Made(const Message& message, bool poisoned) {
   }
 }
 
-void Oracle::Answered(const Message& message) {
+void Oracle::Answered(const Message& message, uint32_t server) {
+  if (!owners_.empty() && owners_[message.header.shard()] != server) {
+    Breach(absl::StrCat("server ", server, " answered for shard ", message.header.shard(), ", which server ",
+                        owners_[message.header.shard()], " holds"));
+  }
   WorkerKey key;
   key.set_worker(message.header.worker());
   key.set_incarnation(message.header.incarnation());

@@ -35,8 +35,10 @@ class Oracle {
 
   // A message as a worker's session made it; told again when it is sent again.
   void Made(const Message& message, bool poisoned);
-  // What a shard sends to a worker.
-  void Answered(const Message& message);
+  // It is written down which server holds which shard.
+  void WrittenDown(const std::vector<uint32_t>& owners) { owners_ = owners; }
+  // What a shard sends to a worker, from that server.
+  void Answered(const Message& message, uint32_t server);
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
 
@@ -126,6 +128,7 @@ class Oracle {
   std::map<uint32_t, std::map<uint64_t, std::vector<float>>> accumulated_;
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;
   std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;  // by slice and version
+  std::vector<uint32_t> owners_;  // by shard; empty: nobody else may hold any
   std::vector<std::string> breaches_;
   Counts counts_;
 };

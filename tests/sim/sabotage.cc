@@ -1,5 +1,7 @@
 #include "tests/sim/sabotage.h"
 
+#include <algorithm>
+
 namespace psgd::sim {
 namespace {
 constexpr uint64_t kVictimAfter = 3;  // numbers; so that training has begun
@@ -81,6 +83,18 @@ std::optional<ShardCommand> Saboteur::OnCommand(uint32_t shard, const ShardComma
     return changed;
   }
   return command;
+}
+
+void Saboteur::OnGive(ShardImage* image) const {
+  if (kind_ != Sabotage::kForgetNumbers) return;
+  for (MemberRecord& member : *image->record.mutable_members()) {
+    member.set_next_seq(std::max<uint64_t>(member.next_seq(), 2) - 1);
+  }
+}
+
+void Saboteur::OnGiveSince(DurableShard* durable, GivenSteps* given) const {
+  if (kind_ == Sabotage::kDontStandStill && given->stands_still) durable->KeepOn();
+  if (kind_ == Sabotage::kLoseSteps && given->stands_still) given->steps.entries.clear();
 }
 
 void Saboteur::OnAnswer(Message* message) const {

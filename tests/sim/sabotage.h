@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "net/message.h"
-#include "server/shard_command.h"
+#include "server/durable_shard.h"
 #include "tests/sim/scenario.h"
 
 namespace psgd::sim {
@@ -21,6 +21,9 @@ class Saboteur {
   std::vector<Message> OnMessage(Message message);
   // What the shard is told instead of the command; nothing: it is not told.
   std::optional<ShardCommand> OnCommand(uint32_t shard, const ShardCommand& command) const;
+  // Of a shard that goes to another server: its image, and its steps since.
+  void OnGive(ShardImage* image) const;
+  void OnGiveSince(DurableShard* durable, GivenSteps* given) const;
   // Undoes what the worker must not notice.
   void OnAnswer(Message* message) const;
 

@@ -91,6 +91,18 @@ Scenario RandomScenario(uint64_t seed) {
     s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
   }
   s.clock_steps = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+  const auto acknowledge = s.config.durability().acknowledge();
+  if (acknowledge != DurabilityConfig::REPLICATED && chance.Happens(0.6)) {
+    s.joined = static_cast<int>(chance.Between(1, 3));
+    s.joined_crashes = acknowledge == DurabilityConfig::JOURNAL ? static_cast<int>(chance.Choice({0, 1, 3})) : 0;
+    s.broken_connections = static_cast<int>(chance.Choice({0, 1, 3}));
+    s.leaves = static_cast<int>(chance.Choice({0, 1, 2}));
+    s.moves = chance.Choice({0.0, 0.05, 0.3});
+    s.broken_calls = chance.Choice({0.0, 0.01, 0.1});
+    s.late_calls = chance.Choice({0.0, 0.02, 0.1});
+    s.killed_moves = chance.Choice({0.0, 0.02, 0.1});
+    s.given_bytes = chance.Choice<size_t>({0, 64u << 20});
+  }
   return s;
 }
 
@@ -122,7 +134,9 @@ std::string Describe(const Scenario& s) {
       s.poison, ", server crashes ", s.server_crashes,
       s.config.durability().acknowledge() == DurabilityConfig::REPLICATED ? " (followed)" : "",
       ", standby deaths ", s.standby_deaths, ", full disks ", s.full_disks, ", clock steps ",
-      s.clock_steps, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
+      s.clock_steps, ", joined servers ", s.joined, ", their crashes ", s.joined_crashes, ", broken connections ",
+      s.broken_connections, ", leaves ", s.leaves, ", moves ", s.moves, ", broken calls ", s.broken_calls,
+      ", late calls ", s.late_calls, ", killed moves ", s.killed_moves, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
       ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
       Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,

@@ -30,6 +30,12 @@ enum class Sabotage {
   kOldRecord,     // it finds an old record of the coordinator
   kDontWait,      // the leader goes on when the server that follows did not answer
   kHideStep,      // the server's clock runs far ahead, tick by tick
+  // Of a shard that moves to another server:
+  kDontStandStill,  // the one that gave it goes on
+  kLoseSteps,       // the last ones of the one that gave it do not reach the other
+  kForgetNumbers,   // its image lacks a number of each worker that it absorbed
+  kTellUnwritten,   // the new one goes on, and workers are told, though it is not written down who holds it
+  kKeepMove,        // the move goes on although a server of it was away and came back
 };
 
 struct Scenario {
@@ -49,12 +55,22 @@ struct Scenario {
   int server_crashes = 0;
   int full_disks = 0;
   int standby_deaths = 0;        // of the server that follows, where one does
+  // Servers that join the first, and what befalls them.
+  int joined = 0;
+  int joined_crashes = 0;
+  int broken_connections = 0;
+  int leaves = 0;
+  double moves = 0;              // share of the mover's looks at which somebody asks for another
+  double broken_calls = 0;       // share of calls at which the connection breaks
+  double late_calls = 0;         // share that comes late, and whose answer is not waited for
+  double killed_moves = 0;       // share of a move's steps at which a server of it dies
   int clock_steps = 0;           // ahead or back, of the server's clock or a worker's
   Duration disk_delay{};         // at most, until a shard's steps are written down
   uint64_t image_after = 1u << 30;
   DiskFault disk_fault = DiskFault::kNone;
   Duration drain_after{};        // not 0: the run is drained then
   Duration slow_step{};          // one worker once computes for so long
+  size_t given_bytes = 64u << 20;  // of steps of a shard that moves
   size_t reply_bytes = 4u << 20;
   size_t held_bytes = 1u << 30;
   size_t window_bytes = 64u << 20;

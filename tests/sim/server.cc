@@ -13,19 +13,20 @@ Server::Server(Cluster* cluster, const Scenario& scenario)
       scenario_(scenario),
       chance_(scenario.network_seed, 3),
       saboteur_(scenario.sabotage),
-      disks_(scenario.config.cluster().shards()),
-      standby_(scenario.network_seed, disks_.size(), scenario.sabotage != Sabotage::kDontWait,
+      own_(cluster, scenario, ShardMoves::kCoordinator, &saboteur_,
+           [this](uint32_t shard, const ShardCut& cut) { TakeCut(shard, cut); }),
+      standby_(scenario.network_seed, shards(), scenario.sabotage != Sabotage::kDontWait,
                [this](uint32_t shard) {
-        // Of the life in which it leads.
-        DurableShardOptions options = ShardOptionsFor(shard);
-        options.journal = nullptr;
-        options.shard.starts = static_cast<uint32_t>(crashes_ + 2);
-        return options;
-      }),
-      behind_(std::make_shared<Standby*>(&standby_)) {
-  for (auto& disk : disks_) disk = std::make_unique<ShardDisk>();
+                 DurableShardOptions options = ShardOptionsFor(own_, shard);
+                 options.journal = nullptr;
+                 return options;
+               }),
+      behind_(std::make_shared<Standby*>(&standby_)),
+      moves_(std::vector<uint32_t>(shards(), ShardMoves::kCoordinator)),
+      join_chance_(scenario.network_seed, 6) {
   Start();
   if (replicated()) BeginStandbyLater();
+  JoinLater();
 }
 
 bool Server::replicated() const {
@@ -36,19 +37,19 @@ bool Server::journals() const {
   return scenario_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
-DurableShardOptions Server::ShardOptionsFor(uint32_t shard) {
+DurableShardOptions Server::ShardOptionsFor(Holder& holder, uint32_t shard) {
   DurableShardOptions options;
   options.shard.shard = shard;
   options.shard.config = scenario_.config;
   options.shard.reply_bytes = scenario_.reply_bytes;
   options.shard.held_bytes = scenario_.held_bytes;
-  options.shard.starts = static_cast<uint32_t>(crashes_ + 1);
+  options.shard.starts = ++shard_lives_;
   options.image_after = scenario_.image_after;
+  options.given_bytes = scenario_.given_bytes;
   if (replicated()) {
-    options.journal =
-        std::make_unique<SimReplicatedJournal>(disks_[shard].get(), shard, behind_);
+    options.journal = std::make_unique<SimReplicatedJournal>(holder.disks()[shard].get(), shard, behind_);
   } else if (journals()) {
-    options.journal = std::make_unique<SimJournal>(disks_[shard].get());
+    options.journal = std::make_unique<SimJournal>(holder.disks()[shard].get());
   }
   return options;
 }
@@ -58,30 +59,46 @@ void Server::Start() {
   options.config = scenario_.config;
   options.first_incarnation = static_cast<uint32_t>(crashes_ + 1);
   coordinator_ = std::make_unique<CoordinatorCore>(options);
-  for (uint32_t s = 0; s < disks_.size(); ++s) {
-    shards_.push_back(std::make_unique<DurableShard>(ShardOptionsFor(s)));
+  for (uint32_t s = 0; s < shards(); ++s) {
+    own_.EmptyDisk(s);
+    own_.Put(s, std::make_unique<DurableShard>(ShardOptionsFor(own_, s)));
   }
-  commit_due_.assign(disks_.size(), false);
+  written_.assign(shards(), 0);
   up_ = true;
+}
+
+const DurableShard* Server::shard(uint32_t s) const {
+  const uint32_t holder = HolderOf(s);
+  return (holder == ShardMoves::kCoordinator ? own_ : *joined_[holder - 2].holder).Find(s);
+}
+
+bool Server::settled() const {
+  for (uint32_t s = 0; s < shards(); ++s) {
+    if (shard(s) == nullptr) return false;
+  }
+  return !orders_.pending() && !moves_.under_way();
+}
+
+uint64_t Server::images() const {
+  uint64_t images = own_.images();
+  for (const Joined& joined : joined_) images += joined.holder->images();
+  return images;
 }
 
 void Server::Die() {
   if (!up_) return;
   if (cluster_->tracing()) cluster_->Note("the server dies");
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    // Written, and nobody heard of it any more.
-    Outbox lost;
-    if (chance_.Happens(0.3)) shards_[s]->Commit(&lost);
-  }
-  shards_.clear();
+  own_.Die();
   coordinator_.reset();
   orders_ = OrderBook();
   cuts_.clear();
+  moving_ = {};
   up_ = false;
   ++life_;
   ++crashes_;
   steps_to_live_ = 0;
-  Damage(scenario_.disk_fault, disks_[0].get());
+  DisconnectAll();
+  if (own_.disks().contains(0)) Damage(scenario_.disk_fault, own_.disks()[0].get());
   cluster_->queue().After(
       chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(600)),
       [this] { StartAgain(); });
@@ -99,7 +116,7 @@ void Server::StartAgain() {
   if (cluster_->tracing()) cluster_->Note("the server is started again");
   // Nobody was told of a model yet: all begins anew.
   if (record_.empty()) {
-    for (auto& disk : disks_) *disk = {};
+    moves_ = ShardMoves(std::vector<uint32_t>(shards(), ShardMoves::kCoordinator));
     told_ = 0;
     if (replicated()) standby_.Begin();
     Start();
@@ -128,16 +145,22 @@ void Server::RestoreCoordinator(const CoordinatorRecord& record) {
   options.first_incarnation = static_cast<uint32_t>(crashes_ + 1);
   coordinator_ = std::make_unique<CoordinatorCore>(options);
   coordinator_->Restore(record, Now());
-  commit_due_.assign(disks_.size(), false);
+  written_.assign(shards(), 0);
+  moves_ = ShardMoves({record.owners().begin(), record.owners().end()});
+  coordinator_->MoveShards(Endpoints());
 }
 
 absl::Status Server::Recover(const CoordinatorRecord& record) {
   RestoreCoordinator(record);
   PSGD_RETURN_IF_ERROR(orders_.Restore(record));
-  for (uint32_t s = 0; s < disks_.size(); ++s) {
+  for (uint32_t s = 0; s < shards(); ++s) {
+    if (HolderOf(s) != ShardMoves::kCoordinator) {
+      own_.Drop(s);  // it may have been moved when the server died
+      continue;
+    }
     std::vector<std::string> notes;
-    PSGD_ASSIGN_OR_RETURN(auto shard, DurableShard::Recover(ShardOptionsFor(s), &notes));
-    shards_.push_back(std::move(shard));
+    PSGD_ASSIGN_OR_RETURN(auto shard, DurableShard::Recover(ShardOptionsFor(own_, s), &notes));
+    own_.Put(s, std::move(shard));
   }
   RestoreCuts();
   return absl::OkStatus();
@@ -145,12 +168,12 @@ absl::Status Server::Recover(const CoordinatorRecord& record) {
 
 void Server::RestoreCuts() {
   const auto& under_way = coordinator_->checkpoint_under_way();
-  for (uint32_t s = 0; s < disks_.size(); ++s) {
-    const auto cut = shards_[s]->TakeReplayedCut();
+  for (const auto& [s, shard] : own_.shards()) {
+    const auto cut = shard->TakeReplayedCut();
     if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
       TakeCut(s, *cut);
     } else if (cut) {
-      shards_[s]->CheckpointDone(cut->checkpoint);
+      shard->CheckpointDone(cut->checkpoint);
     }
   }
 }
@@ -168,14 +191,20 @@ bool Server::CarryOut() {
   if (DiesHere()) return false;
   if (!installs && !SaveRecord()) return false;
   if (DiesHere()) return false;
+  std::vector<bool> behind(shards());  // those that could not carry one out get none after it
   for (OrderBook::Order& order : orders_.orders()) {
-    if (std::exchange(order.carried_out, true)) continue;
+    if (order.carried_out) continue;
+    order.carried_out = true;
     Tell(order.number, order.command);
-    for (uint32_t s = 0; s < shards_.size(); ++s) {
+    for (uint32_t s = 0; s < shards(); ++s) {
       const auto changed = saboteur_.OnCommand(s, order.command);
       if (!changed) continue;
-      const absl::Status status = shards_[s]->Execute(*changed, order.number);
-      if (!status.ok()) {
+      absl::Status status;
+      if (!behind[s]) status = Execute(s, *changed, order.number);
+      behind[s] = behind[s] || absl::IsUnavailable(status);
+      if (behind[s]) {
+        order.carried_out = false;
+      } else if (!status.ok()) {
         // A disk that is full when the model comes: the run ends, as people would end it.
         if (!absl::IsResourceExhausted(status)) {
           cluster_->oracle().Breach(absl::StrCat("shard ", s, ": ", status.ToString()));
@@ -183,27 +212,42 @@ bool Server::CarryOut() {
         Die();
         return false;
       }
-      Commit(s);
       if (DiesHere()) return false;
     }
   }
-  uint64_t written = orders_.last();
-  for (const auto& shard : shards_) {
-    written = std::min(written, shard->stalled().ok() ? shard->core().last_order() : 0);
-  }
-  orders_.Written(written);
+  if (orders_.pending()) return false;
+  orders_.Written(std::min(orders_.last(), *std::min_element(written_.begin(), written_.end())));
   if (installs && !SaveRecord()) return false;
   return !DiesHere();
 }
 
+absl::Status Server::Execute(uint32_t shard, const ShardCommand& command, uint64_t number) {
+  const auto written = std::make_shared<uint64_t>(0);
+  const absl::Status status = Call(HolderOf(shard), [=](Holder& holder) {
+    DurableShard* const durable = holder.Find(shard);
+    if (durable == nullptr) return absl::FailedPreconditionError("the shard is not here");
+    PSGD_RETURN_IF_ERROR(durable->Execute(command, number));
+    holder.Commit(shard);
+    *written = durable->stalled().ok() ? durable->core().last_order() : 0;
+    return absl::OkStatus();
+  });
+  if (status.ok()) written_[shard] = *written;
+  return status;
+}
+
 bool Server::SaveRecord() {
+  std::vector<uint32_t> owners = moves_.owners();
+  if (scenario_.sabotage == Sabotage::kTellUnwritten) owners.assign(shards(), ShardMoves::kCoordinator);
+  if (!journals()) cluster_->oracle().WrittenDown(owners);
   if (!journals() || coordinator_->model() == nullptr) return true;
-  if (disks_[0]->full) return false;
+  if (own_.full()) return false;
   if (scenario_.sabotage == Sabotage::kOldRecord && crashes_ == 0 && told_ > 4) return true;
   CoordinatorRecord record = coordinator_->Save(Now());
   orders_.Save(&record);
+  record.mutable_owners()->Assign(owners.begin(), owners.end());
   if (scenario_.sabotage == Sabotage::kForgetOrders) record.clear_orders();
   record_ = record.SerializeAsString();
+  cluster_->oracle().WrittenDown(owners);
   return !replicated() || standby_.Save(record_).ok();
 }
 
@@ -226,61 +270,19 @@ void Server::Tell(uint64_t number, const ShardCommand& command) {
   }
 }
 
-void Server::Deliver(uint32_t process, uint32_t shard, Message message) {
-  if (!up_) return;
-  for (Message& changed : saboteur_.OnMessage(std::move(message))) {
-    if (cluster_->tracing()) {
-      cluster_->Note(absl::StrCat("-> ", changed.header.ShortDebugString()));
-    }
-    shards_[shard]->OnMessage(process, std::move(changed));
-  }
-  if (!journals() || scenario_.disk_delay.count() == 0) {
-    Commit(shard);
-  } else {
-    CommitLater(shard);
-  }
-}
-
-void Server::CommitLater(uint32_t shard) {
-  if (commit_due_[shard]) return;
-  commit_due_[shard] = true;
-  cluster_->queue().After(chance_.Between(Duration(0), scenario_.disk_delay),
-                          [this, shard, life = life_] {
-                            if (life != life_) return;
-                            commit_due_[shard] = false;
-                            Commit(shard);
-                          });
-}
-
-void Server::Commit(uint32_t shard) {
-  Outbox out;
-  shards_[shard]->Commit(&out);
-  for (Outgoing& outgoing : out) {
-    saboteur_.OnAnswer(&outgoing.message);
-    cluster_->Answer(static_cast<uint32_t>(outgoing.to), shard, std::move(outgoing.message),
-                     shards_[shard]->core());
-  }
-  while (auto cut = shards_[shard]->TakeFinishedCut()) TakeCut(shard, *cut);
-  if (auto image = shards_[shard]->TakeDueImage()) SaveImageLater(shard, std::move(*image));
-}
-
-void Server::SaveImageLater(uint32_t shard, ShardImage image) {
-  const Duration length =
-      chance_.Between(std::chrono::milliseconds(0), std::chrono::milliseconds(80));
-  cluster_->queue().After(length, [this, shard, life = life_, image = std::move(image)] {
-    if (life != life_) return;
-    ++images_;
-    shards_[shard]->ImageSaved(shards_[shard]->journal()->SaveImage(image));
-  });
+void Server::Deliver(uint32_t process, uint32_t server, uint32_t shard, Message message) {
+  if (server == ShardMoves::kCoordinator) return own_.Deliver(process, shard, std::move(message));
+  At(server).holder->Deliver(process, shard, std::move(message));
 }
 
 void Server::TakeCut(uint32_t shard, const ShardCut& cut) {
   cluster_->oracle().CutTaken(shard, cut);
   const uint64_t id = cut.checkpoint;
-  const size_t seen = ++cuts_[id];
+  if (!cuts_[id].insert(shard).second) return;  // it came again
+  const size_t seen = cuts_[id].size();
   if (seen == 1) cut_fails_[id] = chance_.Happens(scenario_.failed_checkpoints);
   // The first shard whose part cannot be written spoils the checkpoint, whatever the others do.
-  if (seen != (cut_fails_[id] ? 1 : shards_.size())) return;
+  if (seen != (cut_fails_[id] ? 1 : shards())) return;
   cluster_->queue().After(
       chance_.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(50)),
       [this, id, life = life_] {
@@ -292,30 +294,51 @@ void Server::CheckpointWritten(uint64_t id) {
   Effects effects;
   coordinator_->CheckpointDone(
       id, cut_fails_[id] ? absl::UnavailableError("no space") : absl::OkStatus(), &effects);
-  if (!Apply(std::move(effects)) && !up_) return;
-  for (const auto& shard : shards_) shard->CheckpointDone(id);
+  (void)Apply(std::move(effects));
+  if (up_) TellCheckpointDone(id);
+}
+
+void Server::TellCheckpointDone(uint64_t id) {
+  // Then shards forget what the cut could be made from again, should the server die.
+  if (!SaveRecord()) {
+    cluster_->queue().After(std::chrono::milliseconds(20), [this, id, life = life_] {
+      if (life == life_) TellCheckpointDone(id);
+    });
+    return;
+  }
+  for (uint32_t s = 0; s < shards(); ++s) {
+    (void)Call(HolderOf(s), [this, s, id](Holder& holder) {
+      if (holder.server() != ShardMoves::kCoordinator) At(holder.server()).cuts.erase(s);
+      if (DurableShard* const durable = holder.Find(s)) durable->CheckpointDone(id);
+      return absl::OkStatus();
+    });
+  }
 }
 
 void Server::FillDisks(Duration length) {
-  for (auto& disk : disks_) disk->full = true;
-  cluster_->queue().After(length, [this] {
-    for (auto& disk : disks_) disk->full = false;
-  });
+  const auto fill = [this](bool full) {
+    own_.Fill(full);
+    for (Joined& joined : joined_) joined.holder->Fill(full);
+  };
+  fill(true);
+  cluster_->queue().After(length, [fill] { fill(false); });
 }
 
 void Server::CheckDisks() {
   if (!journals() || record_.empty()) return;
-  for (uint32_t s = 0; s < shards_.size(); ++s) {
-    disks_[s]->full = false;
-    Commit(s);
+  for (uint32_t s = 0; s < shards(); ++s) {
+    const uint32_t server = HolderOf(s);
+    Holder& holder = server == ShardMoves::kCoordinator ? own_ : *At(server).holder;
+    holder.Fill(false);
+    holder.Commit(s);
     std::vector<std::string> notes;
-    const auto again = DurableShard::Recover(ShardOptionsFor(s), &notes);
+    const auto again = DurableShard::Recover(ShardOptionsFor(holder, s), &notes);
     if (!again.ok()) {
       cluster_->oracle().Breach(absl::StrCat("shard ", s, " cannot be made again: ",
                                              again.status().ToString()));
       continue;
     }
-    const auto here = shards_[s]->core().ShareWeights();
+    const auto here = holder.Find(s)->core().ShareWeights();
     const auto there = (*again)->core().ShareWeights();
     for (size_t i = 0; i < here.size(); ++i) {
       const auto one = AsFloats(here[i].second), other = AsFloats(there[i].second);
@@ -356,9 +379,10 @@ bool Server::EndLeases(Time now) {
 }
 
 void Server::Tick() {
+  TickJoined();
   if (!up_) return;
   // A disk that was full is tried again.
-  for (uint32_t s = 0; s < shards_.size(); ++s) Commit(s);
+  own_.CommitAll();
   constexpr Duration kStep = std::chrono::milliseconds(100);
   for (; hidden_step_ > kStep; hidden_step_ -= kStep) {
     if (!EndLeases(Now() - hidden_step_)) return;

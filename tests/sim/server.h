@@ -1,17 +1,23 @@
-// A server process of the simulation: coordinator and shards over simulated disks, as ParameterServer
-// joins them. It can die at any moment, between any two steps of what it does, and be started again.
+// A run's servers in the simulation, as ParameterServer and ShardHost have them: the coordinator with its
+// shards over simulated disks, others that hold shards for it, and the connections between them. The
+// coordinator can die at any moment, between any two steps of what it does, and be started again; so can the
+// others.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "server/coordinator_core.h"
 #include "server/durable_shard.h"
 #include "server/order_book.h"
+#include "server/shard_moves.h"
 #include "simulate/chance.h"
+#include "tests/sim/holder.h"
 #include "tests/sim/sabotage.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/standby.h"
@@ -29,19 +35,27 @@ class Server {
   bool up() const { return up_; }
   // REQUIRES: up().
   CoordinatorCore& coordinator() { return *coordinator_; }
-  const DurableShard& shard(uint32_t s) const { return *shards_[s]; }
-  size_t shards() const { return shards_.size(); }
-  // Everything that was decided is carried out.
-  bool settled() const { return !orders_.pending(); }
+  // Where it is held; null: that server is not there.
+  const DurableShard* shard(uint32_t s) const;
+  uint32_t shards() const { return static_cast<uint32_t>(scenario_.config.cluster().shards()); }
+  // Everything that was decided is carried out, and every shard is there.
+  bool settled() const;
   uint64_t crashes() const { return crashes_; }
-  uint64_t images() const { return images_; }
+  uint64_t images() const;
   uint64_t takeovers() const { return takeovers_; }
+  uint64_t moves() const { return moves_done_; }
+  uint64_t undone_moves() const { return moves_undone_; }
+  uint64_t joined_crashes() const { return joined_crashes_; }
 
   // Carries out what the coordinator decided. False: nobody gets an answer, since the server died on
   // the way or cannot write it down.
   bool Apply(Effects effects);
-  void Deliver(uint32_t process, uint32_t shard, Message message);
+  // To that server.
+  void Deliver(uint32_t process, uint32_t server, uint32_t shard, Message message);
   void Tick();
+  // Of the shards, as workers are told them: the number of the server.
+  std::vector<std::string> Endpoints() const;
+  uint32_t HolderOf(uint32_t shard) const { return moves_.owners()[shard]; }
 
   // By its clock, which may be set ahead or back.
   Time Now() const;
@@ -54,10 +68,25 @@ class Server {
   void DieSoon();
   void FillDisks(Duration length);
   void KillStandby();
+  // What befalls servers that joined, each any of them; nothing where there are none.
+  void KillJoined();
+  void BreakConnection();
+  // It gives its shards to others and ends; later it comes again.
+  void LeaveJoined();
   // What the disks hold makes the very shards that are here.
   void CheckDisks();
 
  private:
+  // A server that joined, and the connection to it.
+  struct Joined {
+    std::unique_ptr<Holder> holder;
+    bool up = false;
+    bool connected = false;
+    bool leaving = false;
+    std::deque<std::function<void()>> late;  // calls that it has not heard yet, in order
+    std::map<uint32_t, ShardCut> cuts;       // by shard, until their checkpoint is done
+  };
+
   void Start();
   void StartAgain();
   absl::Status Recover(const CoordinatorRecord& record);
@@ -69,27 +98,59 @@ class Server {
   void BeginStandbyLater();
   void CatchUp();
   bool replicated() const;
-  DurableShardOptions ShardOptionsFor(uint32_t shard);
+  // In its next life.
+  DurableShardOptions ShardOptionsFor(Holder& holder, uint32_t shard);
   bool journals() const;
   // True when this is the moment at which it dies.
   bool DiesHere();
   bool CarryOut();
+  absl::Status Execute(uint32_t shard, const ShardCommand& command, uint64_t number);
   bool SaveRecord();
   // The oracle hears of what is decided once, and once it is.
   void Tell(uint64_t number, const ShardCommand& command);
-  void CommitLater(uint32_t shard);
-  void Commit(uint32_t shard);
   void TakeCut(uint32_t shard, const ShardCut& cut);
-  void SaveImageLater(uint32_t shard, ShardImage image);
   void CheckpointWritten(uint64_t id);
+  void TellCheckpointDone(uint64_t id);
+  // Ends leases, and finds those that ended although their worker had been heard.
+  bool EndLeases(Time now);
+
+  // Servers that joined (server_joined.cc).
+  void JoinLater();
+  bool Faulty() const;
+  Joined& At(uint32_t server) { return joined_[server - 2]; }
+  // Has a server do something. UNAVAILABLE: it does not answer, and has done it, or has not, or will.
+  absl::Status Call(uint32_t server, const std::function<absl::Status(Holder&)>& what);
+  void HearLate(Joined* joined);
+  void Disconnect(uint32_t server);
+  void DisconnectAll();
+  void ConnectLater(uint32_t server);
+  void Connect(uint32_t server);
+  void StartJoined(uint32_t server);
+  void Kill(uint32_t server);
+  void TakeCutOf(uint32_t server, uint32_t shard, const ShardCut& cut);
+  void Spread();
+  void TickJoined();
+  // One that is there; 0: none.
+  uint32_t AnyJoined();
+
+  // Moves (server_moves.cc).
+  void MoveOn();
+  // As `ps-ctl rebalance --move`.
+  void AskForMove();
+  void StepOfMove();
+  absl::Status CarryOutStep(const ShardMoves::Step& step);
+  absl::Status Give(const ShardMoves::Step& step);
+  absl::Status Take(const ShardMoves::Step& step);
+  absl::Status Follow(const ShardMoves::Step& step);
+  absl::Status WriteDownMove(const ShardMoves::Step& step);
 
   Cluster* const cluster_;
   const Scenario& scenario_;
   Chance chance_;
   Saboteur saboteur_;
 
-  // The disks.
-  std::vector<std::unique_ptr<ShardDisk>> disks_;
+  // The disks, and the shards of this life.
+  Holder own_;
   std::string record_;
   Standby standby_;
   std::shared_ptr<Standby*> behind_;  // the shards of this life
@@ -98,22 +159,26 @@ class Server {
   bool up_ = false;
   uint64_t life_ = 0;
   std::unique_ptr<CoordinatorCore> coordinator_;
-  std::vector<std::unique_ptr<DurableShard>> shards_;
-  std::vector<bool> commit_due_;
   OrderBook orders_;
-  std::map<uint64_t, size_t> cuts_;  // checkpoint -> shards that gave theirs
+  std::vector<uint64_t> written_;               // by shard: the last order that it is known to have written down
+  std::map<uint64_t, std::set<uint32_t>> cuts_;  // checkpoint -> shards that gave theirs
   std::map<uint64_t, bool> cut_fails_;
+  ShardMoves moves_;
+  ShardImage moving_;                           // that was given
+  uint64_t followed_ = 0;                       // the last step since that the new server went
+  ShardMoves::Followed round_;
 
-  // Ends leases, and finds those that ended although their worker had been heard.
-  bool EndLeases(Time now);
+  Chance join_chance_;
+  std::deque<Joined> joined_;  // from number 2 on
+  uint64_t moves_done_ = 0, moves_undone_ = 0, joined_crashes_ = 0;
 
   Duration clock_offset_{};
   Duration hidden_step_{};  // of the clock, that the coordinator is not to notice
   std::map<std::pair<uint32_t, uint32_t>, Time> heard_;  // worker, incarnation -> real time
   uint64_t told_ = 0;  // orders that the oracle knows
   int steps_to_live_ = 0;
+  uint32_t shard_lives_ = 0;
   uint64_t crashes_ = 0;
-  uint64_t images_ = 0;
   uint64_t takeovers_ = 0;
 };
 

@@ -13,12 +13,12 @@ absl::Status Server::TakeOver() {
   CoordinatorRecord record;
   record.ParseFromString(held.record);
   record_ = held.record;
-  disks_ = std::move(held.disks);
+  for (uint32_t s = 0; s < shards(); ++s) own_.disks()[s] = std::move(held.disks[s]);
   behind_ = std::move(held.behind);
   *behind_ = &standby_;
   RestoreCoordinator(record);
   PSGD_RETURN_IF_ERROR(orders_.Restore(record));
-  for (auto& shard : held.shards) shards_.push_back(std::move(shard));
+  for (uint32_t s = 0; s < shards(); ++s) own_.Put(s, std::move(held.shards[s]));
   RestoreCuts();
   BeginStandbyLater();
   return absl::OkStatus();
@@ -45,9 +45,9 @@ void Server::BeginStandbyLater() {
 void Server::CatchUp() {
   if (!standby_.up() || standby_.may_lead()) return;
   if (up_ && SaveRecord()) {
-    for (uint32_t s = 0; s < shards_.size(); ++s) {
+    for (const auto& [s, shard] : own_.shards()) {
       if (standby_.connected(s)) continue;
-      const auto start = shards_[s]->StartForFollower();
+      const auto start = shard->StartForFollower();
       if (absl::IsUnavailable(start.status())) continue;
       const absl::Status connected = start.ok() ? standby_.Connect(s, *start) : start.status();
       if (!connected.ok()) {

@@ -38,10 +38,24 @@ std::string Failure(const Scenario& scenario) {
   return text;
 }
 
+// Others that hold shards, which move and are cut short all the time.
+void AddServers(Scenario* scenario) {
+  const bool journal = scenario->config.durability().acknowledge() == DurabilityConfig::JOURNAL;
+  scenario->joined = 2;
+  scenario->moves = 0.3;
+  scenario->leaves = 2;
+  scenario->broken_connections = 3;
+  scenario->broken_calls = 0.05;
+  scenario->late_calls = 0.05;
+  scenario->joined_crashes = journal ? 2 : 0;
+  scenario->killed_moves = journal ? 0.02 : 0;
+}
+
 TEST(Simulation, RandomRunsKeepEveryPromise) {
   Oracle::Counts total;
   ShardStats stats;
   uint64_t resent = 0, evaluations = 0, crashes = 0, takeovers = 0, images = 0;
+  uint64_t moves = 0, undone_moves = 0, joined_crashes = 0;
   int failures = 0;
   const Range range = RandomRuns();
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
@@ -61,13 +75,17 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     crashes += outcome.crashes;
     takeovers += outcome.takeovers;
     images += outcome.images;
+    moves += outcome.moves;
+    undone_moves += outcome.undone_moves;
+    joined_crashes += outcome.joined_crashes;
     evaluations += outcome.evaluations;
   }
   std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
             << " of them in doubt, " << total.pulls_checked << " pulls and " << total.cuts_checked
             << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
             << evaluations << " evaluations, " << crashes << " crashes of the server, "
-            << takeovers << " takeovers, " << images << " images of journals;";
+            << takeovers << " takeovers, " << moves << " shards moved, " << undone_moves << " moves undone, "
+            << joined_crashes << " crashes of servers that joined, " << images << " images of journals;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
   if (range.seeds < 100) return;
@@ -79,6 +97,9 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(crashes, range.seeds / 2);
   EXPECT_GT(takeovers, range.seeds / 10);
   EXPECT_GT(images, range.seeds / 2);
+  EXPECT_GT(moves, 2 * range.seeds);
+  EXPECT_GT(undone_moves, range.seeds / 10);
+  EXPECT_GT(joined_crashes, range.seeds / 10);
   for (const char* reason : {"out_of_order", "fenced", "non_finite", "overloaded"}) {
     EXPECT_GT(stats.refused[reason], 0u) << reason;
   }
@@ -115,6 +136,26 @@ TEST(Simulation, StalenessZeroGivesTheSameBitsOnEverySchedule) {
     EXPECT_NE(other.hash, first.hash) << "the schedule did not change";
     EXPECT_EQ(other.weights, first.weights) << "schedule " << schedule;
   }
+}
+
+TEST(Simulation, WhereShardsLieDoesNotShowInTheBits) {
+  const Outcome calm = Rescheduled(1, 0);
+  uint64_t moves = 0, crashes = 0;
+  for (uint64_t schedule = 1; schedule <= 12; ++schedule) {
+    Scenario scenario = CalmScenario(77, 3, 0);
+    scenario.smooth = true;
+    scenario.network_seed = schedule;
+    scenario.config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+    scenario.image_after = 30u << 10;
+    AddServers(&scenario);
+    const Outcome outcome = Cluster(scenario, false).Run();
+    ASSERT_EQ(outcome.breaches, std::vector<std::string>()) << Failure(scenario);
+    EXPECT_EQ(outcome.weights, calm.weights) << "schedule " << schedule;
+    moves += outcome.moves;
+    crashes += outcome.joined_crashes;
+  }
+  EXPECT_GT(moves, 12u);
+  EXPECT_GT(crashes, 4u);
 }
 
 TEST(Simulation, TheComparisonOfBitsCanFail) {
@@ -219,6 +260,8 @@ TEST_P(CheckersCanFail, AndSayWhy) {
     if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
     if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
     if (sabotage == Sabotage::kHideStep) scenario.clock_steps = 2;
+    if (sabotage >= Sabotage::kDontStandStill) AddServers(&scenario);
+    if (sabotage == Sabotage::kKeepMove) scenario.broken_connections = 60;
     if (disk != DiskFault::kNone || sabotage == Sabotage::kForgetOrders ||
         sabotage == Sabotage::kOldRecord || sabotage == Sabotage::kDontWait) {
       scenario.config.mutable_durability()->set_acknowledge(
@@ -254,6 +297,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kOldRecord, "was not dealt to it"},
                     Breakage{Sabotage::kDontWait, "has lost pushes that it acknowledged"},
                     Breakage{Sabotage::kHideStep, "was put out, though it was heard"},
+                    Breakage{Sabotage::kDontStandStill, "answered for shard"},
+                    Breakage{Sabotage::kLoseSteps, "has lost pushes that it acknowledged"},
+                    Breakage{Sabotage::kForgetNumbers, "has lost pushes that it acknowledged"},
+                    Breakage{Sabotage::kTellUnwritten, "answered for shard"},
+                    Breakage{Sabotage::kKeepMove, "came back without shard"},
                     Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
                              DiskFault::kForgetsLast},
                     Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},

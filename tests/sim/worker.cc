@@ -108,7 +108,8 @@ void Worker::Send() {
       poisoned |= poisoned_.count({part.slice(), next->message->header.push().clock()}) > 0;
     }
     cluster_->oracle().Made(*next->message, poisoned);
-    cluster_->SendToShard(this, static_cast<uint32_t>(next->to), *next->message);
+    const auto shard = static_cast<uint32_t>(next->to);
+    cluster_->SendToShard(this, static_cast<uint32_t>(std::stoul(endpoints_[shard])), shard, *next->message);
     core_->Sent(now);
   }
 }
@@ -146,18 +147,15 @@ void Worker::Register() {
   cluster_->Call<RegisterReply>(
       this,
       [this, request](Effects* effects) {
-        std::vector<std::string> endpoints;
-        for (int s = 0; s < cluster_->scenario().config.cluster().shards(); ++s) {
-          endpoints.push_back(absl::StrCat("sim://", s));
-        }
-        auto reply = cluster_->coordinator().Register(request, endpoints, cluster_->server().Now(),
-                                                      effects);
+        auto reply = cluster_->coordinator().Register(request, cluster_->server().Endpoints(),
+                                                      cluster_->server().Now(), effects);
         if (reply.ok()) cluster_->oracle().Registered(request.key(), reply->placement());
         return reply;
       },
       [this](absl::StatusOr<RegisterReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
         placement_ = reply->placement();
+        endpoints_.assign(placement_.endpoints().begin(), placement_.endpoints().end());
         const Scenario& scenario = cluster_->scenario();
         SessionOptions options;
         options.key = key_;
@@ -188,11 +186,22 @@ void Worker::SendReport() {
   cluster_->Call<HeartbeatReply>(
       this,
       [this, request](Effects*) {
-        return cluster_->coordinator().Heartbeat(request, cluster_->server().Now());
+        auto reply = cluster_->coordinator().Heartbeat(request, cluster_->server().Now());
+        if (reply.ok() && cluster_->scenario().joined > 0) {
+          for (std::string& endpoint : cluster_->server().Endpoints()) reply->add_endpoints(std::move(endpoint));
+        }
+        return reply;
       },
       [this](absl::StatusOr<HeartbeatReply> reply) {
-        if (!reply.ok() && !done_) GiveUp(reply.status());
+        if (!reply.ok() && !done_) return GiveUp(reply.status());
+        if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
       });
+}
+
+void Worker::CompareEndpoints(const std::vector<std::string>& endpoints) {
+  if (!core_ || endpoints.empty() || endpoints == endpoints_) return;
+  endpoints_ = endpoints;
+  core_->ShardsMoved(endpoints, Now());
 }
 
 void Worker::Finish() {

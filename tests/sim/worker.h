@@ -49,6 +49,7 @@ class Worker {
   void Register();
   void Beat();
   void SendReport();
+  void CompareEndpoints(const std::vector<std::string>& endpoints);
   void Ask();
   void Follow(const NextSegmentReply& reply);
   bool HasBatch(const Segment& segment, uint32_t step) const;
@@ -83,6 +84,7 @@ class Worker {
 
   WorkerKey key_;
   Placement placement_;
+  std::vector<std::string> endpoints_;  // of the shards
   std::unique_ptr<SessionCore> core_;
   bool first_ = true;
   std::string waits_for_;

@@ -93,11 +93,7 @@ void Worker::Evaluate(double epoch, Then then) {
 }
 
 bool Worker::HasBatch(const Segment& segment, uint32_t step) const {
-  const auto& workers = segment.workers();
-  const int rank =
-      static_cast<int>(std::find(workers.begin(), workers.end(), key_.worker()) - workers.begin());
-  return step < segment.clocks() &&
-         static_cast<int>(step) * workers.size() + rank < segment.batches_size();
+  return step < segment.clocks() && step < static_cast<uint32_t>(segment.batches_size());
 }
 
 void Worker::Run(const Segment& segment, uint32_t step) {
@@ -180,7 +176,7 @@ void Worker::PushAll(uint64_t clock) {
       payload.assign(bytes.begin(), bytes.end());
     }
     const CodecId codec = push.has_none() ? CODEC_NONE : CODEC_TOPK;
-    core_->Push(clock, id, codec, Bytes::Adopt(std::move(payload)), Now());
+    core_->Push(clock, {id, codec, Bytes::Adopt(std::move(payload))}, Now());
     Send();
   }
 }

@@ -107,6 +107,19 @@ class Etcd : public RunTest {
   void ExpectWorkersFinish() {
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
   }
+  // ps-run, which starts its servers itself.
+  std::vector<std::string> LedByPsRun(const std::string& run_dir, const std::vector<std::string>& settings) const {
+    return PsRun(run_dir, Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
+                              Sets(settings) + std::vector<std::string>{"--etcd", etcd_options_});
+  }
+  // The servers that etcd knows, the one that leads first.
+  std::vector<int> Chain() const {
+    std::vector<int> replicas;
+    const Json status = StatusByName();
+    if (!status.is_object()) return {};
+    for (const Json& member : status["chain"]["members"]) replicas.push_back(member["replica"]);
+    return replicas;
+  }
   Json StatusByName() const {
     const Ended ended =
         RunProgram({"ps-ctl", "status", "--etcd", etcd_options_, "--run", "small", "--json"});
@@ -287,6 +300,59 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
   EXPECT_EQ(Summary("server-2")["epochs"], 80.0);
 }
 
+// Its servers are told of etcd, and workers find whoever leads there.
+TEST_F(Etcd, SettlesWhoLeadsARunOfPsRun) {
+  const std::vector<std::string> settings = {"train.epochs=200", "optimizer.sgd.momentum=0.9",
+                                             "compression.push=topk"};
+  ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
+  StartEtcd();
+  Process run(LedByPsRun("run", settings));
+  ASSERT_TRUE(run.WaitFor("watch it with: ps-ctl status --etcd " + etcd_options_ + " --run small")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
+  EXPECT_EQ(Chain(), (std::vector{1, 2}));
+  // Without its word nobody takes over.
+  etcd_->Signal(SIGSTOP);
+  ASSERT_EQ(kill(run.Children("ps-server").front(), SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] {
+    return File("run/follower-1/server/server.log").find("does not take over: etcd") != std::string::npos;
+  })) << run.Err();
+  etcd_->Signal(SIGCONT);
+  ASSERT_TRUE(run.WaitFor("took over after")) << run.Err();
+  ASSERT_TRUE(Eventually([&] { return Chain() == std::vector{2, 3}; })) << run.Err();
+  // With nobody left to take over, it goes on where its journal ends, as the chain in etcd lets it.
+  for (const pid_t server : run.Children("ps-server")) ASSERT_EQ(kill(server, SIGKILL), 0);
+  ASSERT_TRUE(run.WaitFor("ps-server is back after")) << run.Err();
+  const Ended ended = run.Wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Weights("run"), Weights("calm"));
+  EXPECT_EQ(Summary("run")["epochs"], 200.0);
+}
+
+TEST_F(Etcd, ARunOfPsRunThatIsStoppedFreesItsName) {
+  StartEtcd();
+  Process run(LedByPsRun("run", {"train.epochs=5000"}));
+  ASSERT_TRUE(run.WaitFor("epoch 2/5000")) << run.Err();
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait().code, 3) << run.Err();
+  const std::vector<std::string> resume = {"ps-run", "--resume", Path("run"), "--etcd", etcd_options_};
+  Process again(resume);
+  ASSERT_TRUE(again.WaitFor("/5000: test accuracy")) << again.Err();
+  EXPECT_EQ(Chain().size(), 2u);
+  // Killed, its servers tell etcd nothing, and it might be recovered.
+  for (const pid_t worker : again.Children("ps-worker")) kill(worker, SIGSTOP);
+  again.Signal(SIGINT);
+  ASSERT_TRUE(again.WaitFor("stopping: finishing the segment")) << again.Err();
+  Pause(300ms);  // sooner it would count as once
+  again.Signal(SIGINT);
+  const Ended killed = again.Wait();
+  EXPECT_EQ(killed.code, 3) << killed.err;
+  EXPECT_THAT(killed.err, HasSubstr("etcdctl del --prefix /psgd/small/"));
+  const Ended refused = RunProgram(resume);
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("etcd holds a run of this name already"));
+  EXPECT_THAT(refused.err, HasSubstr("etcdctl del --prefix /psgd/NAME/"));
+}
+
 TEST_F(Etcd, WhatCannotBeDoneWithItIsSaid) {
   etcd_options_ = "127.0.0.1:1";
   Ended ended = RunProgram(Leading("away", {}));
@@ -295,6 +361,12 @@ TEST_F(Etcd, WhatCannotBeDoneWithItIsSaid) {
   ended = RunProgram(Leading("memory", {"durability.acknowledge=memory"}));
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=replicated"));
+  ended = RunProgram(LedByPsRun("away", {"durability.acknowledge=memory"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=replicated"));
+  ended = RunProgram(LedByPsRun("away", {}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.err, HasSubstr("etcd at 127.0.0.1:1 does not answer"));
   ended = RunProgram(Following("away") + std::vector<std::string>{"--connect-deadline", "300ms"});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("no server leads a run that etcd knows by this name"));
@@ -303,9 +375,11 @@ TEST_F(Etcd, WhatCannotBeDoneWithItIsSaid) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("does not answer"));
   etcd_options_ = "nowhere";
-  ended = RunProgram(Worker());
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("--etcd nowhere is not HOST:PORT"));
+  for (const auto& command : {Worker(), LedByPsRun("nowhere", {})}) {
+    ended = RunProgram(command);
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_THAT(ended.err, HasSubstr("--etcd nowhere is not HOST:PORT"));
+  }
   ended = RunProgram({"ps-worker", "--cpu", "--etcd", "127.0.0.1:1"});
   EXPECT_EQ(ended.code, 2);
   ended = RunProgram({"ps-ctl", "drain"});

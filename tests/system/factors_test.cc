@@ -53,6 +53,19 @@ TEST_F(Factors, TrainAsTheGradientsDoForFewerBytes) {
   EXPECT_GE(Number("factors", "test_accuracy"), 0.85);
 }
 
+TEST_F(Factors, RoundedToTwoBytesTheyTrainAsWellForHalfTheBytes) {
+  const std::string half = "compression.push.factors.values=fp16";
+  // All layers' biases and the last layer's weights travel as they are.
+  ASSERT_EQ(Train("whole", {"compression.push=factors", "compression.pull=delta"}).code, 0);
+  ASSERT_EQ(Train("half", {half, "compression.pull=delta"}).code, 0);
+  ASSERT_EQ(Train("half_whole_weights", {half}).code, 0);
+  EXPECT_EQ(Summary("half")["rejected"], Json::object());
+  EXPECT_LT(Number("half", "bytes_pushed"), 0.7 * Number("whole", "bytes_pushed"));
+  EXPECT_LT(Number("half", "bytes_pulled"), 0.7 * Number("whole", "bytes_pulled"));
+  EXPECT_GE(Number("half", "test_accuracy"), 0.85);
+  EXPECT_TRUE(Weights("half") == Weights("half_whole_weights")) << "workers make other updates";
+}
+
 TEST_F(Factors, PassedOnTheyGiveTheSameBitsAsWeights) {
   for (const char* staleness : {"0", "3"}) {
     // One worker under staleness, as then nothing repeats itself.

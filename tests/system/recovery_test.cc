@@ -172,6 +172,7 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
   if (mount("psgd-test", disk.c_str(), "tmpfs", 0, "size=48m") != 0) {
     GTEST_SKIP() << "no file system may be mounted here";
   }
+  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
   {
     Process run({"ps-run", SmallConfig(), "--run-dir", disk + "/run", "--set",
                  "durability.acknowledge=journal", "--set", "cluster.resend=200ms", "--set",
@@ -193,6 +194,7 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
     std::filesystem::remove(disk + "/filler");
     const Ended ended = run.Wait();
     EXPECT_EQ(ended.code, 0) << ended.err << log();
+    EXPECT_EQ(Weights("disk/run"), Weights("calm"));
   }
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }

@@ -73,6 +73,9 @@ TEST_P(ServersOver, ComputeWhatOneDoes) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(Weights("run") == Weights("calm"));
   EXPECT_EQ(Losses("run"), Losses("calm"));
+  EXPECT_EQ(Summary("run")["servers"], 3);
+  EXPECT_EQ(Summary("calm")["servers"], 1);
+  EXPECT_THAT(ended.out, HasSubstr("5 shards on 3 servers, 2 workers"));
   EXPECT_THAT(File("run/server-2/server/server.log"), HasSubstr("holds shard"));
   EXPECT_THAT(File("run/server-3/server/server.log"), HasSubstr("holds shard"));
 }
@@ -115,6 +118,7 @@ TEST_F(Servers, ComeAndGoWhileTrainingGoesOn) {
   const Ended left = third->Wait();
   EXPECT_EQ(left.code, 3) << left.err;
   EXPECT_THAT(left.err, HasSubstr("its shards went to other servers"));
+  EXPECT_THAT(File("run/server/server.log"), HasSubstr("s, of which it stood still for 0."));
   ExpectFinished();
   EXPECT_EQ(second->Wait().code, 0) << second->Err();
   EXPECT_TRUE(Weights("run") == Weights("calm"));

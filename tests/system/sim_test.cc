@@ -74,5 +74,20 @@ TEST_F(SimTest, WritesCurves) {
   EXPECT_THAT(File("curves.svg"), AllOf(HasSubstr("<svg"), HasSubstr("compression.push=fp16")));
 }
 
+// Each of a run's servers has a link of its own, unless the model counts them.
+TEST_F(SimTest, ServersHaveLinksOfTheirOwn) {
+  SmallConfig();
+  const auto speed = [&](const std::string& servers, const std::string& server) {
+    const std::string model =
+        Write("m.yaml", "worker: {sample: 1us}\nserver: {" + server + "}\nnetwork: {server_link: 10mbit}\n");
+    return Simulate({"--model", model, "--workers", "4", "--clocks", "20", "--quiet", "--set",
+                     "compression.push=none", "--set", "cluster.slice=1KiB", "--set", "cluster.servers=" + servers})[0]
+                   ["samples_per_second"].get<double>();
+  };
+  const double one = speed("1", "cores: 2");
+  EXPECT_GT(speed("2", "cores: 2"), 1.5 * one);
+  EXPECT_EQ(speed("2", "cores: 2, hosts: 1"), one);
+}
+
 }  // namespace
 }  // namespace psgd

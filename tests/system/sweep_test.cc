@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "tests/system/run_test.h"
 
@@ -124,6 +126,27 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
   EXPECT_EQ(ended.code, 3) << ended.err;
   EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr("the same command goes on")));
   EXPECT_THAT(ended.out, HasSubstr("interrupted"));
+}
+
+// Each run at a time has cores of its own, with all that it starts.
+TEST_F(SweepTest, RunsArePinnedToTheirCores) {
+  const auto cores_of = [](pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Cpus_allowed_list:\t")) return line.substr(19);
+    }
+    return std::string();
+  };
+  Process process(Command(SmallSweep(100000, "resources: {cores: 1}\n"), "out", {"--parallel", "2"}));
+  std::set<std::string> taken;
+  ASSERT_TRUE(Eventually([&] {
+    taken.clear();
+    for (const pid_t run : process.Children("ps-run")) taken.insert(cores_of(run));
+    return taken.size() == std::min(2u, std::thread::hardware_concurrency()) && taken.count("") == 0;
+  })) << process.Err();
+  for (const std::string& cores : taken) EXPECT_EQ(cores.find_first_not_of("0123456789"), std::string::npos) << cores;
+  for (int i = 0; i < 2; ++i) process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait().code, 3);
 }
 
 TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {

@@ -87,6 +87,12 @@ std::vector<CodecCase> AllCases() {
   add("dgc_without_momentum").mutable_dgc()->set_momentum(0);
   add("dgc").mutable_dgc()->set_density(0.02);
   cases.back().conserves = false;  // momentum adds to what it was given
+  add("dgc_clipped").mutable_dgc()->set_density(0.02);
+  cases.back().config.mutable_dgc()->set_clip(0.5);
+  cases.back().conserves = false;
+  add("dgc_warming").mutable_dgc()->set_density(0.02);
+  cases.back().config.mutable_dgc()->set_warmup(100);
+  cases.back().conserves = false;
   add("powersgd").mutable_powersgd();
   cases.back().conserves = false;  // products of floats are not on a grid
   add("powersgd_1").mutable_powersgd()->set_rank(1);
@@ -188,6 +194,9 @@ size_t RandomLength(RandomStream* stream) {
   static constexpr size_t kLengths[] = {0,   1,    2,    3,    5,    7,    13,  31,
                                         63,  64,   65,   97,   127,  319,  320, 321,
                                         641, 1009, 1600, 1999, 4095, 4096, 4097};
+  // More than one stretch of a sum, and enough to take samples of.
+  static constexpr size_t kLong[] = {5119, 5121, 16384, 20011, 65537};
+  if (stream->NextBelow(64) == 0) return kLong[stream->NextBelow(std::size(kLong))];
   return kLengths[stream->NextBelow(std::size(kLengths))];
 }
 

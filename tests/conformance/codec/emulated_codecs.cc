@@ -3,10 +3,12 @@
 #include <cstring>
 #include <vector>
 
+#include "common/clock.h"
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/dgc.h"
 #include "compression/cuda/half.h"
 #include "compression/cuda/natural.h"
+#include "compression/cuda/none.h"
 #include "compression/cuda/onebit.h"
 #include "compression/cuda/powersgd.h"
 #include "compression/cuda/quantized.h"
@@ -36,6 +38,9 @@ class HostDevice {
   using Queue = HostQueue;
   using Memory = HostMemory;
   struct Event {};
+  struct Timer {
+    Time started, stopped;
+  };
 
   explicit HostDevice(bool backwards) : queue_(backwards) {}
 
@@ -61,6 +66,18 @@ class HostDevice {
     return Write(to, from, bytes);
   }
   absl::Status Wait(Event*) const { return absl::OkStatus(); }
+  absl::StatusOr<Timer> NewTimer() const { return Timer(); }
+  absl::Status StartTimer(Timer* timer) const {
+    timer->started = SteadyNow();
+    return absl::OkStatus();
+  }
+  absl::Status StopTimer(Timer* timer) const {
+    timer->stopped = SteadyNow();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> SecondsOf(Timer* timer) const {
+    return psgd::Seconds(timer->stopped - timer->started);
+  }
   HostQueue& queue() { return queue_; }
 
  private:

@@ -1,6 +1,10 @@
 // Factors and meprop on every backend, as the reference has them.
+#include <bit>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -53,40 +57,75 @@ TEST_P(FactorsConformance, TheirProductIsTheGradient) {
   Compare(SequenceModel("gpt"), MakeTokenProblem(), 12);
 }
 
-// Not on GPUs, where it is not offered.
-class MepropConformance : public FactorsConformance {};
-
-// The same elements to the bit, also among equal ones, in networks and alone.
-TEST_P(MepropConformance, KeepsTheSameElements) {
-  Graph graph;
-  const TensorId x = graph.AddTensor({.name = "x", .shape = {7, 33}, .external = true});
-  const TensorId y = graph.AddTensor({.name = "y", .shape = {7, 33}, .external = true});
-  graph.AddNode("keep", KeepLargest{5}, {x}, {y});
-  std::vector<double> values;
-  RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), 3);
-  for (int i = 0; i < 7 * 33; ++i) values.push_back(random.NextBelow(9) - 4.0);
-  testing::GraphRunner<float> runner(graph, *LoadBackend(GetParam(), testing::PluginDir(), {}));
-  testing::GraphRunner<float> reference(graph, MakeReferenceBackend<float>({}));
-  for (auto* each : {&runner, &reference}) {
-    each->Set(x, values);
-    each->Run();
+class MepropConformance : public FactorsConformance {
+ protected:
+  // Bits of what a backend keeps of rows.
+  static std::vector<uint64_t> Kept(const std::vector<double>& rows, int64_t columns, int64_t count,
+                                    std::unique_ptr<Backend> backend) {
+    Graph graph;
+    const Shape shape = {static_cast<int64_t>(rows.size()) / columns, columns};
+    const TensorId x = graph.AddTensor({.name = "x", .shape = shape, .external = true});
+    const TensorId y = graph.AddTensor({.name = "y", .shape = shape, .external = true});
+    graph.AddNode("keep", KeepLargest{count}, {x}, {y});
+    testing::GraphRunner<float> runner(graph, std::move(backend));
+    runner.Set(x, rows);
+    runner.Run();
+    std::vector<uint64_t> bits;
+    for (double value : runner.Get(y)) bits.push_back(std::bit_cast<uint64_t>(value));
+    return bits;
   }
-  EXPECT_EQ(runner.Get(y), reference.Get(y));
+};
 
+// The same to the bit: among equal ones, among zeros of both signs, and of what is no number.
+TEST_P(MepropConformance, KeepsTheSameOfRows) {
+  RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), 3);
+  const std::function<double()> kinds[] = {
+      [&] { return 2.0f * random.NextUnit() - 1; },
+      [&] { return random.NextBelow(9) - 4.0; },
+      // Less than is kept is not zero.
+      [&] { return random.NextBelow(100) == 0 ? 1.5 : random.NextBelow(2) == 0 ? 0.0 : -0.0; },
+      // Subnormals, and neighbours that differ in the last bit.
+      [&] { return std::ldexp(random.NextBelow(50) - 25.0, -149); },
+      [&] { return 1 + std::ldexp(random.NextBelow(4), -23); },
+      [&] {
+        const double special[] = {NAN, -INFINITY, 3e38, 1, -2};
+        return special[random.NextBelow(5)];
+      }};
+  for (const int64_t columns : {2, 33, 256, 1009, 4099}) {
+    std::vector<double> rows;
+    for (const auto& value : kinds) {
+      for (int64_t i = 0; i < columns; ++i) rows.push_back(value());
+    }
+    for (const int64_t count : {int64_t{1}, columns / 10 + 1, columns - 1}) {
+      EXPECT_EQ(Kept(rows, columns, count, *LoadBackend(GetParam(), testing::PluginDir(), {})),
+                Kept(rows, columns, count, MakeReferenceBackend<float>({})))
+          << count << " of " << columns;
+    }
+  }
+}
+
+TEST_P(MepropConformance, NetworksKeepTheSameElements) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   ModelConfig model = ZooModel("mlp");
   model.set_meprop(5);
   const auto network = MakeNetwork(model, problem, Options(false));
   const auto expected = MakeNetwork(model, problem, {.backend = "reference"});
   const auto factored = MakeNetwork(model, problem, Options(true));
-  for (Network* each : {network.get(), expected.get(), factored.get()}) {
-    ASSERT_TRUE(each->TrainStep(problem.input(), problem.labels, 0, nullptr).ok());
+  // On a device the second step is recorded, and the third a replay.
+  for (uint64_t step = 0; step < 3; ++step) {
+    for (Network* each : {network.get(), expected.get(), factored.get()}) {
+      ASSERT_TRUE(each->TrainStep(problem.input(), problem.labels, step, nullptr).ok());
+    }
+    EXPECT_EQ(ExpectSameGradients(*network, *expected, 1e-4f), 0);
+    EXPECT_EQ(ExpectSameGradients(*factored, *expected, 1e-4f), 2);
   }
-  EXPECT_EQ(ExpectSameGradients(*network, *expected, 1e-4f), 0);
-  EXPECT_EQ(ExpectSameGradients(*factored, *expected, 1e-4f), 2);
+  if (network->on_device()) {
+    EXPECT_TRUE(network->recorded().ok()) << network->recorded();
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, MepropConformance, ::testing::Values("reference", "onednn"),
+INSTANTIATE_TEST_SUITE_P(Backends, MepropConformance,
+                         ::testing::Values("reference", "onednn", "cudnn"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Backends, FactorsConformance,
                          ::testing::Values("reference", "onednn", "cudnn"),

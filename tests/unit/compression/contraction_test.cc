@@ -48,6 +48,20 @@ std::vector<Case> Cases() {
   add("topk", 1 - 2 * (1.96 * 0.05845 + 0.025), 0.02).mutable_topk()->set_density(0.05);
   add("topk_sampled", 1 - 2 * (1.96 * 0.05845 + 0.025), 0.04).mutable_topk()->set_density(0.05);
   cases.back().config.mutable_topk()->set_select(TopkCodec::SAMPLED);
+  add("topk_half", 1 - 2 * (1.96 * 0.05845 + 0.025), 0.02).mutable_topk()->set_density(0.05);
+  cases.back().config.mutable_topk()->set_values(TopkCodec::FP16);
+  // Of those largest 5 % one magnitude, their mean of 2 phi(z) / 0.05.
+  add("topk_ternary", 1 - 0.05 * std::pow(2 * 0.05845 / 0.05, 2), 0.02)
+      .mutable_topk()
+      ->set_density(0.05);
+  cases.back().config.mutable_topk()->set_values(TopkCodec::TERNARY);
+  // The energy of a block of 256 has a spread of sqrt(2 / 256), and the largest 5 % lie 2.06 above.
+  add("blocks", 1 - 0.05 * (1 + 2.06 * std::sqrt(2 / 256.0)), 0.01).mutable_blocks()->set_density(0.05);
+  // What is below 1 in magnitude, and what of the others is beyond it.
+  add("threshold", 0.1987 + 0.1507, 0.02).mutable_threshold()->set_tau(1);
+  // The mean of (a - 1) (2 - a) 4^e over Gaussian numbers a 2^e, a in [1, 2).
+  add("natural", 0.0817, 0.003).mutable_natural();
+  add("fp16", 0, 1e-6).mutable_fp16();
   return cases;
 }
 

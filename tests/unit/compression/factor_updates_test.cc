@@ -86,6 +86,24 @@ TEST_F(FactorUpdates, LeaveOutWhatTheirReaderPushed) {
   EXPECT_EQ(weights, Weights());
 }
 
+// Each names a matrix of zeros in a few bytes, and a worker has to hold all of an update at once.
+TEST_F(FactorUpdates, OfMoreMatricesThanAWorkerHoldsAreRefused) {
+  FactorsOf zeros(11, 20, 30, 1);  // 550 numbers, of 600 weights
+  for (float& value : zeros.values) value = 0;
+  const Bytes payload = Bytes::CopyOf(zeros.Payload(shapes_));
+  ASSERT_LT(payload.size(), 40u);
+  for (const size_t parts : {60, 80}) {
+    std::vector<FactorUpdate> updates(1);
+    updates[0].rate = 0.25f;
+    updates[0].parts.assign(parts, {1, payload, 1, 0, 0});
+    std::vector<std::vector<float>> weights = Weights();
+    const absl::Status status = Apply(WriteFactorUpdates(updates, {}), &weights);
+    EXPECT_EQ(status.code(), parts == 60 ? absl::StatusCode::kOk
+                                         : absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(weights, Weights());
+  }
+}
+
 TEST_F(FactorUpdates, AreRefusedAsAWhole) {
   const std::vector<std::byte> payload = WriteFactorUpdates(Updates(), {});
   std::vector<std::vector<float>> weights = Weights();

@@ -48,8 +48,9 @@ struct FactorsOf {
     return shapes;
   }
   // Empty where it would not pay.
-  std::vector<std::byte> Payload(const std::vector<SliceShape>& shapes) const {
-    FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd));
+  std::vector<std::byte> Payload(const std::vector<SliceShape>& shapes,
+                                 ValueCoding coding = ValueCoding::kFloat) const {
+    FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd), coding);
     encoder.Begin(values, batch, columns);
     std::vector<std::byte> payload;
     encoder.Encode(shapes, &payload);

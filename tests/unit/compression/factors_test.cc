@@ -26,7 +26,7 @@ TEST(Factors, PayloadIsAsDocumented) {
   factors.values = {1, 2, 3, 4, 5, 6, 7, 8, /* delta */ 0, -3, 0, 0};
   const std::vector<std::byte> payload = factors.Payload(factors.Cut({}));
   Expected expected;
-  expected.Word(1).Word(8 + 8 * 4);
+  expected.Word(1).Word(8 + 8 * 4).Word(0);
   expected.Word(8).Byte(0).Byte(1).Byte(0).Byte(0);  // all elements
   for (int i = 1; i <= 8; ++i) expected.Float(static_cast<float>(i));
   expected.Word(1).Byte(0).Byte(0).Byte(0).Byte(0).Float(-3).Byte(0b10);  // element 1
@@ -59,6 +59,40 @@ TEST(Factors, SlicesThatShareAPayloadGetTheirPartOfTheProduct) {
       }
     }
   }
+}
+
+// However small the gradients of a layer's outputs are: binary16 alone knows nothing below 6e-8.
+TEST(Factors, RoundedToTwoBytesTheProductKeepsElevenBits) {
+  for (float size : {1.0f, 1e-9f, 1e-18f, 1e-37f, 1e6f, 1e30f}) {
+    FactorsOf factors(6, 40, 50, 2);
+    for (size_t i = 0; i < factors.values.size(); ++i) {
+      if (i % 90 >= 50) factors.values[i] *= size;
+    }
+    const std::vector<SliceShape> shapes = factors.Cut({7, 330, 331, 1500});
+    const std::vector<std::byte> whole = factors.Payload(shapes);
+    const std::vector<std::byte> half = factors.Payload(shapes, ValueCoding::kHalf);
+    EXPECT_LT(static_cast<double>(half.size()), 0.6 * static_cast<double>(whole.size()));
+    const auto readers = FactorsCodecOf()->OpenShared(half, shapes);
+    ASSERT_TRUE(readers.ok()) << readers.status();
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const std::vector<float> expected = factors.Product(shapes[i]);
+      const std::vector<float> actual = Read(*(*readers)[i], 64);
+      // No summand is negative, and both its factors are rounded by at most 2^-11 of themselves.
+      for (size_t e = 0; e < expected.size(); ++e) {
+        ASSERT_NEAR(actual[e], expected[e], expected[e] * 1e-3 + size * 1e-7) << size;
+      }
+    }
+  }
+}
+
+TEST(Factors, OfZerosAloneAreSentAtTwoBytes) {
+  FactorsOf factors(1, 4, 8, 1);
+  for (float& value : factors.values) value = 0;
+  const std::vector<SliceShape> shapes = factors.Cut({});
+  const std::vector<std::byte> payload = factors.Payload(shapes, ValueCoding::kHalf);
+  const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
+  ASSERT_TRUE(readers.ok()) << readers.status();
+  EXPECT_EQ(Read(*(*readers)[0], 64), factors.Product(shapes[0]));
 }
 
 TEST(Factors, RowsMayBeLongerThanATile) {
@@ -142,6 +176,17 @@ TEST_F(HostileFactors, BatchesThatDoNotPayOrDoNotFitAreRefused) {
   }
 }
 
+TEST_F(HostileFactors, PowersOfTwoThatAreNoFloatsAreRefused) {
+  const auto open = [&](int right, int left) {
+    return Open(With(8, (static_cast<uint32_t>(left) << 16) | (static_cast<uint32_t>(right) & 0xFFFF)));
+  };
+  EXPECT_TRUE(open(126, -126).ok());
+  for (int shift : {127, -127, 32767, -32768}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(open(shift, 0))) << shift;
+    EXPECT_TRUE(absl::IsInvalidArgument(open(0, shift))) << shift;
+  }
+}
+
 TEST_F(HostileFactors, OtherSlicesAreRefused) {
   EXPECT_FALSE(OpenFor(payload_, {}).ok());
   EXPECT_FALSE(OpenFor(payload_, {shapes_[0], shapes_[1]}).ok());
@@ -150,13 +195,14 @@ TEST_F(HostileFactors, OtherSlicesAreRefused) {
 }
 
 TEST_F(HostileFactors, ValuesThatAreNotFiniteAreRefused) {
-  for (float bad : {NAN, INFINITY, -INFINITY}) {
-    FactorsOf factors = factors_;
-    factors.values[3] = bad;
-    EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_))));
-    factors = factors_;
-    factors.values[33] = bad;
-    EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_))));
+  for (const ValueCoding coding : {ValueCoding::kFloat, ValueCoding::kHalf}) {
+    for (float bad : {NAN, INFINITY, -INFINITY}) {
+      for (const size_t at : {3, 33}) {  // of x, and of delta
+        FactorsOf factors = factors_;
+        factors.values[at] = bad;
+        EXPECT_TRUE(absl::IsOutOfRange(Open(factors.Payload(shapes_, coding)))) << bad << at;
+      }
+    }
   }
   FactorsOf factors = factors_;
   for (float& value : factors.values) value *= 1e25f;

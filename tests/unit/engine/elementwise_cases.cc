@@ -41,6 +41,14 @@ OpCase ConvActivationCase(const char* name, Activation::Kind kind) {
   return b.Finish(AddActivation(b.graph(), "act", {.kind = kind}, y));
 }
 
+// Nothing is computed: the very elements.
+OpCase KeepLargestCase(const char* name, const Shape& x, int64_t count) {
+  CaseBuilder b(name, 0);
+  const TensorId in = b.Input(x, false), y = b.graph()->AddTensor("kept", x);
+  b.graph()->AddNode("keep", KeepLargest{count}, {in}, {y});
+  return b.Finish(y);
+}
+
 }  // namespace
 
 void AddElementwiseCases(std::vector<OpCase>* cases) {
@@ -83,6 +91,10 @@ void AddElementwiseCases(std::vector<OpCase>* cases) {
   cases->push_back(ConvActivationCase("ConvSigmoid", Kind::kSigmoid));
   cases->push_back(ConvActivationCase("ConvTanh", Kind::kTanh));
   cases->push_back(ConvActivationCase("ConvGelu", Kind::kGelu));
+  cases->push_back(KeepLargestCase("KeepLargest", {7, 33}, 5));
+  cases->push_back(KeepLargestCase("KeepLargestOfTwo", {1, 2}, 1));
+  cases->push_back(KeepLargestCase("KeepLargestButOne", {3, 257}, 256));
+  cases->push_back(KeepLargestCase("KeepLargestOfLongRows", {2, 4099}, 409));
 }
 
 }  // namespace psgd::testing

@@ -156,6 +156,13 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.pull={delta: {codec: factors}}"},
        "compression.pull.delta.codec is of differences between weights, and dgc, signum and factors are "
        "made for gradients: use topk, or sign"},
+      {{"compression.pull={delta: {codec: {qsgd: {norm: l2}}}}"},
+       "compression.pull.delta.codec: qsgd with norm l2 may err by more than what it sends, and residuals "
+       "would pile up: set norm to max"},
+      {{"compression.pull={delta: {codec: {qsgd: {block: 1024}}}}"},
+       "compression.pull.delta.codec: qsgd with 4 bits, stochastic rounding and blocks of 1024 may err by "
+       "more than what it sends, and residuals would pile up: set rounding to nearest, or blocks of at "
+       "most 385"},
       {{"compression.push=factors", "node.reduce=nccl"},
        "compression.push: factors have no sum, which is what node.reduce nccl makes of gradients: set "
        "node.reduce to host or none"},

@@ -61,6 +61,38 @@ TEST(DetailRecord, TellsOfTheChainWhereServersFollow) {
   EXPECT_EQ(chain["followers"][0]["entries_behind"], 4);
 }
 
+TEST(DetailRecord, TellsOfServersWhereSeveralHoldTheShards) {
+  StatusReply status;
+  for (const uint32_t server : {1, 2, 1}) {
+    ShardStatus* shard = status.add_shards();
+    shard->set_shard(status.shards_size() - 1);
+    shard->set_server(server);
+    shard->set_bytes(100 * server);
+  }
+  EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("servers"));
+  for (uint32_t server = 1; server <= 4; ++server) {
+    status.add_servers()->set_server(server);
+    status.mutable_servers()->rbegin()->set_connected(server < 3);
+  }
+  status.mutable_servers(1)->set_leaving(true);
+  status.mutable_servers(3)->set_leaving(true);
+  const Record servers = DetailRecord(status, StatusReply())["servers"];
+  ASSERT_EQ(servers.size(), 4u);
+  EXPECT_EQ(servers[0]["coordinates"], true);
+  EXPECT_EQ(servers[0]["shards"], Record::array({0, 2}));
+  EXPECT_EQ(servers[0]["bytes"], 200);
+  EXPECT_EQ(servers[1]["coordinates"], false);
+  EXPECT_EQ(servers[1]["shards"], Record::array({1}));
+  EXPECT_EQ(servers[1]["bytes"], 200);
+  EXPECT_EQ(servers[2]["shards"], Record::array());
+  for (const auto& [index, state] : {std::pair(0, "live"), {1, "leaves"}, {2, "away"}, {3, "left"}}) {
+    EXPECT_EQ(servers[index]["state"], state);
+  }
+  // One that holds a shard has not left, whatever it said: the run waits for it.
+  status.mutable_servers(1)->set_connected(false);
+  EXPECT_EQ(DetailRecord(status, StatusReply())["servers"][1]["state"], "away");
+}
+
 TEST(DetailRecord, TellsOfWorkersShardsRefusalsAndCheckpoints) {
   StatusReply status;
   status.set_state(StatusReply::TRAINING);

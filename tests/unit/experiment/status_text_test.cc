@@ -52,6 +52,36 @@ TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   }
 }
 
+TEST(StatusText, WhoHoldsTheShardsIsShown) {
+  StatusReply status;
+  status.add_shards()->set_server(1);
+  EXPECT_THAT(StatusText(status), Not(HasSubstr("servers")));
+  EXPECT_THAT(RenderPrometheus(status), Not(HasSubstr("psgd_server_")));
+  EXPECT_THAT(RenderPrometheus(status), Not(HasSubstr("psgd_shard_server")));
+  for (uint32_t shard = 1; shard < 3; ++shard) {
+    status.add_shards()->set_shard(shard);
+    status.mutable_shards()->rbegin()->set_server(2);
+    status.mutable_shards()->rbegin()->set_bytes(2048);
+  }
+  for (uint32_t server = 1; server < 3; ++server) {
+    status.add_servers()->set_server(server);
+    status.mutable_servers()->rbegin()->set_name(absl::StrCat("host-", server));
+    status.mutable_servers()->rbegin()->set_connected(true);
+  }
+  status.mutable_servers(1)->set_seconds_since_heard(0.5);
+  EXPECT_THAT(StatusText(status), testing::ContainsRegex("1 +host-1 +live +1 +0 B +-"));
+  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +live +2 +4.10 kB +0.5 s ago"));
+  const std::string page = RenderPrometheus(status);
+  for (const char* line : {"live{L} 1", "leaving{L} 0", "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
+    EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(absl::StrCat("\npsgd_server_", line, "\n"),
+                                                    {{"{L}", "{server=\"2\",name=\"host-2\"}"}})));
+  }
+  EXPECT_THAT(page, HasSubstr("psgd_shard_server{shard=\"0\"} 1\npsgd_shard_server{shard=\"1\"} 2\n"));
+  status.mutable_servers(1)->set_connected(false);
+  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +away +2"));
+  EXPECT_THAT(RenderPrometheus(status), HasSubstr("psgd_server_live{server=\"2\",name=\"host-2\"} 0\n"));
+}
+
 TEST(StatusText, BatchesOfLostWorkersAreCounted) {
   StatusReply status;
   EXPECT_THAT(StatusText(status), Not(HasSubstr("dealt again")));

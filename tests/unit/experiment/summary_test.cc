@@ -56,6 +56,7 @@ Summary Example() {
   summary.rejected = {{"malformed", 2}, {"non-finite", 1}};
   summary.workers = 2;
   summary.shards = 4;
+  summary.servers = 3;
   summary.transport = "zmq";
   summary.codec = "topk";
   summary.codecs = {{"fc.weight", "topk(density: 0.05)"}};
@@ -89,7 +90,7 @@ TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
         "\"bytes_pulled\": 0", "\"bytes_pushed_dense\": 5", "\"bytes_pulled_dense\": 0",
         "\"staleness\": {\n    \"mean\": 1.5,\n    \"p50\": 1,\n    \"p99\": 4,\n    \"max\": 4\n",
         "\"rejected\": {\n    \"malformed\": 2,\n    \"non-finite\": 1\n", "\"workers\": 2",
-        "\"shards\": 4", "\"transport\": \"zmq\"", "\"codec\": \"topk\"",
+        "\"shards\": 4", "\"servers\": 3", "\"transport\": \"zmq\"", "\"codec\": \"topk\"",
         "\"codecs\": {\n    \"fc.weight\": \"topk(density: 0.05)\"\n", "\"seed\": 7"}) {
     EXPECT_THAT(Text(), HasSubstr(field));
   }

@@ -48,7 +48,7 @@ TEST(CheckpointFormatTest, TheLayoutIsAsDocumented) {
   std::string value;
   EncodeValue("key", {}, &value);
   EXPECT_EQ(value.substr(0, 8), std::string("\x01\0\0\0\0\0\0\0", 8));
-  EXPECT_EQ(value.size(), kValuePrefixSize);
+  EXPECT_EQ(value.size(), kStoredPrefixSize);
 }
 
 TEST(CheckpointFormatTest, NoChangedValueIsBelieved) {

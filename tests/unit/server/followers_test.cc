@@ -21,8 +21,8 @@ constexpr Duration kPatience = std::chrono::milliseconds(50);
 
 std::shared_ptr<const LogPart> PartOf(uint64_t first, int entries) {
   auto part = std::make_shared<LogPart>();
-  part->mutable_entries()->set_first(first);
-  for (int i = 0; i < entries; ++i) part->mutable_entries()->add_values("entry");
+  part->mutable_shard()->mutable_entries()->set_first(first);
+  for (int i = 0; i < entries; ++i) part->mutable_shard()->mutable_entries()->add_values("entry");
   return part;
 }
 
@@ -35,8 +35,8 @@ TEST(FollowerLog, GivesPartsInOrderAndKnowsHowFarTheFollowerIs) {
   log.Add(PartOf(13, 1), 13);
   EXPECT_FALSE(log.caught_up());
   EXPECT_GT(log.bytes_behind(), 0u);
-  EXPECT_EQ(log.Next(kNow)->entries().first(), 11u);
-  EXPECT_EQ(log.Next(kNow)->entries().first(), 13u);
+  EXPECT_EQ(log.Next(kNow)->shard().entries().first(), 11u);
+  EXPECT_EQ(log.Next(kNow)->shard().entries().first(), 13u);
   EXPECT_EQ(log.Next(kNow), nullptr);
   log.Written(12);
   EXPECT_TRUE(log.WaitWritten(12, kNow));
@@ -55,7 +55,7 @@ TEST(FollowerLog, PassesOverWhatItBeganWith) {
 TEST(FollowerLog, OfAFollowerThatFallsTooFarBehindIsClosed) {
   FollowerLog log(0);
   auto part = std::make_shared<LogPart>();
-  part->mutable_pair()->set_value(std::string(64 << 20, 'x'));
+  part->mutable_shard()->mutable_pair()->set_value(std::string(64 << 20, 'x'));
   for (uint64_t i = 1; i <= 8; ++i) log.Add(part, i);
   EXPECT_TRUE(log.closed());
   EXPECT_EQ(log.Next(kNow), nullptr);
@@ -209,10 +209,10 @@ TEST_F(ReplicatedJournalTest, WritesHereOnceAndWaitsForTheFollowerUntilItHasWrit
   EXPECT_EQ(local_->written, 3u);
   const auto first = logs[0]->Next(kNow), second = logs[0]->Next(kNow);
   ASSERT_TRUE(first != nullptr && second != nullptr);
-  EXPECT_EQ(first->entries().values_size(), 2);
-  EXPECT_EQ(second->entries().first(), 3u);
+  EXPECT_EQ(first->shard().entries().values_size(), 2);
+  EXPECT_EQ(second->shard().entries().first(), 3u);
   EXPECT_TRUE(
-      DecodeEntry(EncodeJournalKey(JournalKind::kEntry, 3), second->entries().values(0)).ok());
+      DecodeEntry(EncodeJournalKey(JournalKind::kEntry, 3), second->shard().entries().values(0)).ok());
 }
 
 TEST_F(ReplicatedJournalTest, AFollowerNeverHasWhatIsNotOnTheLeadersDisk) {

@@ -95,9 +95,12 @@ TEST(CoordinatorJoin, WaitsForTheWorkersThatAreWanted) {
   ASSERT_TRUE(run.core().Register(run.Registration(b), {}, run.now(), &effects).ok());
   const NextSegmentReply both = run.Next(a);
   ASSERT_EQ(both.kind(), NextSegmentReply::RUN);
-  EXPECT_THAT(both.segment().workers(), ElementsAre(0, 1));
+  EXPECT_THAT(both.segment().workers(), ElementsAre(0));  // of others it need not know
+  EXPECT_THAT(both.segment().batches(), ElementsAre(0, 2, 4, 6));
   EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
-  EXPECT_EQ(run.Commands<BeginSegment>().size(), 1u);
+  const auto begun = run.Commands<BeginSegment>();
+  ASSERT_EQ(begun.size(), 1u);
+  EXPECT_THAT(begun[0].segment.workers(), ElementsAre(0, 1));
 }
 
 TEST(CoordinatorJoin, AskingAgainGetsTheSameSegment) {
@@ -118,8 +121,8 @@ TEST(CoordinatorJoin, ALateJoinerTakesPartInTheNextSegment) {
   const WorkerKey b = run.JoinAndRegister();
   EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::WAIT);
   const NextSegmentReply second = run.Next(a, 1);
-  EXPECT_THAT(second.segment().workers(), ElementsAre(0, 1));
-  EXPECT_EQ(run.Next(b).segment().id(), 2u);
+  EXPECT_THAT(run.Commands<BeginSegment>().back().segment.workers(), ElementsAre(0, 1));
+  EXPECT_EQ(run.Next(b).segment().id(), second.segment().id());
 }
 
 TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
@@ -145,8 +148,12 @@ TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
   EXPECT_EQ(again.incarnation(), 2u);
   EXPECT_EQ(run.Next(again).kind(), NextSegmentReply::WAIT);
   // What it had not done is dealt to the next segment: 8 batches, 4 dealt, 2 came back.
-  EXPECT_EQ(run.Next(a, 1).segment().batches_size(), 4);
-  EXPECT_EQ(run.Next(a, 2).segment().batches_size(), 2);
+  run.Next(a, 1);
+  run.Next(a, 2);
+  const auto begun = run.Commands<BeginSegment>();
+  ASSERT_EQ(begun.size(), 3u);
+  EXPECT_EQ(begun[1].segment.batches_size(), 4);
+  EXPECT_EQ(begun[2].segment.batches_size(), 2);
 }
 
 TEST(CoordinatorJoin, WhenAllDieTheRunWaitsForANewOne) {

@@ -11,9 +11,11 @@ using Seen = std::map<std::pair<uint32_t, uint32_t>, int>;  // (epoch, batch) ->
 
 // What the worker of rank `rank` trains on in its first `clocks` clocks.
 void Train(const Segment& segment, int rank, uint32_t clocks, Seen* seen) {
-  for (uint32_t i = 0; i < clocks; ++i) {
-    const int index = static_cast<int>(i) * segment.workers_size() + rank;
-    if (index < segment.batches_size()) ++(*seen)[{segment.epoch(), segment.batches(index)}];
+  const Segment share = ShareOf(segment, segment.workers(rank));
+  EXPECT_EQ(share.clocks(), segment.clocks());
+  EXPECT_LE(share.batches_size(), static_cast<int>(segment.clocks()));
+  for (uint32_t i = 0; i < clocks && i < static_cast<uint32_t>(share.batches_size()); ++i) {
+    ++(*seen)[{share.epoch(), share.batches(static_cast<int>(i))}];
   }
 }
 
@@ -43,6 +45,20 @@ TEST(DataLedger, DealsEveryBatchOfEveryEpochOnce) {
       for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
       EXPECT_DOUBLE_EQ(ledger.EpochProgress(), 3);
     }
+  }
+}
+
+TEST(DataLedger, AShareIsWhatTheWorkerNeedsOfASegment) {
+  DataLedger ledger({.epochs = 2, .batches_per_epoch = 5, .segment_clocks = 2});
+  ledger.Deal({3, 7});
+  const Segment segment = *ledger.Deal({3, 7});  // one batch is left
+  for (const uint32_t worker : {3, 7}) {
+    Segment wanted = segment;
+    wanted.clear_workers();
+    wanted.add_workers(worker);
+    wanted.clear_batches();
+    if (worker == 3) wanted.add_batches(4);
+    EXPECT_EQ(ShareOf(segment, worker).SerializeAsString(), wanted.SerializeAsString());
   }
 }
 

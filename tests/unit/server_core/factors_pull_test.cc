@@ -7,8 +7,9 @@ namespace {
 
 class FactorsPull : public FactorsShard {
  protected:
-  void StartDelta(int64_t staleness, double weight_decay = 0) {
+  void StartDelta(int64_t staleness, double weight_decay = 0, bool pack = false) {
     Config config;
+    if (pack) config.mutable_compression()->mutable_lossless()->mutable_zstd();
     config.mutable_compression()->mutable_pull()->mutable_delta();
     Start(staleness, config, weight_decay);
     weights_ = {std::vector<float>(kRows * kColumns, -1.0f), std::vector<float>(4, -1.0f)};
@@ -32,7 +33,7 @@ class FactorsPull : public FactorsShard {
     for (const PullPart& part : reply.parts()) {
       if (!part.with_previous()) ++payloads;
       pulled.push_back({part.codec(), part.version(), part.form(), part.mark(),
-                        message.payloads.at(payloads - 1)});
+                        message.payloads.at(payloads - 1), part.zstd()});
       marks_[part.slice()] = part.mark();
     }
     EXPECT_EQ(payloads, message.payloads.size());
@@ -74,6 +75,18 @@ TEST_F(FactorsPull, TheFirstIsWholeAndLaterOnesAreUpdates) {
   shard_->Acknowledged(PushOf(1, 3, Factors(3)));
   EXPECT_EQ(Pull().parts(0).form(), PullPart::UPDATES);
   EXPECT_EQ(Pull().parts(0).form(), PullPart::CHANGED);  // nothing did
+}
+
+TEST_F(FactorsPull, UpdatesMayComePacked) {
+  StartDelta(4, 0, /*pack=*/true);
+  Pull();
+  const Message push = PushOf(1, 1, FactorsOf(9, kRows, kColumns, 1));
+  shard_->Acknowledged(push);
+  const PullReply reply = Pull();
+  EXPECT_EQ(reply.parts(0).form(), PullPart::UPDATES);
+  EXPECT_NE(reply.parts(0).zstd(), 0u);
+  EXPECT_EQ(reply.parts(1).zstd(), reply.parts(0).zstd());
+  EXPECT_LT(payload_bytes_, push.PayloadBytes());
 }
 
 TEST_F(FactorsPull, WithWeightDecayAndSumsOfWorkers) {

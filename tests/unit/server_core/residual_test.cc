@@ -141,7 +141,7 @@ class Pusher {
 
  private:
   void Push(EncodedSlice& slice) {
-    session_->Push(clock_, slice.slice, slice.codec, std::move(slice.payload), now_);
+    session_->Push(clock_, slice, now_);
   }
   void End() {
     session_->EndClock(clock_, now_);

@@ -14,6 +14,7 @@ constexpr uint32_t kElements = 200;
 
 Config DeltaConfig(const std::string& codec = "") {
   Config config;
+  config.mutable_compression()->set_dense_below(0);
   DeltaPull* delta = config.mutable_compression()->mutable_pull()->mutable_delta();
   if (codec == "topk") delta->mutable_codec()->mutable_topk()->set_density(0.1);
   if (codec == "onebit") delta->mutable_codec()->mutable_onebit();
@@ -50,7 +51,7 @@ class Puller {
       const PullPart& part = reply.parts(p);
       weights[p].resize(kElements);
       const PulledSlice pulled = {part.codec(), part.version(), part.form(), part.mark(),
-                                  message.payloads[p]};
+                                  message.payloads[p], part.zstd()};
       EXPECT_TRUE(InstallSlice(codecs_, {kElements, kElements, 1, 0}, pulled, weights[p]).ok());
       marks_[p] = part.mark();
     }
@@ -103,6 +104,22 @@ class Delta : public ::testing::Test {
   std::unique_ptr<ShardFixture> shard_;
   uint64_t seq_ = 0;
 };
+
+// Of a bias 1 % would be one element a pull.
+TEST_F(Delta, SmallTensorsTravelWholeWhateverTheCodec) {
+  Config config = DeltaConfig("topk");
+  config.mutable_compression()->set_dense_below(kElements * sizeof(float) + 1);
+  shard_ = std::make_unique<ShardFixture>(
+      FixtureOptions{.staleness = 4, .elements = {kElements, kElements}}, config);
+  shard_->Start(2);
+  Puller puller(shard_.get());
+  puller.Pull();
+  PushAll();
+  const PullReply reply = puller.Pull();
+  EXPECT_EQ(reply.parts(0).form(), PullPart::WHOLE);
+  EXPECT_EQ(reply.parts(0).codec(), CODEC_NONE);
+  EXPECT_EQ(puller.weights[0], Weights());
+}
 
 TEST_F(Delta, TheFirstPullIsWholeAndLaterOnesAreWhatChanged) {
   Start("");

@@ -114,6 +114,10 @@ TEST_F(MeasuredRunTest, AnOldOrUnfinishedRunIsRefused) {
   Write("metrics.jsonl", "");
   EXPECT_THAT(Error(), HasSubstr("no progress"));
   Summary summary;
+  summary.status = Summary::Status::kFinished;
+  summary.servers = 3;
+  ASSERT_TRUE(WriteSummary(summary, dir_ + "/summary.json").ok());
+  EXPECT_THAT(Error(), HasSubstr("its shards were on 3 servers"));
   summary.status = Summary::Status::kFailed;
   ASSERT_TRUE(WriteSummary(summary, dir_ + "/summary.json").ok());
   EXPECT_THAT(Error(), HasSubstr("did not finish"));

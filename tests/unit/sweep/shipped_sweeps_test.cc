@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <regex>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -35,6 +37,14 @@ TEST(ShippedSweeps, Expand) {
     EXPECT_TRUE(absl::StartsWith(text.str(), "# ")) << path;
     EXPECT_THAT(text.str(), testing::AllOf(HasSubstr(" runs"), HasSubstr(" minutes")))
         << path << ": say what it costs";
+    // "18 runs and 6 twins", or all of them together.
+    std::smatch said;
+    const std::string header = text.str();
+    ASSERT_TRUE(std::regex_search(header, said, std::regex("([0-9]+) runs(?: and ([0-9]+) twins)?"))) << path;
+    const auto twins = static_cast<size_t>(
+        std::count_if(plan->runs.begin(), plan->runs.end(), [](const PlannedRun& run) { return run.twin; }));
+    EXPECT_EQ(std::stoul(said[1]), said[2].matched ? plan->runs.size() - twins : plan->runs.size()) << path;
+    if (said[2].matched) EXPECT_EQ(std::stoul(said[2]), twins) << path;
     ++found;
   }
   EXPECT_GE(found, 10);

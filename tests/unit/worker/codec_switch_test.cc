@@ -1,9 +1,12 @@
-// An encoder whose codec is tried, chosen and changed between steps (compression.push: auto).
+// An encoder whose codec is tried, chosen and changed between steps (compression.push: auto), on the host
+// and where gradients lie on a device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "compression/policy.h"
+#include "tests/conformance/codec/emulated_codecs.h"
 #include "worker/update_encoder.h"
 
 namespace psgd {
@@ -15,7 +18,8 @@ constexpr int kSteps = 2;
 
 LinkSpeed Link(double bytes_per_second) { return {.bytes_per_second = bytes_per_second}; }
 
-class CodecSwitch : public testing::Test {
+// The parameter: on a device.
+class CodecSwitch : public testing::TestWithParam<bool> {
  protected:
   CodecSwitch() {
     config_.mutable_compression()->set_dense_below(100);
@@ -36,13 +40,29 @@ class CodecSwitch : public testing::Test {
     add(0, kFirstSlice, kElements - kFirstSlice);
     add(1, 0, 10);
     Auto()->set_steps(kSteps);
+    if (GetParam()) device_ = codec_test::MakeEmulatedCodecs(/*backwards=*/false);
   }
 
   AutoCodec* Auto() { return config_.mutable_compression()->mutable_push()->mutable_auto_(); }
-  std::unique_ptr<UpdateEncoder> Make() {
-    auto encoder = UpdateEncoder::Create(config_, model_, placement_, 0);
+  std::unique_ptr<UpdateEncoder> Make() { return Make(device_.get()); }
+  std::unique_ptr<UpdateEncoder> Make(DeviceCodecs* device) {
+    auto encoder = UpdateEncoder::Create(config_, model_, placement_, 0, {}, device);
     EXPECT_TRUE(encoder.ok()) << encoder.status();
+    const bool there = device != nullptr;
+    EXPECT_EQ((*encoder)->on_device(), (std::vector<bool>{there, false}));
     return *std::move(encoder);
+  }
+  static std::vector<EncodedSlice> Encoded(UpdateEncoder* encoder,
+                                           const std::vector<float>& gradient, uint64_t step) {
+    std::vector<EncodedSlice> slices;
+    if (encoder->on_device()[0]) {
+      EXPECT_TRUE(encoder->Start(0, {gradient.data(), gradient.data(), nullptr}, 0, step).ok());
+      EXPECT_TRUE(encoder->Finish(0, &slices).ok());
+    } else {
+      encoder->Encode(0, gradient, gradient, 0, step, &slices);
+    }
+    EXPECT_EQ(slices.size(), 2u);
+    return slices;
   }
 
   // Whole numbers, other ones each step; returns what was sent.
@@ -53,9 +73,7 @@ class CodecSwitch : public testing::Test {
       gradient[i] = static_cast<float>((i * 37 + step_ * 101) % 255) - 127;
       given_[i] += gradient[i];
     }
-    std::vector<EncodedSlice> slices;
-    encoder->Encode(0, gradient, gradient, 0, step_, &slices);
-    EXPECT_EQ(slices.size(), 2u);
+    std::vector<EncodedSlice> slices = Encoded(encoder, gradient, step_);
     for (size_t s = 0; s < slices.size(); ++s) {
       SliceShape shape;
       shape.elements = placement_.slices(static_cast<int>(s)).count();
@@ -97,12 +115,13 @@ class CodecSwitch : public testing::Test {
   ModelSpec model_;
   Placement placement_;
   CodecTable codecs_;
+  std::unique_ptr<DeviceCodecs> device_;
   uint64_t step_ = 0;
   std::vector<float> given_ = std::vector<float>(kElements);
   std::vector<float> sent_ = std::vector<float>(kElements);
 };
 
-TEST_F(CodecSwitch, EveryCandidateIsTriedInTurn) {
+TEST_P(CodecSwitch, EveryCandidateIsTriedInTurn) {
   const auto encoder = Make();
   EXPECT_TRUE(encoder->chooses());
   std::vector<CodecId> tried;
@@ -112,7 +131,7 @@ TEST_F(CodecSwitch, EveryCandidateIsTriedInTurn) {
   EXPECT_EQ(Step(encoder.get())[0].codec, CODEC_FP16) << "until one is chosen";
 }
 
-TEST_F(CodecSwitch, WhatOneCodecLeftOutTheNextSends) {
+TEST_P(CodecSwitch, WhatOneCodecLeftOutTheNextSends) {
   Auto()->add_codecs()->mutable_none();
   Auto()->add_codecs()->mutable_topk()->set_density(0.05);
   Auto()->add_codecs()->mutable_onebit();
@@ -132,7 +151,7 @@ TEST_F(CodecSwitch, WhatOneCodecLeftOutTheNextSends) {
   }
 }
 
-TEST_F(CodecSwitch, ALosslessCodecSendsAllThatWasLeft) {
+TEST_P(CodecSwitch, ALosslessCodecSendsAllThatWasLeft) {
   Auto()->add_codecs()->mutable_none();
   Auto()->add_codecs()->mutable_topk();
   const auto encoder = Make();
@@ -147,7 +166,7 @@ TEST_F(CodecSwitch, ALosslessCodecSendsAllThatWasLeft) {
   EXPECT_EQ(sent_, given_);
 }
 
-TEST_F(CodecSwitch, TheLinkDecides) {
+TEST_P(CodecSwitch, TheLinkDecides) {
   const auto encoder = Make();
   Try(encoder.get());
   EXPECT_TRUE(encoder->Choose(Link(100)));
@@ -169,7 +188,7 @@ TEST_F(CodecSwitch, TheLinkDecides) {
 }
 
 // The choice is found anew, by trying anew; what was left out is not lost.
-TEST_F(CodecSwitch, AResumedEncoderGoesOnWithWhatWasLeft) {
+TEST_P(CodecSwitch, AResumedEncoderGoesOnWithWhatWasLeft) {
   Auto()->add_codecs()->mutable_topk();
   Auto()->add_codecs()->mutable_powersgd();
   const auto first = Make();
@@ -185,7 +204,7 @@ TEST_F(CodecSwitch, AResumedEncoderGoesOnWithWhatWasLeft) {
   EXPECT_EQ(Step(second.get())[0].codec, CODEC_FP16);
 }
 
-TEST_F(CodecSwitch, WithoutErrorFeedbackNothingIsKept) {
+TEST_P(CodecSwitch, WithoutErrorFeedbackNothingIsKept) {
   config_.mutable_compression()->set_error_feedback(false);
   const auto encoder = Make();
   Try(encoder.get());
@@ -195,7 +214,7 @@ TEST_F(CodecSwitch, WithoutErrorFeedbackNothingIsKept) {
   EXPECT_TRUE(encoder->CopyResiduals()->empty());
 }
 
-TEST_F(CodecSwitch, AFixedCodecIsNoChoice) {
+TEST_P(CodecSwitch, AFixedCodecIsNoChoice) {
   config_.mutable_compression()->mutable_push()->mutable_topk();
   const auto encoder = Make();
   EXPECT_FALSE(encoder->chooses());
@@ -203,6 +222,43 @@ TEST_F(CodecSwitch, AFixedCodecIsNoChoice) {
   EXPECT_FALSE(encoder->Choose(Link(1)));
   EXPECT_EQ(encoder->Choices(Link(1)).tensors_size(), 0);
 }
+
+// Whatever is tried and chosen, and with codecs that remember more than a residual, which then is theirs
+// alone.
+TEST_P(CodecSwitch, BytesAndResidualsAreThoseOfTheHost) {
+  config_.mutable_compression()->set_residual_decay(0.5);
+  Auto()->add_codecs()->mutable_powersgd();
+  Auto()->add_codecs()->mutable_none();
+  Auto()->add_codecs()->mutable_topk();
+  const auto encoder = Make(), host = Make(nullptr);
+  uint64_t step = 0;
+  const auto compare = [&] {
+    ++step;
+    std::vector<float> gradient(kElements);
+    for (size_t i = 0; i < kElements; ++i) {
+      gradient[i] = static_cast<float>((i * 37 + step * 101) % 255) - 127;
+    }
+    const auto made = Encoded(encoder.get(), gradient, step);
+    const auto expected = Encoded(host.get(), gradient, step);
+    for (size_t s = 0; s < 2; ++s) {
+      EXPECT_EQ(made[s].codec, expected[s].codec);
+      EXPECT_TRUE(std::ranges::equal(made[s].payload.span(), expected[s].payload.span())) << step;
+    }
+    const auto left = Saved(*encoder), expected_left = Saved(*host);
+    ASSERT_EQ(left.size(), expected_left.size());
+    for (const auto& [slice, state] : left) {
+      EXPECT_TRUE(std::ranges::equal(state.span(), expected_left.at(slice).span())) << step;
+    }
+  };
+  for (int i = 0; i < 4 * kSteps + 1; ++i) compare();
+  // So slow that bytes alone decide, which are the same.
+  encoder->Choose(Link(1e-3));
+  host->Choose(Link(1e-3));
+  for (int i = 0; i < 3; ++i) compare();
+}
+
+INSTANTIATE_TEST_SUITE_P(Where, CodecSwitch, testing::Bool(),
+                         [](const auto& info) { return info.param ? "device" : "host"; });
 
 }  // namespace
 }  // namespace psgd

@@ -95,7 +95,7 @@ class SessionTest : public testing::Test {
   }
   void PushAll(uint64_t clock, size_t bytes = 16) {
     for (int slice = 4; slice >= 0; --slice) {
-      core_->Push(clock, static_cast<uint32_t>(slice), CODEC_NONE, Payload(bytes), now_);
+      core_->Push(clock, {static_cast<uint32_t>(slice), CODEC_NONE, Payload(bytes)}, now_);
     }
     core_->EndClock(clock, now_);
   }

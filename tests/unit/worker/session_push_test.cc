@@ -56,8 +56,8 @@ TEST_F(SessionTest, SlicesMayShareAPayload) {
   Weights(1, 1, {1, 3}, 0, 8);
   ASSERT_FALSE(core_->pulling());
   core_->TakePulled();
-  core_->Push(1, 2, CODEC_FACTORS, Payload(100), now_, {4});
-  core_->Push(1, 0, CODEC_NONE, Payload(16), now_);
+  core_->Push(1, {2, CODEC_FACTORS, Payload(100), {4}}, now_);
+  core_->Push(1, {0, CODEC_NONE, Payload(16)}, now_);
   core_->EndClock(1, now_);
   const auto sent = DrainTo(0);
   ASSERT_EQ(sent.size(), 1u);
@@ -69,6 +69,22 @@ TEST_F(SessionTest, SlicesMayShareAPayload) {
   EXPECT_TRUE(parts[2].with_previous());
   EXPECT_EQ(parts[2].codec(), CODEC_FACTORS);
   EXPECT_EQ(parts[2].base_version(), 7u);
+}
+
+// A shard holds them unpacked, so as such they are counted where small ones share a message.
+TEST_F(SessionTest, WhatIsPackedTravelsAndIsCountedAsItIs) {
+  Make(1u << 20, 100);
+  core_->Push(1, {0, CODEC_NONE, Payload(80), {}, {4, Payload(10)}}, now_);
+  core_->Push(1, {2, CODEC_FACTORS, Payload(60), {4}, {1, Payload(20)}}, now_);
+  core_->EndClock(1, now_);
+  const auto sent = DrainTo(0);
+  ASSERT_EQ(sent.size(), 3u) << "80 and 60 bytes are more than 100; the last one ends the clock";
+  EXPECT_EQ(sent[0].PayloadBytes(), 10u);
+  EXPECT_EQ(sent[0].header.push().parts(0).zstd(), 4u);
+  EXPECT_EQ(sent[1].PayloadBytes(), 20u);
+  ASSERT_THAT(Slices(sent[1]), ElementsAre(2, 4));
+  EXPECT_EQ(sent[1].header.push().parts(0).zstd(), 1u);
+  EXPECT_EQ(sent[1].header.push().parts(1).zstd(), 1u);
 }
 
 TEST_F(SessionTest, PulledSlicesMayShareAPayload) {
@@ -110,12 +126,12 @@ TEST_F(SessionTest, PartsWithoutAPayloadDoNotCount) {
 
 TEST_F(SessionTest, TheWindowHoldsBackAndWhatWaitsIsSorted) {
   Make(150, 1);
-  core_->Push(1, 4, CODEC_NONE, Payload(100), now_);
+  core_->Push(1, {4, CODEC_NONE, Payload(100)}, now_);
   EXPECT_EQ(DrainTo(0).size(), 1u);
   // One message may always fly; the next does not fit until the first is acknowledged.
-  core_->Push(1, 2, CODEC_NONE, Payload(100), now_);
+  core_->Push(1, {2, CODEC_NONE, Payload(100)}, now_);
   EXPECT_EQ(DrainTo(0).size(), 0u);
-  core_->Push(1, 0, CODEC_NONE, Payload(100), now_);
+  core_->Push(1, {0, CODEC_NONE, Payload(100)}, now_);
   core_->EndClock(1, now_);
   EXPECT_EQ(DrainTo(0).size(), 0u);
   EXPECT_FALSE(core_->AllAcknowledged());
@@ -133,10 +149,10 @@ TEST_F(SessionTest, TheWindowHoldsBackAndWhatWaitsIsSorted) {
 
 TEST_F(SessionTest, PartsThatGatherBehindAFullWindowLeaveFrontLayersFirst) {
   Make(64, 1);
-  core_->Push(1, 4, CODEC_NONE, Payload(100), now_);
+  core_->Push(1, {4, CODEC_NONE, Payload(100)}, now_);
   EXPECT_EQ(DrainTo(0).size(), 1u);
-  core_->Push(1, 2, CODEC_NONE, Payload(16), now_);
-  core_->Push(1, 0, CODEC_NONE, Payload(16), now_);
+  core_->Push(1, {2, CODEC_NONE, Payload(16)}, now_);
+  core_->Push(1, {0, CODEC_NONE, Payload(16)}, now_);
   core_->EndClock(1, now_);
   Ack(0, 2);
   std::vector<uint32_t> order;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tests/conformance/codec/emulated_codecs.h"
@@ -124,6 +125,84 @@ TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
   EXPECT_EQ(second->RestoreResiduals(saved).code(), absl::StatusCode::kDataLoss);
 }
 
+// What travels is packed where that makes it shorter; what codecs leave behind is as without.
+TEST(UpdateEncoder, PacksWhatCodecsMade) {
+  Config config;
+  config.mutable_optimizer()->mutable_sgd();
+  config.mutable_compression()->mutable_push()->mutable_int8();
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(4000);
+  Placement placement;
+  placement.add_slices()->set_count(3900);
+  placement.add_slices()->set_offset(3900);
+  placement.mutable_slices(1)->set_count(100);
+  const auto plain = UpdateEncoder::Create(config, model, placement, 0).value();
+  config.mutable_compression()->mutable_lossless()->mutable_zstd();
+  const auto packing = UpdateEncoder::Create(config, model, placement, 0).value();
+  std::vector<float> gradient(4000);
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = std::pow(std::sin(static_cast<float>(i)), 5.0f);
+  }
+  for (uint64_t clock = 1; clock < 3; ++clock) {
+    std::vector<EncodedSlice> expected, made;
+    plain->Encode(0, gradient, gradient, 0, clock, &expected);
+    packing->Encode(0, gradient, gradient, 0, clock, &made);
+    ASSERT_EQ(made.size(), 2u);
+    for (size_t s = 0; s < 2; ++s) {
+      EXPECT_TRUE(std::ranges::equal(made[s].payload.span(), expected[s].payload.span()));
+      EXPECT_EQ(expected[s].packed.planes, 0u);
+    }
+    EXPECT_EQ(made[0].packed.planes, 1u);
+    EXPECT_LT(made[0].travels().size(), made[0].payload.size());
+    EXPECT_EQ(made[1].travels().data(), made[1].payload.data()) << "too short to be packed";
+    const auto unpacked =
+        Unpack(made[0].travels(), made[0].packed.planes, made[0].payload.size());
+    ASSERT_TRUE(unpacked.ok()) << unpacked.status();
+    EXPECT_TRUE(std::ranges::equal(unpacked->span(), made[0].payload.span()));
+  }
+  EXPECT_EQ(*packing->ResidualNorm(), *plain->ResidualNorm());
+  const auto flushed = packing->Flush().value();
+  ASSERT_EQ(flushed.size(), 2u);
+  EXPECT_NE(flushed[0].encoded.packed.planes, 0u);
+}
+
+// Some codecs would send a number for it, 65504 or a sign, and keep the rest of it for good.
+TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
+  const std::vector<float> good = {3, -1, 2, 0.5f, 8, -4, 1, 0.25f};
+  for (const CodecConfig& codec : DefaultCodecs()) {
+    Config config;
+    config.mutable_compression()->set_dense_below(0);
+    *config.mutable_compression()->mutable_push() = codec;
+    ModelSpec model;
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name("w");
+    parameter->add_shape(8);
+    Placement placement;
+    placement.add_slices()->set_count(8);
+    const auto poisoned = UpdateEncoder::Create(config, model, placement, 0).value();
+    const auto clean = UpdateEncoder::Create(config, model, placement, 0).value();
+    const auto encode = [&](UpdateEncoder& encoder, const std::vector<float>& gradient,
+                            uint64_t clock) {
+      std::vector<EncodedSlice> slices;
+      encoder.Encode(0, gradient, gradient, 0, clock, &slices);
+      return slices.at(0);
+    };
+    encode(*poisoned, good, 1);
+    encode(*clean, good, 1);
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> gradient = good;
+      gradient[3] = bad;
+      const EncodedSlice sent = encode(*poisoned, gradient, 2);
+      EXPECT_EQ(sent.codec, CODEC_NONE);
+      EXPECT_TRUE(std::ranges::equal(sent.payload.span(), AsBytes(gradient)));
+    }
+    const Bytes after = encode(*poisoned, good, 3).payload, expected = encode(*clean, good, 3).payload;
+    EXPECT_TRUE(std::ranges::equal(after.span(), expected.span())) << CodecText(codec);
+  }
+}
+
 // A device's payloads and residuals are the host's, slice by slice; what has no twin there, and what
 // travels whole, stays the host's work.
 TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
@@ -132,6 +211,7 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   config.mutable_compression()->set_error_feedback(true);
   config.mutable_compression()->set_residual_decay(0.5);
   config.mutable_compression()->set_dense_below(64);
+  config.mutable_compression()->mutable_lossless()->mutable_zstd();
   config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.1);
   CompressionRule* rule = config.mutable_compression()->add_rules();
   rule->set_match("matrix");
@@ -172,6 +252,7 @@ TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
       EXPECT_EQ(made[s].slice, expected[s].slice);
       EXPECT_EQ(made[s].codec, CODEC_TOPK);
       EXPECT_TRUE(std::ranges::equal(made[s].payload.span(), expected[s].payload.span()));
+      EXPECT_TRUE(std::ranges::equal(made[s].travels().span(), expected[s].travels().span()));
     }
   };
   for (uint64_t clock = 1; clock < 4; ++clock) step(clock);

@@ -1,0 +1,125 @@
+// The largest of each row. A block has a row, and finds the least magnitude that is kept digit by
+// digit: how many elements have which digit tells the digit of that magnitude, and of those that
+// have it the next digit is looked at. Only whole numbers are added up, so the order does not
+// matter.
+#include <bit>
+
+#include "engine/cudnn/kernel_tools.cuh"
+#include "engine/cudnn/kernels.h"
+
+namespace psgd::cudnn {
+namespace {
+
+constexpr int kDigitBits = 8;
+static_assert(kThreads == 1 << kDigitBits, "a thread has a digit");
+
+// Ordered as magnitudes are, NaN as infinity. The sign is gone, so the first digit is the exponent.
+__device__ uint32_t KeyOf(float value) {
+  constexpr uint32_t kInfinity = 0xFF000000u;
+  return min(std::bit_cast<uint32_t>(value) << 1, kInfinity);
+}
+
+// Of a key's 32 bits the last ones, which are 0 in every value of the type.
+template <typename T>
+constexpr int kEmptyBits = 1;
+template <>
+constexpr int kEmptyBits<__nv_bfloat16> = 17;
+template <>
+constexpr int kEmptyBits<__half> = 14;
+
+// The sum of the values of this thread and of those before it. REQUIRES: kThreads threads.
+__device__ uint32_t SumUpToThread(uint32_t value) {
+  __shared__ uint32_t sums[kThreads];
+  sums[threadIdx.x] = value;
+  __syncthreads();
+  for (int reach = 1; reach < kThreads; reach *= 2) {
+    const uint32_t before = threadIdx.x >= reach ? sums[threadIdx.x - reach] : 0;
+    __syncthreads();
+    sums[threadIdx.x] += before;
+    __syncthreads();
+  }
+  return sums[threadIdx.x];
+}
+
+// The least key that is kept. `all` elements have it, of which the first `kept` are.
+struct LeastKey {
+  uint32_t key, kept, all;
+};
+
+template <typename T>
+__device__ LeastKey FindLeastKey(const T* x, int64_t columns, uint32_t count) {
+  __shared__ uint32_t having[kThreads];  // each digit
+  __shared__ LeastKey found;
+  LeastKey least = {0, count, 0};
+  uint32_t known = 0;  // the bits of the digits that were found
+  for (int shift = 32 - kDigitBits; shift + kDigitBits > kEmptyBits<T>; shift -= kDigitBits) {
+    having[threadIdx.x] = 0;
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
+      const uint32_t key = KeyOf(Load(x, i));
+      if ((key & known) == least.key) atomicAdd(&having[key >> shift & (kThreads - 1)], 1u);
+    }
+    __syncthreads();
+    const uint32_t digit = kThreads - 1 - threadIdx.x, own = having[digit];
+    const uint32_t at_least = SumUpToThread(own), above = at_least - own;
+    // Of one thread.
+    if (above < least.kept && least.kept <= at_least) {
+      found = {least.key | digit << shift, least.kept - above, own};
+    }
+    __syncthreads();
+    least = found;
+    known |= (kThreads - 1u) << shift;
+  }
+  return least;
+}
+
+// Behind the last element with the least key that is kept. A thread counts those of its part of the
+// row, one after the other.
+template <typename T>
+__device__ int64_t EndOfKept(const T* x, int64_t columns, const LeastKey& least) {
+  __shared__ int64_t end;
+  const int64_t each = (columns + kThreads - 1) / kThreads;
+  const int64_t begin = min(columns, each * threadIdx.x), past = min(columns, begin + each);
+  uint32_t own = 0;
+  for (int64_t i = begin; i < past; ++i) own += KeyOf(Load(x, i)) == least.key;
+  const uint32_t up_to = SumUpToThread(own), before = up_to - own;
+  if (before < least.kept && least.kept <= up_to) {
+    int64_t i = begin;
+    for (uint32_t left = least.kept - before; left > 0; ++i) left -= KeyOf(Load(x, i)) == least.key;
+    end = i;
+  }
+  __syncthreads();
+  return end;
+}
+
+template <typename T>
+__global__ void KeepLargestKernel(int64_t rows, int64_t columns, uint32_t count, const T* all_x,
+                                  T* all_y) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* x = all_x + row * columns;
+    T* y = all_y + row * columns;
+    const LeastKey least = FindLeastKey(x, columns, count);
+    // Mostly all of them are.
+    const int64_t end = least.kept < least.all ? EndOfKept(x, columns, least) : columns;
+    for (int64_t i = threadIdx.x; i < columns; i += kThreads) {
+      const float value = Load(x, i);
+      const uint32_t key = KeyOf(value);
+      const bool kept = key > least.key || (key == least.key && i < end);
+      Store(kept ? value : 0.0f, y, i);
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t KeepLargestOfRows(cudaStream_t stream, Type type, const KeepLargest& op, int64_t rows,
+                              int64_t columns, const void* x, void* y) {
+  return ForType(type, [&](auto* of) {
+    using T = ElementOf<decltype(of)>;
+    Start(stream, Blocks(rows * kThreads), kThreads, KeepLargestKernel<T>, rows, columns,
+          static_cast<uint32_t>(op.count), static_cast<const T*>(x), static_cast<T*>(y));
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace psgd::cudnn
