@@ -27,7 +27,7 @@
 
 namespace psgd {
 
-inline constexpr uint32_t kCheckpointFormatVersion = 1;
+inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
 // Stored: do not change. kSlice is the smallest: who reads in order knows a slice before its
 // arrays.

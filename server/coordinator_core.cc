@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/policy.h"
+#include "common/units.h"
 #include "proto/phases.h"
+#include "server/optimizer.h"
 #include "server/placement.h"
 
 namespace psgd {
@@ -50,6 +52,20 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
   total->set_resent(total->resent() + report.resent());
   for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
+}
+
+// A worker may name any shapes: what shards cannot hold must not be tried.
+absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
+  double elements = 0;
+  for (const ParameterSpec& parameter : model.parameters()) elements += ElementsOf(parameter);
+  const int arrays = 1 + MakeOptimizer(config.optimizer())->state_arrays();
+  const double bytes = elements * arrays * sizeof(float);
+  if (memory == 0 || bytes <= memory) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model that the worker registers has ", static_cast<uint64_t>(elements), " weights: with the optimizer's state ",
+      HumanBytes(bytes), ", and this run's servers have ", HumanBytes(memory),
+      " of memory left; is it the model that you mean? If so, give the run more servers (cluster.servers), or one "
+      "with more memory"));
 }
 
 }  // namespace
@@ -119,6 +135,7 @@ absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_
         " batches an epoch; check data.batch against the number of training samples"));
   }
   PSGD_RETURN_IF_ERROR(ValidateModel(model));
+  PSGD_RETURN_IF_ERROR(CheckFits(model, options_.config, options_.memory));
   PSGD_RETURN_IF_ERROR(CheckRules(options_.config.compression(), model));
   if (!options_.checkpoint) {
     PSGD_RETURN_IF_ERROR(CheckGiven(model, options_.given ? *options_.given : GivenWeights()));

@@ -39,6 +39,7 @@ struct CoordinatorOptions {
   std::shared_ptr<const GivenWeights> given = nullptr;  // of a model that comes from a file
   uint32_t first_incarnation = 1;  // of workers
   uint64_t last_checkpoint = 0;    // ids up to this one are taken
+  uint64_t memory = 0;             // bytes that shards may take; 0: nobody knows
 };
 
 // What has to happen outside before the reply that caused it is sent.

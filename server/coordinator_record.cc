@@ -8,12 +8,12 @@ LedgerPositionRecord ToRecord(const LedgerPosition& position) {
   LedgerPositionRecord record;
   record.set_epoch(position.epoch);
   record.set_clock(position.clock);
-  record.mutable_remaining()->Add(position.remaining.begin(), position.remaining.end());
+  *record.mutable_remaining() = position.remaining.Save();
   return record;
 }
 
 LedgerPosition FromRecord(const LedgerPositionRecord& record) {
-  return {record.epoch(), record.clock(), {record.remaining().begin(), record.remaining().end()}};
+  return {record.epoch(), record.clock(), BatchQueue(record.remaining())};
 }
 
 CoordinatorMemberRecord ToRecord(const MemberState& member) {

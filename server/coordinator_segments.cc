@@ -53,7 +53,7 @@ void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
     // A checkpoint under way promises what is not done up to its boundary.
     if (under_way_ && batch.segment <= under_way_after_ &&
         batch.epoch == under_way_->position.epoch) {
-      under_way_->position.remaining.push_back(batch.batch);
+      under_way_->position.remaining.Add(batch.batch);
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "server/data_ledger.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace psgd {
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
@@ -34,8 +33,7 @@ DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resum
 
 void DataLedger::StartEpoch(uint32_t epoch) {
   position_.epoch = epoch;
-  position_.remaining.resize(options_.batches_per_epoch);
-  std::iota(position_.remaining.begin(), position_.remaining.end(), 0u);
+  position_.remaining = BatchQueue::UpTo(options_.batches_per_epoch);
 }
 
 uint32_t DataLedger::ClockBudget() const {
@@ -53,23 +51,22 @@ bool DataLedger::Finished() const {
 std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
   if (workers.empty() || Finished()) return std::nullopt;
   if (position_.remaining.empty()) StartEpoch(position_.epoch + 1);
-  auto& remaining = position_.remaining;
   const size_t n = workers.size();
-  const size_t take = std::min<size_t>(ClockBudget() * n, remaining.size());
+  const double epoch_at_start = EpochProgress();
+  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget() * n);
 
   Segment segment;
   segment.set_id(next_id_++);
   segment.set_epoch(position_.epoch);
   segment.set_first_clock(position_.clock);
-  segment.set_clocks(static_cast<uint32_t>((take + n - 1) / n));
+  segment.set_clocks(static_cast<uint32_t>((batches.size() + n - 1) / n));
   segment.mutable_workers()->Add(workers.begin(), workers.end());
-  segment.mutable_batches()->Add(remaining.begin(), remaining.begin() + take);
-  segment.set_epoch_at_start(EpochProgress());
+  segment.mutable_batches()->Add(batches.begin(), batches.end());
+  segment.set_epoch_at_start(epoch_at_start);
   segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
 
-  remaining.erase(remaining.begin(), remaining.begin() + take);
   position_.clock += segment.clocks();
-  segments_[segment.id()] = {segment, remaining.empty() || Finished(), {}};
+  segments_[segment.id()] = {segment, position_.remaining.empty() || Finished(), {}};
   return segment;
 }
 
@@ -87,7 +84,7 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
       const uint32_t batch = segment.batches(static_cast<int>(index));
       undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
-        position_.remaining.push_back(batch);
+        position_.remaining.Add(batch);
         ++repeated_;
       } else {
         ++lost_;  // the next epoch has begun with an order of its own

@@ -14,6 +14,7 @@
 
 #include "proto/journal.pb.h"
 #include "proto/model.pb.h"
+#include "server/batch_queue.h"
 
 namespace psgd {
 
@@ -28,7 +29,7 @@ struct LedgerOptions {
 struct LedgerPosition {
   uint32_t epoch = 0;               // the one being dealt
   uint64_t clock = 0;               // of every member when the next segment starts
-  std::vector<uint32_t> remaining;  // batches of this epoch still to be dealt
+  BatchQueue remaining;             // batches of this epoch still to be dealt
 };
 
 // A batch that its worker did not do.

@@ -21,7 +21,7 @@
 
 namespace psgd {
 
-inline constexpr uint32_t kJournalFormatVersion = 1;
+inline constexpr uint32_t kJournalFormatVersion = 2;
 
 // Stored: do not change.
 enum class JournalKind : uint8_t {

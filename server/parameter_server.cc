@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/available_memory.h"
 #include "net/wire_format.h"
 #include "server/access.h"
 #include "server/control_service.h"
@@ -33,6 +34,8 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
         core.given = options_.given;
         // Above those of an earlier server of this run, whose workers may still be about.
         core.last_checkpoint = options_.last_checkpoint;
+        // Others are taken to be as large as this one.
+        core.memory = AvailableMemory() * std::max(1, options_.config.cluster().servers());
         core.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
         if (options_.resume) {
           const CheckpointManifest& manifest = options_.resume->manifest();
@@ -40,8 +43,7 @@ ParameterServer::ParameterServer(ParameterServerOptions options)
           snapshot.checkpoint = manifest.id();
           snapshot.position.epoch = manifest.epoch();
           snapshot.position.clock = manifest.clock();
-          snapshot.position.remaining.assign(manifest.remaining().begin(),
-                                             manifest.remaining().end());
+          snapshot.position.remaining = BatchQueue(manifest.remaining());
           snapshot.hyper = manifest.hyper();
           snapshot.total = manifest.total();
           snapshot.evaluations.assign(manifest.evaluations().begin(),

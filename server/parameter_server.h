@@ -254,6 +254,7 @@ class ParameterServer {
   std::optional<CoordinatorRecord> recovered_;      // what it goes on from
   uint64_t recovered_entries_ = 0;                  // of all shards
   std::string saved_record_;
+  bool saved_synced_ = false;  // it is on the disk
   bool told_waiting_ = false;                       // for servers or the disk, since something was carried out
   bool gathered_ = false;       // it has or had as many followers as it wants
   uint32_t next_replica_ = 2;

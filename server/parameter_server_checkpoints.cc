@@ -87,8 +87,7 @@ absl::Status ParameterServer::Seal(uint64_t id) {
     manifest.set_name(snapshot->name);
     manifest.set_clock(snapshot->position.clock);
     manifest.set_epoch(snapshot->position.epoch);
-    manifest.mutable_remaining()->Add(snapshot->position.remaining.begin(),
-                                      snapshot->position.remaining.end());
+    *manifest.mutable_remaining() = snapshot->position.remaining.Save();
     manifest.set_batches_per_epoch(core_.batches_per_epoch());
     manifest.set_epoch_progress(
         ProgressAt(snapshot->position, static_cast<uint32_t>(core_.batches_per_epoch())));

@@ -179,10 +179,12 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   const double seconds = record.seconds_trained();
   record.clear_seconds_trained();  // which always changes
   std::string contents = record.SerializeAsString();
-  if (contents == saved_record_) return ShipRecord(nullptr, wait_for_disk);
+  const bool sync = wait_for_disk && SyncsJournal();
+  // What a report saved without waiting may not be on the disk when a decision leaves that rests on it.
+  if (contents == saved_record_ && (saved_synced_ || !sync)) return ShipRecord(nullptr, wait_for_disk);
   record.set_seconds_trained(seconds);
   Reach(options_.failpoint.get(), Failpoint::kRecordWriting);
-  const absl::Status saved = record_store_->Save(record, wait_for_disk && SyncsJournal());
+  const absl::Status saved = record_store_->Save(record, sync);
   Reach(options_.failpoint.get(), Failpoint::kRecordWritten);
   if (!saved.ok()) {
     saved_record_.clear();  // the store may hold it all the same
@@ -190,6 +192,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
                                                "waits: ", std::string(saved.message())));
   }
   saved_record_ = std::move(contents);
+  saved_synced_ = sync;
   return ShipRecord(&record, wait_for_disk);
 }
 

@@ -143,6 +143,11 @@ absl::Status RocksJournal::Reopen() {
   return absl::OkStatus();
 }
 
+absl::Status RocksJournal::CheckOpen() const {
+  if (db_ != nullptr) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(LogFolder(), " cannot be opened"));
+}
+
 absl::Status RocksJournal::RemoveUnfinishedTables() const {
   std::error_code error;
   for (std::filesystem::directory_iterator at(options_.folder, error), end; !error && at != end;
@@ -164,7 +169,7 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   PSGD_RETURN_IF_ERROR(SyncFolder(options_.folder));
   Reach(options_.failpoint.get(), Failpoint::kImageArrays);
   std::lock_guard lock(mutex_);
-  if (db_ == nullptr) return absl::UnavailableError("the journal cannot be opened");
+  PSGD_RETURN_IF_ERROR(CheckOpen());
   const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
   std::string value;
   EncodeImage(key, record, &value);
@@ -177,6 +182,7 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
 }
 
 absl::StatusOr<std::vector<uint64_t>> RocksJournal::Images() const {
+  PSGD_RETURN_IF_ERROR(CheckOpen());
   std::vector<uint64_t> images;
   const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions()));
   for (at->SeekToLast(); at->Valid(); at->Prev()) {
@@ -212,6 +218,7 @@ absl::Status RocksJournal::Trim(uint64_t entry) {
 }
 
 absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
+  PSGD_RETURN_IF_ERROR(CheckOpen());
   const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
   std::string value;
   PSGD_RETURN_IF_ERROR(
@@ -250,6 +257,7 @@ absl::Status RocksJournal::Replay(uint64_t entry,
                                   const std::function<absl::Status(const JournalEntry&)>& take) {
   uint64_t next = entry + 1;
   std::lock_guard lock(mutex_);
+  PSGD_RETURN_IF_ERROR(CheckOpen());
   for (const auto& [first, log] : logs_) {
     const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions(), log.get()));
     for (at->Seek(SliceOf(EncodeJournalKey(JournalKind::kEntry, next))); at->Valid(); at->Next()) {

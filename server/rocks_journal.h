@@ -74,6 +74,8 @@ class RocksJournal final : public Journal {
   absl::Status Reopen();
   // Of images that were never finished.
   absl::Status RemoveUnfinishedTables() const;
+  // It is not while opening it again after a failed write fails, too.
+  absl::Status CheckOpen() const;
   // Forgets what only images before `entry`'s need. REQUIRES: mutex_ held.
   absl::Status Trim(uint64_t entry);
   // Of Check: each image, and each entry.

@@ -1,6 +1,7 @@
 #include "server/shard_core.h"
 
 #include <algorithm>
+#include <new>
 #include <type_traits>
 
 #include "absl/strings/ascii.h"
@@ -54,6 +55,16 @@ absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
 }
 
 absl::Status ShardCore::Install(const InstallModel& command) {
+  try {
+    return MakeSlices(command);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "shard ", options_.shard, " has not enough memory for its part of the model; give the run more servers "
+        "(cluster.servers), or one with more memory"));
+  }
+}
+
+absl::Status ShardCore::MakeSlices(const InstallModel& command) {
   // All or nothing: after a failure the shard still has no model.
   auto updater = std::make_unique<SliceUpdater>(options_.config);
   std::vector<SliceState> slices;

@@ -132,7 +132,8 @@ class ShardCore {
     uint64_t first_clock = 0;   // it takes part in later clocks
     std::vector<uint64_t> slice_clock;      // by local slice: the last clock that pushed it
     bool pushed = false;        // this incarnation has pushed
-    int32_t bad_in_row = 0;     // its latest pushes, all of them bad
+    int32_t bad_in_row = 0;     // pushes refused since a clock of which all were sound
+    uint64_t bad_clock = 0;     // the latest with one that was refused
     std::string quarantined;    // why it is heard no more; empty: it is
     std::vector<PulledWeights> pulled;      // by local slice, for delay compensation
     std::vector<SentWeights> sent;          // by local slice, for lossy differences
@@ -161,6 +162,7 @@ class ShardCore {
   // Commands (shard_core.cc).
   absl::Status Carry(const ShardCommand& command, Outbox* out);
   absl::Status Install(const InstallModel& command);
+  absl::Status MakeSlices(const InstallModel& command);
   void Admit(const AdmitWorker& command);
   void Remove(const RemoveWorker& command, Outbox* out);
   void Begin(const BeginSegment& command);
@@ -171,7 +173,8 @@ class ShardCore {
   // What is wrong with a push that is next in order, apart from its payloads.
   absl::Status CheckPush(const Member& member, const Push& push, size_t payloads) const;
   // A push that is next in order was bad, or good (null).
-  void CountBad(const DataHeader& header, Member& member, const absl::Status* bad);
+  void CountSound(const Push& push, Member& member) const;
+  void CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member);
   void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
   void ApplyGathered(uint64_t clock, std::map<uint32_t, std::vector<Message>>& by_worker);

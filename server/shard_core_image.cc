@@ -101,6 +101,7 @@ void ShardCore::SaveMembers(ShardImage* image) const {
     record->set_arrived_clock(member.arrived_clock);
     record->set_first_clock(member.first_clock);
     record->set_bad_in_row(member.bad_in_row);
+    record->set_bad_clock(member.bad_clock);
     record->set_quarantined(member.quarantined);
     record->mutable_slice_clocks()->Add(member.slice_clock.begin(), member.slice_clock.end());
     for (size_t local = 0; local < member.pulled.size(); ++local) {
@@ -167,6 +168,7 @@ absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardIma
   member.arrived_clock = record.arrived_clock();
   member.first_clock = record.first_clock();
   member.bad_in_row = record.bad_in_row();
+  member.bad_clock = record.bad_clock();
   member.quarantined = record.quarantined();
   member.slice_clock.assign(record.slice_clocks().begin(), record.slice_clocks().end());
   if (!member.live) return absl::OkStatus();

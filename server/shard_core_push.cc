@@ -40,13 +40,22 @@ absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t
   return absl::OkStatus();
 }
 
-void ShardCore::CountBad(const DataHeader& header, Member& member, const absl::Status* bad) {
-  member.bad_in_row = bad == nullptr ? 0 : member.bad_in_row + 1;
+void ShardCore::CountSound(const Push& push, Member& member) const {
+  // One sound message among a clock's does not make up for the others, nor does an empty one.
+  if (!push.end_of_clock() || member.bad_clock == push.clock()) return;
+  const bool pushed = std::ranges::find(member.slice_clock, push.clock()) != member.slice_clock.end();
+  if (pushed) member.bad_in_row = 0;
+}
+
+void ShardCore::CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member) {
+  ++member.bad_in_row;
+  member.bad_clock = clock;
   const int32_t most = options_.config.cluster().quarantine();
-  if (bad == nullptr || most == 0 || member.bad_in_row < most) return;
+  if (most == 0 || member.bad_in_row < most) return;
   member.quarantined = absl::StrCat(
-      "its last ", member.bad_in_row, " pushes to shard ", options_.shard,
-      " were refused (cluster.quarantine), the last one: ", std::string(bad->message()),
+      member.bad_in_row, " of its pushes to shard ", options_.shard,
+      " were refused (cluster.quarantine) and no clock's were all sound between them, the last one: ",
+      std::string(bad.message()),
       "; look at its machine and at the learning rate");
   QuarantinedWorker& worker = quarantined_.emplace_back();
   worker.key.set_worker(header.worker());
@@ -97,24 +106,25 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
       bad = opened.status();
     }
   }
-  const bool due = member.running && push.clock() == member.arrived_clock + 1;
+  const uint64_t clock = member.arrived_clock + 1;
+  const bool due = member.running && push.clock() == clock;
   if (due && push.end_of_clock()) member.arrived_clock = push.clock();
   if (!bad.ok()) {
     const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
     Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
            std::string(bad.message()), member.next_seq, out);
-    CountBad(header, member, &bad);
+    CountBad(header, clock, bad, member);
     if (!due) return;
     message.payloads.clear();
     message.header.mutable_push()->clear_parts();
     parts.clear();
   } else {
     ++stats_.pushes;
-    CountBad(header, member, nullptr);
     for (const PushPart& part : push.parts()) {
       member.slice_clock[*Local(part.slice())] = push.clock();
       stats_.push_staleness.Add(slices_[*Local(part.slice())].version - part.base_version());
     }
+    CountSound(push, member);
     Acknowledge(from, header, member.next_seq, out);
   }
 
@@ -123,7 +133,6 @@ void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out
     gathered_[push.clock()][header.worker()].push_back(std::move(message));
   } else if (HoldsBack(push.clock())) {
     held_bytes_ += message.PayloadBytes();
-    const uint64_t clock = push.clock();
     held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
   } else {
     ApplyNow(member, message.header.push(), parts);

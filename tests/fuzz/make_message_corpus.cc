@@ -250,7 +250,7 @@ void WriteCheckpoint(const path& folder) {
   *manifest.mutable_model() = SmallModel();
   *manifest.mutable_placement() = SmallPlacement();
   manifest.add_shards()->add_files()->set_name("CURRENT");
-  manifest.add_remaining(3);
+  manifest.add_remaining()->set_count(3);
   const std::string message = manifest.SerializeAsString();
   WriteCorpusFile(folder / "manifest" / "small.bin", message);
   std::string rows = WithLength<uint16_t>(message);
@@ -317,6 +317,61 @@ void WriteChain(const path& folder) {
   WriteCorpusFile(folder / "json" / "taken_over.json", ChainToJson(TakenOver(With(chain, follower), 2)));
 }
 
+// What control_fuzz reads: two workers train, one leaves, the run is drained.
+void WriteControl(const path& folder) {
+  std::string rows;
+  const auto call = [&](uint8_t kind, const google::protobuf::Message& request) {
+    rows += NumberBytes(kind) + WithLength<uint16_t>(request.SerializeAsString());
+  };
+  const auto as = [](uint32_t worker, auto request) {
+    request.mutable_key()->set_worker(worker);
+    request.mutable_key()->set_incarnation(1);
+    return request;
+  };
+  for (const uint32_t worker : {0, 1}) {
+    JoinRequest join;
+    join.set_name("host-17");
+    join.set_attempt(worker + 5);
+    call(0, join);
+    RegisterRequest registration = as(worker, RegisterRequest());
+    *registration.mutable_model() = SmallModel();
+    registration.set_batches_per_epoch(10);
+    registration.set_train_samples(100);
+    call(1, registration);
+  }
+  const auto next = [&](uint32_t worker, uint64_t finished, bool done) {
+    NextSegmentRequest request = as(worker, NextSegmentRequest());
+    request.set_first(finished == 0);
+    request.set_finished_segment(finished);
+    call(done ? 134 : 2, request);
+  };
+  for (const uint64_t finished : {0, 1, 2}) {
+    next(0, finished, false);
+    next(1, finished, finished == 2);
+    HeartbeatRequest beat = as(1, HeartbeatRequest());
+    beat.set_number(finished + 1);
+    beat.mutable_report()->set_clock(4 * finished);
+    beat.mutable_report()->set_samples(160);
+    call(4, beat);
+  }
+  EvaluatedRequest evaluated = as(0, EvaluatedRequest());
+  evaluated.mutable_result()->set_epoch(1);
+  evaluated.mutable_result()->set_accuracy(0.5);
+  call(3, evaluated);
+  SetHyperRequest hyper;
+  hyper.mutable_hyper()->set_learning_rate(0.05);
+  hyper.set_set_learning_rate(true);
+  call(7, hyper);
+  LeaveRequest leave = as(1, LeaveRequest());
+  leave.set_reason("a notice");
+  call(5, leave);
+  call(8, CheckpointRequest());
+  next(0, 3, true);
+  call(6, DrainRequest());
+  next(0, 4, true);
+  WriteCorpusFile(folder / "calls" / "run.bin", rows);
+}
+
 void WriteCorpus(const path& folder) {
   const CodecTable codecs;
   const Codec& none = *codecs.Find(CODEC_NONE);
@@ -327,6 +382,7 @@ void WriteCorpus(const path& folder) {
   WriteCheckpoint(folder / "checkpoint");
   WriteJournal(folder / "journal", none);
   WriteChain(folder / "chain");
+  WriteControl(folder / "control");
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ CheckpointManifest TestManifest(uint64_t id, const Placement& placement) {
   *manifest.mutable_placement() = placement;
   manifest.set_clock(id * 100);
   manifest.set_epoch(static_cast<uint32_t>(id));
-  for (uint32_t batch : {3, 1, 4, 1, 5}) manifest.add_remaining(batch);
+  for (uint32_t batch : {3, 1, 4, 1, 5}) manifest.add_remaining()->set_first(batch);
   manifest.mutable_hyper()->set_learning_rate(0.25);
   manifest.add_evaluations()->set_accuracy(0.5);
   return manifest;

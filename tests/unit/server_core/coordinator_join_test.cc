@@ -43,6 +43,25 @@ TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
   EXPECT_EQ(effects.commands.size(), 2u);
 }
 
+// Nothing is begun that the servers' memory cannot hold, and the run takes another model after it.
+TEST(CoordinatorJoin, AModelThatDoesNotFitIsRefused) {
+  CoordinatorOptions options;
+  options.config = CoordinatorConfig(1, 1, 4);
+  options.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+  options.memory = 1000;
+  CoordinatorFixture run(options);
+  const WorkerKey worker = run.Join();
+  Effects effects;
+  RegisterRequest request = run.Registration(worker);
+  request.mutable_model()->mutable_parameters(0)->set_shape(0, 126);  // weights and momentum: 1,008 bytes
+  const absl::Status refused = run.core().Register(request, {}, run.now(), &effects).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Text(refused), HasSubstr("126 weights"));
+  EXPECT_THAT(Text(refused), HasSubstr("cluster.servers"));
+  EXPECT_TRUE(effects.commands.empty());
+  EXPECT_TRUE(run.core().Register(run.Registration(worker), {}, run.now(), &effects).ok());
+}
+
 TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey first = run.JoinAndRegister(), second = run.Join();

@@ -164,6 +164,31 @@ TEST(DataLedger, ResumesWhereAPositionStands) {
   EXPECT_EQ(resumed.position().clock, whole.position().clock);
 }
 
+// A worker may say that its data have as many: that costs nobody memory, here or in the record.
+TEST(DataLedger, AnEpochMayHaveBillionsOfBatches) {
+  DataLedger ledger({.epochs = 1, .batches_per_epoch = UINT32_MAX, .segment_clocks = 3});
+  ledger.Deal({0, 1});
+  const auto segment = ledger.Deal({0, 1});
+  EXPECT_THAT(segment->batches(), ::testing::ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_EQ(ledger.Return(1, 4).size(), 2u);  // it had done all of the first segment and a clock of the second
+  EXPECT_EQ(ledger.position().remaining.size(), UINT32_MAX - 12 + 2u);
+  EXPECT_LT(ledger.Save().ByteSizeLong(), 200u);
+}
+
+// Those that went back come last, in the order in which they did, also after a record of them was read.
+TEST(BatchQueue, KeepsItsOrder) {
+  BatchQueue queue = BatchQueue::UpTo(4);
+  for (const uint32_t batch : {4, 1, 2, 0, 0}) queue.Add(batch);
+  EXPECT_EQ(queue.size(), 9u);
+  EXPECT_EQ(queue.Save().size(), 4);
+  BatchQueue copy(queue.Save());
+  EXPECT_THAT(copy.Take(3), ::testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(copy.Take(0), ::testing::ElementsAre());
+  EXPECT_THAT(copy.Take(100), ::testing::ElementsAre(3, 4, 1, 2, 0, 0));
+  EXPECT_TRUE(copy.empty());
+  EXPECT_THAT(copy.Take(1), ::testing::ElementsAre());
+}
+
 TEST(DataLedger, ForgetsButKeepsCounting) {
   DataLedger ledger({.epochs = 1, .batches_per_epoch = 10, .segment_clocks = 1});
   for (int i = 0; i < 3; ++i) ledger.Deal({0});

@@ -127,18 +127,39 @@ TEST(ShardPush, AWorkerThatSendsOnlyPoisonIsHeardNoMore) {
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].key.worker(), 0u);
   EXPECT_EQ(out[0].key.incarnation(), 1u);
-  EXPECT_THAT(out[0].why, testing::HasSubstr("its last 3 pushes to shard 0 were refused"));
+  EXPECT_THAT(out[0].why, testing::HasSubstr("3 of its pushes to shard 0 were refused"));
   EXPECT_TRUE(shard.core().TakeQuarantined().empty());
 
   const Refusal fenced = shard.Refused(Sound(7));
   EXPECT_EQ(fenced.reason(), Refusal::FENCED);
-  EXPECT_THAT(fenced.detail(), testing::HasSubstr("worker 0 is in quarantine: its last 3 pushes"));
+  EXPECT_THAT(fenced.detail(), testing::HasSubstr("worker 0 is in quarantine: 3 of its pushes"));
   EXPECT_EQ(shard.Weights(0), (Values{-1, -1, -1, -1}));
   // The others are heard, and so is one that joins anew in its place.
   shard.Acknowledged(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}));
   shard.Admit(0, 2);
   shard.Begin(10, 10, {0, 1});
   shard.Acknowledged(ShardFixture::PushOf(0, 1, 11, {{0, {1, 1, 1, 1}}}, true, 2));
+}
+
+// As of a worker whose machine spoils one tensor of several, and of one that pushes nothing in between.
+TEST(ShardPush, OneSoundMessageOfAClockDoesNotMakeUpForABadOne) {
+  Config config;
+  config.mutable_cluster()->set_quarantine(3);
+  ShardFixture shard({.staleness = -1}, config);
+  shard.Start(2);
+  uint64_t seq = 0;
+  const auto clock_with_one_bad = [&](uint64_t clock) {
+    shard.Refused(ShardFixture::PushOf(0, ++seq, clock, {{0, {NAN, 0, 0, 0}}}, false));
+    shard.Acknowledged(ShardFixture::PushOf(0, ++seq, clock, {{1, {1, 1, 1, 1}}}, true));
+  };
+  clock_with_one_bad(1);
+  shard.Acknowledged(ShardFixture::PushOf(0, ++seq, 2, {{0, {1, 1, 1, 1}}}, true));  // the count begins anew
+  clock_with_one_bad(3);
+  shard.Acknowledged(ShardFixture::PushOf(0, ++seq, 4, {}, true));
+  clock_with_one_bad(5);
+  EXPECT_TRUE(shard.core().TakeQuarantined().empty());
+  shard.Refused(ShardFixture::PushOf(0, ++seq, 6, {{0, {NAN, 0, 0, 0}}}, true));
+  EXPECT_EQ(shard.core().TakeQuarantined().size(), 1u);
 }
 
 TEST(ShardPush, NoQuarantineWhereItIsOff) {
