@@ -31,12 +31,12 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
   return members;
 }
 
-// For those whose servers settle there who leads.
+// For those whose servers say there where they are.
 inline absl::Status CheckSettles(const Config& config) {
-  if (config.durability().acknowledge() == DurabilityConfig::REPLICATED) return absl::OkStatus();
+  if (config.durability().acknowledge() != DurabilityConfig::MEMORY) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--etcd settles which of a run's servers leads, but this run has only one: add --set "
-      "durability.acknowledge=replicated");
+      "--etcd says where a run's server is by now, and which of several leads, but this run's ends with its only "
+      "server: add --set durability.acknowledge=journal, or replicated");
 }
 
 inline absl::StatusOr<std::shared_ptr<EtcdChainStore>> OpenEtcd(

@@ -35,15 +35,27 @@ std::string NameOfThisServer() {
 }  // namespace
 
 absl::StatusOr<ExitCode> JoinRun(const ServerArguments& arguments, const StopSignals& stops) {
-  PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.join)).status(),
-                                "--join takes HOST:PORT"));
   ShardHostOptions options;
-  options.coordinator = arguments.join;
+  PSGD_ASSIGN_OR_RETURN(options.credentials, ServerCredentials(arguments.tls));
+  if (arguments.etcd.given()) {
+    EtcdArguments etcd = arguments.etcd;
+    etcd.run = arguments.join;
+    PSGD_ASSIGN_OR_RETURN(const auto chains, OpenEtcd(etcd, options.credentials));
+    options.coordinator = absl::StrCat("run ", etcd.run);
+    options.find_coordinator = [chains]() -> absl::StatusOr<std::string> {
+      const auto servers = ServersOf(*chains, chains->run());
+      if (!servers.ok()) return absl::UnavailableError(servers.status().message());  // it may come yet
+      return servers->front();
+    };
+  } else {
+    PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.join)).status(),
+                                  "--join takes HOST:PORT"));
+    options.coordinator = arguments.join;
+  }
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.name = NameOfThisServer();
   if (!arguments.run_dir.empty()) options.earlier_dir = RunDir(arguments.run_dir).ServerDir();
-  PSGD_ASSIGN_OR_RETURN(options.credentials, ServerCredentials(arguments.tls));
   PSGD_ASSIGN_OR_RETURN(options.failpoint, PlanFailpoint(arguments.failpoint));
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);

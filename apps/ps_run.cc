@@ -202,8 +202,7 @@ int main(int argc, char** argv) {
                  "scripts/make-certs.sh makes it: all talk securely")
       ->type_name("DIR");
   AddEtcdOption(app, arguments.etcd,
-                "Members of etcd, where the run's servers settle who leads (durability.acknowledge: "
-                "replicated)");
+                "Members of etcd, where the run's servers settle who leads and say where that is");
   app.add_option("--bind", arguments.bind,
                  "Address that the server listens on, for workers elsewhere; default: loopback")
       ->type_name("ADDRESS");

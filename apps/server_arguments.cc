@@ -44,12 +44,11 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
           ->excludes(resume)
           ->excludes(recover);
   AddEtcdOption(app, arguments.etcd,
-                "Members of etcd, where the run's servers settle who leads (durability.acknowledge: "
-                "replicated)");
+                "Members of etcd, where the run's servers settle who leads and say where that is");
   auto* join =
       app.add_option("--join", arguments.join,
-                     "HOST:PORT of a server; hold some of its run's shards. With its old --run-dir it goes on "
-                     "with those that it held")
+                     "HOST:PORT of a server, or with --etcd the name of a run; hold some of its shards. With its "
+                     "old --run-dir it goes on with those that it held")
           ->excludes(config)
           ->excludes(resume)
           ->excludes(recover)

@@ -120,8 +120,10 @@ absl::StatusOr<LedChain> LeadAgain(ChainStore& store, const Chain& own, uint32_t
   }
   Chain next = TakenOver(held.chain, replica);
   next.mutable_members(0)->set_address(address);
+  // Two servers cannot listen at one address; elsewhere, the one that led may only stand still.
+  const bool in_its_place = leader.replica() == replica && leader.address() == address;
   return Replaced(store, held.revision, std::move(next),
-                  leader.replica() == replica ? ChainStore::As::kLeader : ChainStore::As::kSuccessor);
+                  in_its_place ? ChainStore::As::kLeader : ChainStore::As::kSuccessor);
 }
 
 absl::StatusOr<ChainStore::Held> RecordedChain::Read() {

@@ -57,7 +57,8 @@ absl::Status ChainKeeper::Settle() {
         "etcd no longer holds the chain of this run: were its data lost, or its keys removed?");
   }
   const Chain::Member& leader = held.chain.members(0);
-  if (leader.replica() != replica_) {
+  // With its own number but another address, it was recovered there while this one was taken for dead.
+  if (leader.replica() != replica_ || leader.address() != chain().members(0).address()) {
     std::lock_guard lock(mutex_);
     deposed_by_ = leader.address();
     return absl::AbortedError(absl::StrCat("server ", leader.replica(), " at ", leader.address(),

@@ -248,7 +248,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
     *reply->mutable_chain() = ChainForWorkers();
     Introduce(request.key(), request.number(), reply->chain());
   }
-  if (reply.ok() && (followers_ != nullptr || !hosts_.empty())) {
+  if (reply.ok() && (keeper_ != nullptr || !hosts_.empty())) {
     for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
   }
   // Only counts changed: that one of them is lost with the machine does no harm.

@@ -25,14 +25,18 @@ std::string DeposedBy(const std::string& address) {
 
 void ParameterServer::MakeKeeper() {
   const auto& durability = options_.config.durability();
-  if (durability.acknowledge() != DurabilityConfig::REPLICATED) return;
-  if (followers_ == nullptr) {
-    followers_ = std::make_shared<FollowerSet>(options_.config.cluster().shards(),
-                                               Milliseconds(durability.takeover()));
-  }
+  const bool replicated = durability.acknowledge() == DurabilityConfig::REPLICATED;
   auto chains = options_.chains;
+  if (!replicated && chains == nullptr) return;
   if (chains == nullptr) chains = std::make_shared<RecordedChain>(Chain());
-  keeper_ = std::make_unique<ChainKeeper>(std::move(chains), followers_, options_.replica);
+  auto followers = followers_;
+  if (followers == nullptr) {
+    followers = std::make_shared<FollowerSet>(options_.config.cluster().shards(),
+                                              Milliseconds(durability.takeover()));
+  }
+  keeper_ = std::make_unique<ChainKeeper>(std::move(chains), followers, options_.replica);
+  // Else nobody follows, and the chain only says where this server is.
+  if (replicated) followers_ = std::move(followers);
 }
 
 absl::StatusOr<LedChain> ParameterServer::RecoverLead(ParameterServerOptions& options,
@@ -129,10 +133,15 @@ void ParameterServer::ChainLoop() {
 }
 
 void ParameterServer::KeepChain() {
-  LookForAnotherLeader();
+  if (followers_ != nullptr) LookForAnotherLeader();
   const absl::Status kept = keeper_->Keep();
-  if (const std::string by = keeper_->deposed_by(); !by.empty()) return SetDeposed(DeposedBy(by));
+  if (const std::string by = keeper_->deposed_by(); !by.empty()) {
+    return SetDeposed(followers_ != nullptr
+                          ? DeposedBy(by)
+                          : absl::StrCat("this run was recovered elsewhere: its server is at ", by, " by now"));
+  }
   SetChainTrouble(kept);
+  if (followers_ == nullptr) return;
   // The run may have come to its end without this server; a follower that is there would have said so.
   if (absl::IsFailedPrecondition(kept) &&
       !followers_->Gone(Milliseconds(options_.config.durability().takeover())).empty()) {
@@ -201,6 +210,8 @@ void ParameterServer::SetDeposed(std::string why) {
   deposed_ = std::move(why);
   options_.log->error("this server ends: {}", deposed_);
   changed_.notify_all();
+  // Followers would refuse what it writes down; where there are none, nobody else keeps it from going on.
+  if (followers_ == nullptr) local_->Clear();
 }
 
 void ParameterServer::SetChainTrouble(const absl::Status& status) {

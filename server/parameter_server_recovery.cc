@@ -175,6 +175,7 @@ CoordinatorRecord ParameterServer::Record() const {
 
 absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   if (record_store_ == nullptr || core_.model() == nullptr) return absl::OkStatus();
+  if (!deposed_.empty()) return absl::UnavailableError(deposed_);
   CoordinatorRecord record = Record();
   const double seconds = record.seconds_trained();
   record.clear_seconds_trained();  // which always changes

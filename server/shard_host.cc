@@ -24,6 +24,7 @@ std::string RecordFile(const std::string& server_dir) { return server_dir + "/ho
 
 ShardHost::ShardHost(ShardHostOptions options)
     : options_(std::move(options)),
+      coordinator_(options_.coordinator),
       members_(options_.credentials ? std::make_shared<AllowList>() : nullptr),
       to_write_(kHostWritesWaiting) {}
 
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Connect(ShardHostOptions o
     if (!absl::IsUnavailable(reached)) return reached;
     if (SteadyNow() - start > host->options_.connect_deadline) {
       return absl::UnavailableError(absl::StrCat(
-          "no server coordinates a run at ", host->options_.coordinator, " (",
+          "no server coordinates a run at ", host->coordinator_, " (",
           std::string(reached.message()), "); is ps-server --config running there, and does a firewall let "
           "it through? Certificates: both sides need some of one authority, or none"));
     }
@@ -61,15 +62,18 @@ absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Connect(ShardHostOptions o
 }
 
 absl::Status ShardHost::Reach() {
+  if (options_.find_coordinator) {
+    PSGD_ASSIGN_OR_RETURN(coordinator_, options_.find_coordinator());
+  }
   HostSays::Hello hello;
   hello.set_protocol(kProtocolVersion);
   hello.set_name(options_.name);
   hello.set_run_key(record_.run_key());
   hello.set_server(record_.server());
-  auto link = std::make_shared<HostLink>(options_.coordinator, options_.credentials.get(),
+  auto link = std::make_shared<HostLink>(coordinator_, options_.credentials.get(),
                                          kReachPatience, hello);
   if (!link->connected()) {
-    return absl::UnavailableError(absl::StrCat("no answer from ", options_.coordinator));
+    return absl::UnavailableError(absl::StrCat("no answer from ", coordinator_));
   }
   HostTold told;
   if (!link->Read(&told)) return link->Finish();
@@ -185,7 +189,7 @@ absl::Status ShardHost::Serve(const std::string& server_dir, Log log) {
     if (options_.stops() > 1) {
       return absl::CancelledError("stopped at once; the run waits for the shards that it holds");
     }
-    log_->warn("the coordinator at {} is gone: {}", options_.coordinator, ended.ToString());
+    log_->warn("the coordinator at {} is gone: {}", coordinator_, ended.ToString());
     last_there = SteadyNow();
     while (!Reach().ok()) {
       if (options_.stops() > 0 || SteadyNow() - last_there > options_.connect_deadline) {
@@ -234,7 +238,7 @@ absl::Status ShardHost::ServeConnection() {
       Carry(done);
     }
   }
-  log_->info("holds shards for {} as server {}", options_.coordinator, server());
+  log_->info("holds shards for {} as server {}", coordinator_, server());
   std::atomic<bool> ended{false};
   std::thread teller([&] {
     while (!ended) {

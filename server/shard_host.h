@@ -23,6 +23,8 @@ namespace psgd {
 
 struct ShardHostOptions {
   std::string coordinator;  // HOST:PORT
+  // Where that is by now, if somebody knows; else it stays where it is.
+  std::function<absl::StatusOr<std::string>()> find_coordinator = nullptr;
   std::string host;         // that data ports bind to
   std::string advertise;    // that workers are told; empty: host
   std::string name;         // for people
@@ -80,6 +82,7 @@ class ShardHost {
   size_t ShardsHere() const;
 
   const ShardHostOptions options_;
+  std::string coordinator_;  // where it is by now
   HostTold::Begin begin_;
   HostRecord record_;
   std::string server_dir_;

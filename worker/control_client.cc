@@ -232,7 +232,7 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                        // By a server that ends since another leads.
-                       (several && status.error_code() == grpc::StatusCode::CANCELLED);
+                       ((several || options_.find) && status.error_code() == grpc::StatusCode::CANCELLED);
     if (!again) return ToAbsl(status);
     if (options_.credentials && HandshakeFailed(status)) {
       return absl::UnauthenticatedError(absl::StrCat(

@@ -1,137 +1,14 @@
 // Runs whose servers settle in etcd who leads: Debian's etcd, real servers and workers.
-#include <arpa/inet.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <filesystem>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tests/certificates/certificates.h"
-#include "tests/system/run_test.h"
+#include "tests/system/etcd_run_test.h"
 
 namespace psgd {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using namespace std::chrono_literals;
 
-constexpr char kEtcd[] = "/usr/bin/etcd";
-
-// Of this machine, that nobody listens on just now.
-int FreePort() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(socket);
-  return ntohs(address.sin_port);
-}
-
-class Etcd : public RunTest {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(kEtcd)) {
-      GTEST_SKIP() << "no " << kEtcd << "; scripts/install-packages.sh etcd-server installs it";
-    }
-  }
-  void TearDown() override {
-    // What a test that failed has not ended.
-    for (auto& worker : workers_) worker.reset();
-    servers_.clear();
-    etcd_.reset();
-    RunTest::TearDown();
-  }
-  void StartEtcd(const Certificates* certificates = nullptr) {
-    const std::string scheme = certificates == nullptr ? "http" : "https";
-    // It cannot choose its ports itself, so somebody else may be faster.
-    for (int attempt = 0; attempt < 5; ++attempt) {
-      const int port = FreePort();
-      etcd_address_ = absl::StrCat("127.0.0.1:", port);
-      etcd_options_ = absl::StrCat(certificates == nullptr ? "" : "https://", etcd_address_);
-      const std::string clients = absl::StrCat(scheme, "://", etcd_address_);
-      const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
-      etcd_command_ = {kEtcd, "--data-dir", Path("etcd"), "--listen-client-urls", clients,
-                       "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                       "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
-                       "--unsafe-no-fsync"};
-      if (certificates != nullptr) {
-        etcd_command_ = etcd_command_ +
-                        std::vector<std::string>{"--client-cert-auth", "--trusted-ca-file",
-                                                 certificates->Path("ca.crt"), "--cert-file",
-                                                 certificates->Path("server.crt"), "--key-file",
-                                                 certificates->Path("server.key")};
-      }
-      etcd_ = std::make_unique<Process>(etcd_command_);
-      if (etcd_->WaitFor("client requests on")) return;
-    }
-    FAIL() << etcd_->Err();
-  }
-
-  std::vector<std::string> Leading(const std::string& run_dir, std::vector<std::string> settings) const {
-    return std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port",    "0",
-                                    "--etcd",    etcd_options_,             "--run-dir", Path(run_dir)} +
-           Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
-           Sets(std::move(settings));
-  }
-  std::vector<std::string> Following(const std::string& run_dir) const {
-    return {"ps-server", "--follow", "small", "--etcd", etcd_options_, "--port", "0", "--run-dir", Path(run_dir)};
-  }
-  std::vector<std::string> Worker() const {
-    return {"ps-worker", "--cpu", "--etcd", etcd_options_, "--run", "small"};
-  }
-  // A leader, so many that follow it, and two workers that know of etcd alone; in training.
-  void StartRun(const std::vector<std::string>& settings, int followers = 1,
-                const std::vector<std::string>& more = {}) {
-    servers_.push_back(std::make_unique<Process>(
-        Leading("server-1", settings + std::vector<std::string>{absl::StrCat("durability.followers=", followers)}) +
-        more));
-    ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
-    for (int i = 2; i <= followers + 1; ++i) {
-      servers_.push_back(std::make_unique<Process>(Following(absl::StrCat("server-", i)) + more));
-      // One after the other, so that they are numbered as they are here.
-      ASSERT_TRUE(servers_.back()->WaitFor("following:")) << servers_.back()->Err();
-    }
-    for (auto& worker : workers_) worker = std::make_unique<Process>(Worker() + more);
-    ASSERT_TRUE(servers_[0]->WaitFor("epoch 2: test accuracy")) << servers_[0]->Err();
-  }
-  void Kill(Process& process) {
-    process.Signal(SIGKILL);
-    process.Wait();
-  }
-  void ExpectWorkersFinish() {
-    for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
-  }
-  // ps-run, which starts its servers itself.
-  std::vector<std::string> LedByPsRun(const std::string& run_dir, const std::vector<std::string>& settings) const {
-    return PsRun(run_dir, Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
-                              Sets(settings) + std::vector<std::string>{"--etcd", etcd_options_});
-  }
-  // The servers that etcd knows, the one that leads first.
-  std::vector<int> Chain() const {
-    std::vector<int> replicas;
-    const Json status = StatusByName();
-    if (!status.is_object()) return {};
-    for (const Json& member : status["chain"]["members"]) replicas.push_back(member["replica"]);
-    return replicas;
-  }
-  Json StatusByName() const {
-    const Ended ended =
-        RunProgram({"ps-ctl", "status", "--etcd", etcd_options_, "--run", "small", "--json"});
-    return ended.code == 0 ? Json::parse(ended.out) : Json();
-  }
-
-  std::string etcd_address_, etcd_options_;
-  std::vector<std::string> etcd_command_;
-  std::unique_ptr<Process> etcd_;
-  std::vector<std::unique_ptr<Process>> servers_;
-  std::unique_ptr<Process> workers_[2];
-};
+class Etcd : public EtcdTest {};
 
 // Servers die one after the other, and new ones come: what is left in the end is an undisturbed run.
 TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
@@ -251,41 +128,6 @@ TEST_F(Etcd, AFollowerThatHangsIsDroppedAndComesBack) {
   EXPECT_EQ(Summary("server-2")["epochs"], 150.0);
 }
 
-// All servers die; one goes on at another address, where workers find it by the run's name.
-TEST_F(Etcd, ARecoveredServerMayMove) {
-  StartEtcd();
-  StartRun({"train.epochs=120"});
-  const std::string before = ServerOf(*servers_[0]);
-  Kill(*servers_[1]);
-  Kill(*servers_[0]);
-  const Ended tied = RunProgram({"ps-server", "--recover", Path("server-1"), "--port", "0"});
-  EXPECT_EQ(tied.code, 2);
-  EXPECT_THAT(tied.err, HasSubstr("unless they find it by --etcd"));
-  servers_[0] = std::make_unique<Process>(std::vector<std::string>{
-      "ps-server", "--recover", Path("server-1"), "--port", "0", "--etcd", etcd_options_});
-  EXPECT_NE(ServerOf(*servers_[0]), before) << servers_[0]->Err();
-  ExpectWorkersFinish();
-  EXPECT_EQ(servers_[0]->Wait().code, 0) << servers_[0]->Err();
-  EXPECT_EQ(Summary("server-1")["epochs"], 120.0);
-}
-
-TEST_F(Etcd, OneThatWasDroppedDoesNotGoOn) {
-  StartEtcd();
-  StartRun({"train.epochs=400"});
-  Kill(*servers_[1]);
-  ASSERT_TRUE(servers_[0]->WaitFor("is gone: the run goes on without it")) << servers_[0]->Err();
-  Kill(*servers_[0]);
-  const Ended dropped =
-      RunProgram({"ps-server", "--recover", Path("server-2"), "--etcd", etcd_options_});
-  EXPECT_NE(dropped.code, 0);
-  EXPECT_THAT(dropped.err, HasSubstr("server 2 is not in the run's chain by now"));
-  const Ended another = RunProgram(Leading("another", {}));
-  EXPECT_NE(another.code, 0);
-  EXPECT_THAT(another.err, HasSubstr("etcd holds a run of this name already, led by server 1"));
-  EXPECT_THAT(another.err, HasSubstr("--set name="));
-  for (auto& worker : workers_) worker->Signal(SIGKILL);
-}
-
 TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
   const Certificates certificates;
   StartEtcd(&certificates);
@@ -360,10 +202,10 @@ TEST_F(Etcd, WhatCannotBeDoneWithItIsSaid) {
   EXPECT_THAT(ended.err, HasSubstr("etcd at 127.0.0.1:1 does not answer"));
   ended = RunProgram(Leading("memory", {"durability.acknowledge=memory"}));
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=replicated"));
+  EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=journal, or replicated"));
   ended = RunProgram(LedByPsRun("away", {"durability.acknowledge=memory"}));
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=replicated"));
+  EXPECT_THAT(ended.err, HasSubstr("add --set durability.acknowledge=journal, or replicated"));
   ended = RunProgram(LedByPsRun("away", {}));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, HasSubstr("etcd at 127.0.0.1:1 does not answer"));
