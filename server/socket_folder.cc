@@ -17,10 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kBelow[] = "/tmp";
 constexpr char kPrefix[] = "psgd-";
+// With a folder and a socket of ours below it, a path is as long as one of a socket may be (108 bytes).
+constexpr size_t kLongestBelow = 72;
 // A socket that is made just now refuses, too.
 constexpr std::time_t kSecondsToListen = 60;
+
+std::string Below() {
+  std::error_code error;
+  const std::string below = fs::temp_directory_path(error);
+  return error || below.size() > kLongestBelow ? "/tmp" : below;
+}
 
 // A socket that was there for a while, and that nobody listens on.
 bool IsAbandonedSocket(const std::string& path) {
@@ -50,7 +57,7 @@ void RemoveIfAbandoned(const fs::path& folder) {
 
 void RemoveAbandonedFolders() {
   std::error_code error;
-  for (fs::directory_iterator it(kBelow, error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(Below(), error), end; !error && it != end; it.increment(error)) {
     const bool ours = it->path().filename().string().rfind(kPrefix, 0) == 0;
     std::error_code unreadable;
     if (ours && it->symlink_status(unreadable).type() == fs::file_type::directory) RemoveIfAbandoned(it->path());
@@ -61,7 +68,7 @@ void RemoveAbandonedFolders() {
 
 absl::StatusOr<SocketFolder> SocketFolder::Create() {
   RemoveAbandonedFolders();
-  std::string path = std::string(kBelow) + "/" + kPrefix + "XXXXXX";
+  std::string path = fs::path(Below()) / (std::string(kPrefix) + "XXXXXX");
   if (mkdtemp(path.data()) == nullptr) {
     return FileError("make a folder for Unix sockets", path, errno);
   }

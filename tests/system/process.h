@@ -55,6 +55,8 @@ std::string ProgramPath(const std::string& name);
 
 // Command lines of processes that mention `text`: what a run left behind.
 std::vector<std::string> ProcessesThatMention(const std::string& text);
+// Those that were started with it in their environment, as NAME=VALUE.
+std::vector<std::string> ProcessesWith(const std::string& variable);
 
 // Until `done` says so; false: it never did.
 template <typename Done>

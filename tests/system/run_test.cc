@@ -29,19 +29,29 @@ cluster: {shards: 2, workers: 2, segment: 16}
 }  // namespace
 
 RunTest::RunTest() {
-  std::string pattern = std::filesystem::temp_directory_path() / "psgd-XXXXXX";
+  std::string pattern = "/tmp/psgd-XXXXXX";
   folder_ = mkdtemp(pattern.data());
+  // All that is started from here on can be told by it, and has a place of its own for temporary files.
+  std::filesystem::create_directory(TemporaryFolder());
+  setenv("TMPDIR", TemporaryFolder().c_str(), 1);
 }
 
 RunTest::~RunTest() {
+  unsetenv("TMPDIR");
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
 void RunTest::TearDown() {
   // A process that was told to end may need a moment.
-  Eventually([&] { return ProcessesThatMention(folder_).empty(); }, std::chrono::seconds(10));
-  EXPECT_THAT(ProcessesThatMention(folder_), testing::IsEmpty()) << "processes are left behind";
+  const auto left = [&] { return ProcessesWith("TMPDIR=" + TemporaryFolder()); };
+  Eventually([&] { return left().empty(); }, std::chrono::seconds(10));
+  EXPECT_THAT(left(), testing::IsEmpty()) << "processes are left behind, and the ports that they hold";
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(TemporaryFolder())) {
+    if (!entry.is_directory() && !(kills_ipc_servers_ && entry.is_socket())) files.push_back(entry.path());
+  }
+  EXPECT_THAT(files, testing::IsEmpty()) << "temporary files are left behind";
 }
 
 std::string RunTest::Write(const std::string& name, const std::string& contents) const {

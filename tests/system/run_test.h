@@ -54,8 +54,13 @@ class RunTest : public testing::Test {
   // Whether somebody listens there.
   static bool Listens(const std::string& address);
 
+ protected:
+  // Sockets of servers that are killed stay, until the next server looks.
+  bool kills_ipc_servers_ = false;
+
  private:
   std::string folder_;
+  std::string TemporaryFolder() const { return Path("tmp"); }
 };
 
 std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b);
