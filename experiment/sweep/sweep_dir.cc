@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -59,7 +60,7 @@ absl::StatusOr<std::unique_ptr<HeldLock>> HeldLock::Try(const std::string& path)
 HeldLock::~HeldLock() { close(descriptor_); }
 
 absl::Status SweepDir::Make() const {
-  for (const char* folder : {"", "/configs", "/runs", "/logs", "/outcomes", "/failed", "/locks"}) {
+  for (const char* folder : {"", "/configs", "/runs", "/logs", "/outcomes", "/rungs", "/failed", "/locks"}) {
     std::error_code error;
     fs::create_directories(path_ + folder, error);
     if (error) return FileError("make the folder", path_ + folder, error.value());
@@ -113,6 +114,34 @@ absl::Status SweepDir::WriteOutcome(const std::string& id, const Outcome& outcom
 }
 
 void SweepDir::ForgetOutcome(const std::string& id) const { unlink(OutcomeFile(id).c_str()); }
+
+std::vector<AtRung> SweepDir::ReadRungs(const std::string& id) const {
+  const auto text = ReadSmallFile(RungsFile(id), kMostOutcomeBytes);
+  if (!text.ok()) return {};
+  std::vector<AtRung> reached;
+  try {
+    for (const Json& at : Json::parse(*text)) {
+      // What is not finite is written as null.
+      const auto number = [&](const char* key) {
+        return at.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : at.at(key).get<double>();
+      };
+      reached.push_back({number("epoch"), number("accuracy"), number("loss")});
+    }
+  } catch (const Json::exception&) {
+    return {};
+  }
+  return reached;
+}
+
+absl::Status SweepDir::WriteRungs(const std::string& id, const std::vector<AtRung>& reached) const {
+  Json json = Json::array();
+  for (const AtRung& at : reached) {
+    json.push_back({{"epoch", at.epoch}, {"accuracy", at.accuracy}, {"loss", at.loss}});
+  }
+  return WriteFileAtomically(RungsFile(id), json.dump(1) + "\n");
+}
+
+void SweepDir::ForgetRungs(const std::string& id) const { unlink(RungsFile(id).c_str()); }
 
 absl::Status SweepDir::PutAway(const std::string& id) const {
   std::error_code error;

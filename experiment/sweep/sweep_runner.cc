@@ -5,8 +5,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
 #include "experiment/summary.h"
@@ -57,10 +55,7 @@ SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> run
       places_(*places),
       display_(options_.display) {
   counts_.runs = runs_.size();
-  if (options_.asha) asha_.emplace(*options_.asha);
-  for (const PlannedRun& run : runs_) {
-    if (run.twin_id != run.id) compared_with_.insert(run.twin_id);
-  }
+  if (options_.asha) rungs_.emplace(*options_.asha, dir_, runs_);
 }
 
 absl::Status SweepRunner::Run() {
@@ -87,39 +82,44 @@ absl::Status SweepRunner::Run() {
                                          "/logs; --retry-failed repeats them"));
 }
 
-absl::Status SweepRunner::TakeStock() {
+absl::Status SweepRunner::ForgetWhatIsRepeated() {
   for (const PlannedRun& run : runs_) {
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
-    const bool stopped = outcome && outcome->kind == Outcome::Kind::kStopped;
-    const bool finished = !stopped && HasFinished(dir_, run.id);
-    const bool failed = !stopped && !finished && outcome && outcome->kind == Outcome::Kind::kFailed;
-    if (finished || stopped) {
-      MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
-      if (asha_) metrics.Look();
-      if (!outcome) {
-        CountDone(run, metrics);
-        continue;
-      }
-      (stopped ? counts_.stopped : counts_.finished) += 1;
-      for (const CurvePoint& point : metrics.curve()) {
-        // What it did after it was told to stop depends on the moment.
-        if (stopped && point.epoch > outcome->epoch + 1e-6) break;
-        asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss);
-      }
-      continue;
+    if (!outcome) continue;
+    if (options_.retry_failed && outcome->kind == Outcome::Kind::kFailed && !HasFinished(dir_, run.id)) {
+      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+      dir_.ForgetOutcome(run.id);
+      dir_.ForgetRungs(run.id);
     }
-    if (failed && !options_.retry_failed) {
+    // It was stopped while the sweep's file compared nothing with it.
+    if (outcome->kind == Outcome::Kind::kStopped && rungs_ && rungs_->IsTwin(run.id)) dir_.ForgetOutcome(run.id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SweepRunner::TakeStock() {
+  PSGD_RETURN_IF_ERROR(ForgetWhatIsRepeated());
+  if (rungs_) rungs_->Recall();
+  for (const PlannedRun& run : runs_) {
+    const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
+    if (outcome && outcome->kind == Outcome::Kind::kStopped) {
+      ++counts_.stopped;
+    } else if (HasFinished(dir_, run.id)) {
+      MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
+      if (rungs_ && !outcome) metrics.Look();
+      if (outcome) {
+        ++counts_.finished;
+      } else {
+        CountDone(run, metrics);
+      }
+    } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
                                  " (--retry-failed repeats it)"),
                     /*important=*/true);
-      continue;
+    } else {
+      waiting_.push_back(&run);
     }
-    if (failed) {
-      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
-      dir_.ForgetOutcome(run.id);
-    }
-    waiting_.push_back(&run);
   }
   counts_.waiting = waiting_.size();
   const size_t known = counts_.finished + counts_.stopped;
@@ -138,6 +138,8 @@ absl::Status SweepRunner::StartRuns() {
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const PlannedRun* run = waiting_[i];
       PSGD_ASSIGN_OR_RETURN(const bool started, Start(*run, slot));
+      // Whoever comes to a rung first is compared with fewer: one at a time nobody overtakes.
+      if (!started && rungs_ && places_.slots() == 1) break;
       if (!started) continue;
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
       counts_.waiting = waiting_.size();
@@ -320,23 +322,12 @@ void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metric
   const bool finished = GoesOn(run, metrics);
   (finished ? counts_.finished : counts_.stopped) += 1;
   // Once decided it stays so, in whatever order runs come another time.
-  if (finished && asha_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
-  if (finished && !asha_) dir_.ForgetOutcome(run.id);
+  if (finished && rungs_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
+  if (finished && !rungs_) dir_.ForgetOutcome(run.id);
 }
 
 bool SweepRunner::GoesOn(const PlannedRun& run, const MetricsFollower& metrics) {
-  // What others are compared with is always seen to its end.
-  if (!asha_ || compared_with_.count(run.id) > 0) return true;
-  for (const CurvePoint& point : metrics.curve()) {
-    if (asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss)) continue;
-    const Outcome outcome{
-        Outcome::Kind::kStopped,
-        absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
-        point.epoch};
-    // Written before it is stopped: whatever happens next, it was decided.
-    return !dir_.WriteOutcome(run.id, outcome).ok();
-  }
-  return true;
+  return !rungs_ || rungs_->GoesOn(run, metrics.curve());
 }
 
 void SweepRunner::PassOnStops() {

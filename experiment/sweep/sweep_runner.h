@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "common/status.h"
 #include "experiment/child_process.h"
 #include "experiment/report/run_data.h"
-#include "experiment/sweep/asha.h"
+#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/run_places.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_display.h"
@@ -54,6 +53,8 @@ class SweepRunner {
     std::unique_ptr<MetricsFollower> metrics;
   };
 
+  // Of earlier sittings, where their word does not count any more.
+  absl::Status ForgetWhatIsRepeated();
   // What is already known of each run, in the order of the plan.
   absl::Status TakeStock();
   absl::Status StartRuns();
@@ -83,8 +84,7 @@ class SweepRunner {
   const SweepDir dir_;
   RunPlaces& places_;
   SweepDisplay display_;
-  std::optional<Asha> asha_;
-  std::set<std::string> compared_with_;  // ids of runs that are others' twins
+  std::optional<Rungs> rungs_;
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   std::map<std::string, int> lost_places_;  // of runs by their ids

@@ -194,6 +194,52 @@ asha: {rungs: [1, 2], reduction: 2}
   EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
 }
 
+// The twin, far better than the others, is none of those that they are compared with: neither in the
+// sitting that saw it nor in the next ones. Killed right after the twin, and then at other moments.
+TEST_F(SweepTest, AshaDecidesTheSameOverKills) {
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml", R"(name: asha
+base: small.yaml
+twin: one
+list:
+  - {name: first, optimizer.sgd.learning_rate: 0.00002}
+  - {name: better, optimizer.sgd.learning_rate: 0.0002}
+  - {name: worse, optimizer.sgd.learning_rate: 0.00001}
+grid: {train.epochs: [4], consistency.staleness: [0]}
+asha: {metric: loss, rungs: [1, 2], reduction: 2}
+launch: {threads: 1}
+)");
+  const Ended undisturbed = RunProgram(Command(sweep, "calm", {"--json"}));
+  ASSERT_EQ(undisturbed.code, 0) << undisturbed.err;
+  const Json calm = JsonOf(undisturbed);
+  ASSERT_EQ(calm["runs"].size(), 4u);
+  EXPECT_EQ(calm["runs"][0]["twin"], true);
+  const char* expected[] = {"finished", "finished", "finished", "stopped early"};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(calm["runs"][i]["status"], expected[i]) << calm["runs"][i];
+
+  const std::string twin = "killed/outcomes/" + calm["runs"][0]["id"].get<std::string>() + ".json";
+  Process process(Command(sweep, "killed", {"--json"}));
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(Path(twin)); })) << process.Err();
+  kill(process.pid(), SIGKILL);
+  process.Wait();
+  for (const int milliseconds : {900, 1500}) {
+    Process again(Command(sweep, "killed", {"--json"}));
+    Pause(std::chrono::milliseconds(milliseconds));
+    if (!again.Running()) break;
+    kill(again.pid(), SIGKILL);
+    again.Wait();
+  }
+  const Ended ended = RunProgram(Command(sweep, "killed", {"--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  // How many steps a stopped one did until its end depends on the moment.
+  const auto learned = [](const Json& result) {
+    Json rows = Deterministic(result);
+    for (Json& row : rows) row.erase(row.size() - 1);
+    return rows;
+  };
+  EXPECT_EQ(learned(JsonOf(ended)), learned(calm));
+}
+
 // The server and its workers are hosts of their own, on links that can be told from none at all.
 TEST_F(SweepTest, RunsOverSlowLinks) {
   const Ended probe = RunProgram({"/bin/sh", "-c", "ip netns add psprobe && ip netns del psprobe"});
