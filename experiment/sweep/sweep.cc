@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config_yaml.h"
@@ -84,7 +85,7 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
         {"steps", estimate.steps},
         {"dense_bytes", estimate.dense_bytes},
         {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
-    return PlanJson(prepared.sweep.name(), prepared.plan.runs, json).dump(2) + "\n";
+    return PlanJson(prepared.sweep.name(), prepared.plan, json).dump(2) + "\n";
   }
   TextTable table({"id", "configuration", "seed", "compared with"});
   for (const PlannedRun& run : prepared.plan.runs) {
@@ -94,7 +95,10 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
                                      : run.twin_id});
   }
   return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n",
-                      table.Text(), "\n", EstimateText(estimate, options.parallel));
+                      table.Text(), "\n", EstimateText(estimate, options.parallel),
+                      absl::StrJoin(prepared.plan.notes, "", [](std::string* out, const std::string& note) {
+                        absl::StrAppend(out, "note: ", note, "\n");
+                      }));
 }
 
 absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
@@ -196,6 +200,7 @@ SweepResult RunSweep(const SweepOptions& options) {
   runner.dir = prepared->dir;
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
+  runner.notes = prepared->plan.notes;
   runner.stops = options.stops;
   runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet,
                     prepared->sweep.name()};

@@ -59,6 +59,7 @@ SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> run
 }
 
 absl::Status SweepRunner::Run() {
+  for (const std::string& note : options_.notes) display_.Note("note: " + note);
   PSGD_RETURN_IF_ERROR(TakeStock());
   while (!active_.empty() || (!waiting_.empty() && stops() == 0)) {
     PassOnStops();

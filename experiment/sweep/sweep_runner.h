@@ -26,6 +26,7 @@ struct SweepRunnerOptions {
   std::string dir;
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
+  std::vector<std::string> notes;  // to tell before it begins
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
   SweepDisplayOptions display;
 };
