@@ -69,6 +69,18 @@ TEST(Expand, ATwinIsAddedForEachOtherSettingAndSeed) {
             2u);
 }
 
+TEST(Expand, PackedIsNotDenseAndEachReductionHasATwin) {
+  const auto packed = Runs("grid: {compression.lossless: [zstd, none]}");
+  ASSERT_THAT(Labels(packed), ElementsAre("lossless none", "lossless zstd"));
+  EXPECT_TRUE(packed[0].twin);
+  EXPECT_FALSE(packed[1].twin);
+  EXPECT_EQ(packed[1].twin_id, packed[0].id);
+  const auto counted = Runs("grid: {consistency.reduction: [mean, sum], compression.push: [fp16]}");
+  EXPECT_THAT(Labels(counted), ElementsAre("dense, synchronous, reduction mean", "dense, synchronous, reduction sum",
+                                           "reduction mean", "reduction sum"));
+  EXPECT_EQ(counted[3].twin_id, counted[1].id);
+}
+
 // What an entry sets beside its codec, as the momentum that dgc has on the worker, belongs to it.
 TEST(Expand, AListOfWaysHasOneTwin) {
   const auto runs = Runs(R"(
