@@ -1,18 +1,49 @@
 #include "experiment/sweep/rungs.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
 
 namespace psgd {
-Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
-    : dir_(std::move(dir)), runs_(runs), asha_(asha) {
-  for (const PlannedRun& run : runs_) {
-    if (run.twin_id != run.id) twins_.insert(run.twin_id);
+namespace {
+
+// Those that others are compared with.
+std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
+  std::set<std::string> twins;
+  for (const PlannedRun& run : runs) {
+    if (run.twin_id != run.id) twins.insert(run.twin_id);
   }
+  return twins;
 }
+
+}  // namespace
+
+absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs) {
+  if (asha.rungs().empty())
+    return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
+  if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
+    return absl::InvalidArgumentError(
+        "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
+  }
+  const std::set<std::string> twins = TwinsAmong(runs);
+  int epochs = 0;
+  for (const PlannedRun& run : runs) {
+    if (twins.count(run.id) == 0) epochs = std::max(epochs, run.config.train().epochs());
+  }
+  const int highest = *asha.rungs().rbegin();
+  if (highest < epochs || epochs == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "asha.rungs: nothing can be stopped after ", highest, highest == 1 ? " epoch" : " epochs",
+      ", for runs end after ", epochs, "; leave that rung out, or give train.epochs above ", highest));
+}
+
+Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
+    : dir_(std::move(dir)), runs_(runs), asha_(asha), twins_(TwinsAmong(runs_)) {}
 
 void Rungs::Recall() {
   for (const PlannedRun& run : runs_) {

@@ -14,6 +14,9 @@
 
 namespace psgd {
 
+// Whether its rungs rise, and at each of them a run can be stopped.
+absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs);
+
 // Not thread-safe.
 class Rungs {
  public:

@@ -20,6 +20,7 @@
 #include "experiment/sweep/linked_hosts.h"
 #include "experiment/sweep/local_places.h"
 #include "experiment/sweep/resources.h"
+#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/slurm_places.h"
 #include "experiment/sweep/ssh_places.h"
 #include "experiment/sweep/sweep_dir.h"
@@ -37,16 +38,6 @@ struct Prepared {
   std::string dir;
 };
 
-absl::Status CheckAsha(const SweepAsha& asha) {
-  if (asha.rungs().empty())
-    return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
-  if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
-    return absl::InvalidArgumentError(
-        "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
   PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
@@ -55,15 +46,16 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
                                                    prepared.sweep.name(),
                                                    "\" begins with a dot; it names a folder"));
   }
-  if (prepared.sweep.has_asha()) {
-    PSGD_RETURN_IF_ERROR(Annotate(CheckAsha(prepared.sweep.asha()), options.file));
-  }
   PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
   for (const std::string& assignment : options.set)
     PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
   auto plan = ExpandSweep(prepared.sweep, base);
   if (!plan.ok()) return Annotate(plan.status(), options.file);
   prepared.plan = *std::move(plan);
+  if (prepared.sweep.has_asha()) {
+    PSGD_RETURN_IF_ERROR(
+        Annotate(CheckAsha(prepared.sweep.asha(), prepared.plan.runs), options.file));
+  }
   for (const PlannedRun& run : prepared.plan.runs) {
     PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
   }

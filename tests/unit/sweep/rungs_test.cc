@@ -99,6 +99,25 @@ TEST_F(RungsTest, ARunAtItsEndIsNotStopped) {
   EXPECT_TRUE(rungs.GoesOn(runs_[2], Reached(0.4, 4)));
 }
 
+TEST_F(RungsTest, RungsThatNobodyPassesAreErrors) {
+  const auto error = [&](const std::vector<int>& rungs) {
+    asha_.mutable_rungs()->Assign(rungs.begin(), rungs.end());
+    return std::string(CheckAsha(asha_, runs_).message());
+  };
+  EXPECT_EQ(error({1, 3}), "");
+  EXPECT_EQ(error({1, 4}),
+            "asha.rungs: nothing can be stopped after 4 epochs, for runs end after 4; leave that rung out, or give "
+            "train.epochs above 4");
+  EXPECT_THAT(error({1, 9}), testing::HasSubstr("train.epochs above 9"));
+  EXPECT_THAT(error({3, 1}), testing::HasSubstr("higher than the one before"));
+  EXPECT_THAT(error({}), testing::HasSubstr("after which epochs"));
+  // One that goes further is enough; a twin is not stopped however far it goes.
+  runs_[3].config.mutable_train()->set_epochs(10);
+  EXPECT_EQ(error({1, 9}), "");
+  runs_[0].config.mutable_train()->set_epochs(100);
+  EXPECT_THAT(error({1, 10}), testing::HasSubstr("train.epochs above 10"));
+}
+
 TEST_F(RungsTest, DamagedFilesAreNone) {
   std::ofstream(dir_.RungsFile("a")) << "[{\"epoch\": 1, ";
   EXPECT_TRUE(dir_.ReadRungs("a").empty());
