@@ -32,11 +32,45 @@
 namespace psgd {
 namespace {
 
+constexpr char kHere[] = "this machine";
+
 struct Prepared {
   Sweep sweep;
   RunPlan plan;
   std::string dir;
+  ShareOptions shares;              // here, or on each host but for its cores
+  std::vector<std::string> shared;  // what runs at a time have not to themselves
 };
+
+absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
+  ShareOptions shares;
+  shares.cores = OwnCores();
+  shares.parallel = options.parallel;
+  shares.cores_per_run = sweep.resources().cores();
+  shares.gpus_per_run = sweep.resources().gpus();
+  if (options.gpu.empty()) {
+    if (shares.gpus_per_run == 0) return shares;
+    return absl::InvalidArgumentError(absl::StrCat(options.file, ": resources.gpus asks for ",
+                                                   shares.gpus_per_run,
+                                                   " a run; say which with --gpu, as --gpu 0-7"));
+  }
+  PSGD_ASSIGN_OR_RETURN(shares.gpus, ParseDeviceList(options.gpu));
+  shares.gpus_per_run = std::max(1, shares.gpus_per_run);
+  return shares;
+}
+
+// Slurm deals by itself; hosts tell what cores they have when they are asked.
+absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
+  if (options.launcher == "slurm") return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(prepared->shares, Resources(options, prepared->sweep));
+  if (options.launcher == "ssh") return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(Annotate(CheckShares(prepared->shares, kHere), options.file));
+  prepared->shared = SharedNotes(prepared->shares, kHere);
+  std::vector<std::string>& notes = prepared->plan.notes;
+  notes.insert(notes.end(), prepared->shared.begin(), prepared->shared.end());
+  return absl::OkStatus();
+}
+
 
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
@@ -61,6 +95,7 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   }
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
   while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
+  PSGD_RETURN_IF_ERROR(LookAtResources(options, &prepared));
   // Others begin in another folder.
   if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
   return prepared;
@@ -93,23 +128,6 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
                       }));
 }
 
-absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
-  ShareOptions shares;
-  shares.cores = OwnCores();
-  shares.parallel = options.parallel;
-  shares.cores_per_run = sweep.resources().cores();
-  shares.gpus_per_run = sweep.resources().gpus();
-  if (options.gpu.empty()) {
-    if (shares.gpus_per_run == 0) return shares;
-    return absl::InvalidArgumentError(absl::StrCat(options.file, ": resources.gpus asks for ",
-                                                   shares.gpus_per_run,
-                                                   " a run; say which with --gpu, as --gpu 0-7"));
-  }
-  PSGD_ASSIGN_OR_RETURN(shares.gpus, ParseDeviceList(options.gpu));
-  shares.gpus_per_run = std::max(1, shares.gpus_per_run);
-  return shares;
-}
-
 absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
@@ -125,8 +143,7 @@ absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
                                                   const Prepared& prepared) {
   const SweepDir dir(prepared.dir);
   if (options.launcher == "local") {
-    PSGD_ASSIGN_OR_RETURN(const ShareOptions shares, Resources(options, prepared.sweep));
-    return std::make_unique<LocalPlaces>(dir, Shares(shares));
+    return std::make_unique<LocalPlaces>(dir, Shares(prepared.shares));
   }
   PSGD_RETURN_IF_ERROR(CheckUnlimitedLinks(options, prepared));
   if (options.launcher == "slurm") {
@@ -140,7 +157,7 @@ absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
   ssh.command = absl::StrSplit(options.ssh, ' ', absl::SkipEmpty());
   if (ssh.command.empty()) return absl::InvalidArgumentError("--ssh: say a command, as ssh");
   PSGD_ASSIGN_OR_RETURN(ssh.command.front(), FoundProgram(ssh.command.front()));
-  PSGD_ASSIGN_OR_RETURN(ssh.of_host, Resources(options, prepared.sweep));
+  ssh.of_host = prepared.shares;
   return std::make_unique<SshPlaces>(dir, std::move(ssh));
 }
 
@@ -177,13 +194,18 @@ SweepResult RunSweep(const SweepOptions& options) {
   const auto places = Places(options, *prepared);
   if (!places.ok()) return Failed(places.status());
   // What is wrong with data or networks is said before hours have gone by.
-  if (const auto sound = EstimateSweep(prepared->plan.runs, prepared->dir); !sound.ok()) {
-    return Failed(sound.status());
-  }
+  const auto estimate = EstimateSweep(prepared->plan.runs, prepared->dir);
+  if (!estimate.ok()) return Failed(estimate.status());
   const SweepDir dir(prepared->dir);
   const auto lock = TakeDir(dir);
   if (!lock.ok()) return Failed(lock.status());
-  absl::Status status = dir.WritePlan(PlanOf(prepared->sweep, prepared->plan));
+  SweepPlan plan = PlanOf(prepared->sweep, prepared->plan);
+  if (const auto before = dir.ReadPlan(); before.ok()) plan.shared = before->shared;
+  for (const std::string& note : prepared->shared) {
+    const bool told = std::count(plan.shared.begin(), plan.shared.end(), note) > 0;
+    if (!told && estimate->done < estimate->runs) plan.shared.push_back(note);
+  }
+  absl::Status status = dir.WritePlan(plan);
   const auto text = ReadSmallFile(options.file, size_t{1} << 20);
   if (status.ok() && text.ok()) status = WriteFileAtomically(dir.SweepFile(), *text);
   if (!status.ok()) return Failed(status);

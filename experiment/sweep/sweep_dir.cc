@@ -76,6 +76,7 @@ absl::StatusOr<SweepPlan> SweepDir::ReadPlan() const {
     plan.name = json.at("name").get<std::string>();
     plan.question = json.at("question").get<std::string>();
     for (const Json& run : json.at("runs")) plan.runs.push_back(EntryOf(run));
+    plan.shared = json.value("shared", std::vector<std::string>());
     return plan;
   } catch (const Json::exception& error) {
     return absl::DataLossError(absl::StrCat(PlanFile(), ": not a sweep's plan (", error.what(),
@@ -86,7 +87,7 @@ absl::StatusOr<SweepPlan> SweepDir::ReadPlan() const {
 absl::Status SweepDir::WritePlan(const SweepPlan& plan) const {
   Json runs = Json::array();
   for (const PlanEntry& entry : plan.runs) runs.push_back(ToJson(entry));
-  const Json json{{"name", plan.name}, {"question", plan.question}, {"runs", runs}};
+  const Json json{{"name", plan.name}, {"question", plan.question}, {"runs", runs}, {"shared", plan.shared}};
   return WriteFileAtomically(PlanFile(), json.dump(1) + "\n");
 }
 
@@ -155,7 +156,7 @@ absl::Status SweepDir::PutAway(const std::string& id) const {
 }
 
 SweepPlan PlanOf(const Sweep& sweep, const RunPlan& runs) {
-  SweepPlan plan{sweep.name(), sweep.question(), {}};
+  SweepPlan plan{sweep.name(), sweep.question(), {}, {}};
   for (const PlannedRun& run : runs.runs) {
     plan.runs.push_back({run.id, run.label, run.axes, run.config.seed(), run.twin, run.twin_id});
   }

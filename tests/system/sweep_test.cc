@@ -149,6 +149,24 @@ TEST_F(SweepTest, RunsArePinnedToTheirCores) {
   EXPECT_EQ(process.Wait().code, 3);
 }
 
+// Told before, at the start and in the report.
+TEST_F(SweepTest, SharedCoresAreSaidAndTooManyRefused) {
+  const std::string many = std::to_string(std::thread::hardware_concurrency() + 1);
+  const Ended refused = RunProgram(Command(SmallSweep(1, "resources: {cores: 4096}\n"), "out"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("sweep.yaml: resources.cores: 4096 for a run"), HasSubstr("this machine")));
+  const std::string sweep = SmallSweep(1);
+  const std::string note = many + " runs at a time share the ";
+  EXPECT_THAT(RunProgram(Command(sweep, "out", {"--dry-run", "--parallel", many})).out, HasSubstr("note: " + note));
+  const Ended ended = RunProgram(Command(sweep, "out", {"--parallel", many}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("note: " + note));
+  EXPECT_THAT(File("out/report.html"), HasSubstr(note));
+  // What was timed so stays so.
+  EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);
+  EXPECT_THAT(File("out/report.html"), HasSubstr(note));
+}
+
 TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {
   // A diverging run fails; it is no fault of its config that could be told before.
   SmallConfig();
