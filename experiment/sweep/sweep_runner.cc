@@ -45,6 +45,11 @@ std::string LastWords(const std::string& log) {
   return line == std::string::npos ? tail : tail.substr(line + 1);
 }
 
+void Keep(std::vector<EndedRun>* last, EndedRun run) {
+  if (last->size() == kMostOfAKind) last->erase(last->begin());
+  last->push_back(std::move(run));
+}
+
 }  // namespace
 
 SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs,
@@ -115,6 +120,7 @@ absl::Status SweepRunner::TakeStock() {
       }
     } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
+      Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
                                  " (--retry-failed repeats it)"),
                     /*important=*/true);
@@ -193,7 +199,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   }
   active->command = *std::move(command);
   PSGD_RETURN_IF_ERROR(StartChild(active.get()));
-  display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
+  display_.Event(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
                              run.id, ")", places_.Where(slot)));
   active_.push_back(std::move(active));
   return true;
@@ -220,6 +226,7 @@ absl::Status SweepRunner::StartChild(Active* active) {
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
   const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
   ++counts_.failed;
+  Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", detail), 0, {}});
   display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
                              written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
                 /*important=*/true);
@@ -258,10 +265,13 @@ absl::Status SweepRunner::Ended(Active& active) {
       CountDone(run, *active.metrics);
     }
     const auto& curve = active.metrics->curve();
-    display_.Note(absl::StrCat(
-        counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-        curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)), " in ",
-        ReadableTime(Seconds(SteadyNow() - active.start))));
+    const bool early = counts_.stopped > stopped;
+    const double seconds = Seconds(SteadyNow() - active.start);
+    Keep(&last_ended_, {early ? "stopped" : "finished", run.LabelWithSeed(), seconds,
+                        curve.empty() ? std::nullopt : std::optional(curve.back())});
+    display_.Event(absl::StrCat(early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+                                curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
+                                " in ", ReadableTime(seconds)));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
@@ -345,19 +355,24 @@ void SweepRunner::PassOnStops() {
 }
 
 void SweepRunner::Show() {
-  std::vector<ActiveRun> shown;
+  SweepView view;
+  view.counts = counts_;
   for (const auto& active : active_) {
-    shown.push_back({active->run->LabelWithSeed(), Seconds(SteadyNow() - active->start),
-                     active->run->config.train().epochs(), active->metrics.get()});
+    view.active.push_back({active->run->LabelWithSeed(), Seconds(SteadyNow() - active->start),
+                           active->run->config.train().epochs(), active->metrics.get()});
   }
-  double left = -1;
+  view.ended = last_ended_;
+  view.failed = last_failed_;
+  for (size_t i = 0; i < std::min(waiting_.size(), kMostOfAKind); ++i) {
+    view.next.push_back(waiting_[i]->LabelWithSeed());
+  }
   if (ended_ > 0) {
     const double each = seconds_ended_ / static_cast<double>(ended_);
-    left = each *
-           (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
-           static_cast<double>(places_.slots());
+    view.seconds_left = each *
+                        (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
+                        static_cast<double>(places_.slots());
   }
-  display_.Update(counts_, shown, left);
+  display_.Update(view);
 }
 
 }  // namespace psgd

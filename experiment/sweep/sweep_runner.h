@@ -94,6 +94,8 @@ class SweepRunner {
   int passed_stops_ = 0;
   double seconds_ended_ = 0;  // of the runs that ended in this sitting
   size_t ended_ = 0;
+  std::vector<EndedRun> last_ended_;   // well or stopped early, for the table
+  std::vector<EndedRun> last_failed_;  // in this sitting or before
   bool told_of_locks_ = false;
   Time looked_{};
 };
