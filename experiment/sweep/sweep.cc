@@ -27,6 +27,7 @@
 #include "experiment/sweep/sweep_json.h"
 #include "experiment/sweep/sweep_runner.h"
 #include "experiment/sweep/sweep_yaml.h"
+#include "experiment/sweep/trial.h"
 #include "worker/gpu_devices.h"
 
 namespace psgd {
@@ -102,8 +103,12 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
 }
 
 absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
-  PSGD_ASSIGN_OR_RETURN(const SweepEstimate estimate,
+  PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate,
                         EstimateSweep(prepared.plan.runs, prepared.dir));
+  // Of other machines this one cannot tell.
+  if (estimate.seconds < 0 && options.launcher == "local") {
+    EstimateByTrial(prepared.plan.runs, Shares(prepared.shares).front(), options.stops, &estimate);
+  }
   if (options.json) {
     const Record json{
         {"runs", estimate.runs},
@@ -111,6 +116,7 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
         {"samples", estimate.samples},
         {"steps", estimate.steps},
         {"dense_bytes", estimate.dense_bytes},
+        {"tried", estimate.tried},
         {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
     return PlanJson(prepared.sweep.name(), prepared.plan, json).dump(2) + "\n";
   }

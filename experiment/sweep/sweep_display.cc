@@ -22,7 +22,7 @@ using Row = std::vector<std::string>;
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", share * 100); }
 
 Row RowOf(const ActiveRun& run) {
-  Row row = {"starting", run.label, "", "", "", "", ReadableTime(run.seconds)};
+  Row row = {run.metrics->curve().empty() ? "starting" : "running", run.label, "", "", "", "", ReadableTime(run.seconds)};
   const Record& progress = run.metrics->progress();
   if (progress.is_object()) {
     row[0] = "running";

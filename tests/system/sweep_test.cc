@@ -55,7 +55,8 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"),
-                                 HasSubstr("3 runs. To do: 6.14 k samples")));
+                                 HasSubstr("3 runs. To do: 6.14 k samples"),
+                                 HasSubstr("At the speed of 1 of 1 kind of runs, tried here")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
@@ -84,6 +85,28 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const Ended markdown = RunProgram({"ps-sweep", "report", Path("out"), "--markdown"});
   EXPECT_EQ(markdown.code, 0) << markdown.err;
   EXPECT_THAT(markdown.out, HasSubstr("| push none (twin) | finished | "));
+}
+
+// Runs that end while they are tried, runs that go on for long, and runs that cannot be tried.
+TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
+  const auto seconds = [&](const std::string& sweep) {
+    const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run", "--json"}));
+    EXPECT_EQ(planned.code, 0) << planned.err;
+    return JsonOf(planned)["estimate"]["seconds"];
+  };
+  const double brief = seconds(SmallSweep(1)).get<double>();
+  EXPECT_GT(brief, 0);
+  // A hundred thousand epochs of 2,048 samples: neither a second nor a century.
+  const double lengthy = seconds(SmallSweep(100000)).get<double>();
+  EXPECT_GT(lengthy, 100 * brief);
+  EXPECT_LT(lengthy, 1e7);
+  SmallConfig();
+  const std::string diverges = Write("sweep.yaml",
+                                     "base: small.yaml\ntwin: none\n"
+                                     "grid: {train.epochs: [1], optimizer.sgd.learning_rate: [1e30]}\n");
+  EXPECT_TRUE(seconds(diverges).is_null());
+  EXPECT_THAT(RunProgram(Command(diverges, "out", {"--dry-run"})).out,
+              AllOf(HasSubstr("A try here failed: base, seed 1: "), HasSubstr("can be told once a run has finished")));
 }
 
 // SIGKILL at several moments: in the first run, between runs, in a later one.
