@@ -42,7 +42,8 @@ void AddSweepOptions(CLI::App& app, SweepOptions* options) {
   app.add_option("--dir", options->dir, "Where the sweep leaves its files; default: runs/NAME")
       ->type_name("DIR");
   app.add_flag("--dry-run", options->dry_run,
-               "Show the runs and what they will cost, and start nothing");
+               "Show the runs and what they will cost. Where none has finished some are tried for a "
+               "moment, to tell the time");
   app.add_option("--parallel", options->parallel, "Runs at a time, with --launcher ssh on each host; each has its share of the cores")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));

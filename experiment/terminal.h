@@ -12,5 +12,7 @@ Terminal DescribeTerminal(int fd);
 
 // Columns, as of now: the window may change its size. 80 when there is no telling.
 int TerminalWidth(int fd);
+// Lines, likewise; else 24.
+int TerminalHeight(int fd);
 
 }  // namespace psgd

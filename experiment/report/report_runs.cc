@@ -62,7 +62,7 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
 
 absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   PSGD_ASSIGN_OR_RETURN(const SweepPlan plan, dir.ReadPlan());
-  ReportRuns report{plan.name, plan.question, {}, {}};
+  ReportRuns report{plan.name, plan.question, {}, plan.shared};
   std::map<std::string, size_t> index;
   for (const PlanEntry& entry : plan.runs) index.emplace(entry.id, index.size());
   for (const PlanEntry& entry : plan.runs) {

@@ -8,6 +8,15 @@
 
 namespace psgd {
 
+inline constexpr double kEpochTolerance = 1e-6;
+
+// A run's evaluation after so many epochs.
+struct AtRung {
+  double epoch = 0;
+  double accuracy = 0;
+  double loss = 0;
+};
+
 // Remembers what runs reached at each rung. A run that reaches one goes on while it is among the
 // best 1/reduction of those that reached it so far, itself included; the first ones go on in any
 // case. Nobody waits for others, so with several runs at a time it depends on who comes first. Not
@@ -17,13 +26,16 @@ class Asha {
   // REQUIRES: asha has rungs, in rising order.
   explicit Asha(const SweepAsha& asha) : asha_(asha) {}
 
-  // A run's evaluation after so many epochs. False: it is to stop. What is no rung, or was told
-  // before, changes nothing, and stops nobody.
-  bool GoesOn(const std::string& run, double epoch, double accuracy, double loss);
+  // It is a rung, and the run was not told of there yet.
+  bool Decides(const std::string& run, const AtRung& at) const;
+  // False: it is to stop. Where nothing is to be decided nothing changes, and nobody stops.
+  bool GoesOn(const std::string& run, const AtRung& at);
 
  private:
   // Of the metric; higher is better.
-  double Score(double accuracy, double loss) const;
+  double Score(const AtRung& at) const;
+  // 0: none.
+  int RungAt(double epoch) const;
 
   const SweepAsha asha_;
   std::map<int, std::map<std::string, double>> scores_;  // by rung, by run

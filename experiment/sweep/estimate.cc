@@ -24,16 +24,6 @@ struct Task {
   double weights = 0;
 };
 
-// What decides about a run's data and network.
-std::string TaskKey(const Config& config) {
-  std::string key;
-  for (const auto& [name, value] : Flatten(config, /*with_defaults=*/false)) {
-    if (absl::StartsWith(name, "data") || absl::StartsWith(name, "model"))
-      absl::StrAppend(&key, name, "=", value, "\n");
-  }
-  return key;
-}
-
 absl::StatusOr<Task> LookAt(const Config& config) {
   PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
   PSGD_ASSIGN_OR_RETURN(
@@ -51,6 +41,15 @@ absl::StatusOr<Task> LookAt(const Config& config) {
 }
 
 }  // namespace
+
+std::string TaskKey(const Config& config) {
+  std::string key;
+  for (const auto& [name, value] : Flatten(config, /*with_defaults=*/false)) {
+    if (absl::StartsWith(name, "data") || absl::StartsWith(name, "model"))
+      absl::StrAppend(&key, name, "=", value, "\n");
+  }
+  return key;
+}
 
 absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
                                             const std::string& dir) {
@@ -81,8 +80,10 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
       ++estimate.done;
       done_samples += samples;
       done_seconds += found->second;
+      estimate.left.push_back(0);
       continue;
     }
+    estimate.left.push_back(samples);
     estimate.samples += samples;
     estimate.steps += samples / batch;
     estimate.dense_bytes += 2 * samples / batch * task.weights * sizeof(float);
@@ -97,14 +98,17 @@ std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ",
                   ReadableCount(estimate.steps), " steps; in fp32 they would move ",
                   HumanBytes(estimate.dense_bytes), ".\n");
+  if (!estimate.trouble.empty()) absl::StrAppend(&text, "A try here failed: ", estimate.trouble, "\n");
+  if (estimate.samples == 0) return text;
   if (estimate.seconds < 0) {
-    return text +
-           "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
+    return text + "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
   }
-  absl::StrAppend(
-      &text, "At the speed of those that are done: ", ReadableTime(estimate.seconds / parallel),
-      " with ", parallel, parallel == 1 ? " run" : " runs", " at a time.\n");
-  return text;
+  const std::string time = absl::StrCat(ReadableTime(estimate.seconds / parallel), " with ", parallel,
+                                        parallel == 1 ? " run" : " runs", " at a time");
+  if (estimate.tried == 0) return absl::StrCat(text, "At the speed of those that are done: ", time, ".\n");
+  return absl::StrCat(text, "At the speed of ", estimate.tried, " of ", estimate.kinds,
+                      estimate.kinds == 1 ? " kind" : " kinds", " of runs, tried here for a moment: about ",
+                      time, "; evaluations come on top.\n");
 }
 
 }  // namespace psgd

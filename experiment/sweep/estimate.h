@@ -16,9 +16,15 @@ struct SweepEstimate {
   double samples = 0;      // that the others train on, all together
   double steps = 0;        // of all their workers
   double dense_bytes = 0;  // that they would push and pull in fp32
-  double seconds =
-      -1;  // of all others one after the other; negative: none has finished, so there is no telling
+  double seconds = -1;     // of all others one after the other; negative: there is no telling
+  // Whence the seconds are, where none has finished: of so many kinds of runs so many were tried.
+  size_t kinds = 0, tried = 0;
+  std::string trouble;       // with one of those
+  std::vector<double> left;  // samples of each run, in order; 0: it is done
 };
+
+// What decides about a run's data and network.
+std::string TaskKey(const Config& config);
 
 // Opens the data and builds the network of each, as ps-run will: what is wrong with one is found
 // here. The time is told from what finished in the sweep's directory, if there is one.

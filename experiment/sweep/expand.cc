@@ -1,10 +1,12 @@
 #include "experiment/sweep/expand.h"
 
+#include <google/protobuf/util/message_differencer.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -70,12 +72,10 @@ Choices OfList(const Sweep& sweep) {
   Choices choices;
   for (const SweepVariant& variant : sweep.list()) {
     Choice choice;
-    AxisValues values;
     for (const SweepSetting& setting : variant.settings()) {
       choice.settings.emplace_back(setting.key(), setting.value());
-      values.emplace_back(setting.key(), ReadableSetting(setting.value()));
     }
-    choice.axes = {{"way", variant.has_name() ? variant.name() : AxesLabel(values)}};
+    choice.axes = {{"way", NameOf(variant)}};
     choice.in_twin = !BelongsToUpdates(variant);
     choices.push_back(std::move(choice));
   }
@@ -96,6 +96,52 @@ Choices OfRandom(const SweepRandom& random) {
   return choices;
 }
 
+// "optimizer" of optimizer.sgd.momentum and optimizer.adam.
+std::string CommonKey(const std::string& a, const std::string& b) {
+  const std::vector<std::string> first = absl::StrSplit(a, '.'), second = absl::StrSplit(b, '.');
+  const auto end = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first;
+  return absl::StrJoin(first.begin(), end, ".");
+}
+
+// What one key set, and another one after it left.
+class Overlay {
+ public:
+  absl::Status Set(const std::pair<std::string, std::string>& setting) {
+    return ApplySetting(setting.first, setting.second, &config_, &launch_);
+  }
+  // Whether all that this one sets is set there, too, and the same.
+  bool StandsIn(const Config& config, const SweepLaunch& launch) const {
+    google::protobuf::util::MessageDifferencer differences;
+    differences.set_scope(google::protobuf::util::MessageDifferencer::PARTIAL);
+    return differences.Compare(config_, config) && differences.Compare(launch_, launch);
+  }
+  bool StandsIn(const Overlay& other) const { return StandsIn(other.config_, other.launch_); }
+
+ private:
+  Config config_;
+  SweepLaunch launch_;
+};
+
+// Of keys that contain each other, or that exclude each other, as optimizer.sgd.momentum and
+// optimizer.adam, one may undo the other, and the run would be called what it is not.
+absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config, const SweepLaunch& launch) {
+  for (auto setting = choice.settings.begin(); setting != choice.settings.end(); ++setting) {
+    Overlay alone;
+    PSGD_RETURN_IF_ERROR(alone.Set(*setting));
+    if (alone.StandsIn(config, launch)) continue;
+    for (auto later = setting + 1; later != choice.settings.end(); ++later) {
+      Overlay both = alone;
+      PSGD_RETURN_IF_ERROR(both.Set(*later));
+      if (alone.StandsIn(both)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          AxesLabel(choice.axes), ": ", later->first, "=", later->second, " undoes ", setting->first, "=",
+          setting->second, "; leave one of them out, or write both as one value of ",
+          CommonKey(setting->first, later->first)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Choice& choice) {
   PlannedRun run;
   run.axes = choice.axes;
@@ -104,6 +150,7 @@ absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Ch
   for (const auto& [key, value] : choice.settings) {
     PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
   }
+  PSGD_RETURN_IF_ERROR(CheckNothingIsUndone(choice, run.config, run.launch));
   run.config = ResolveDefaults(std::move(run.config));
   run.label = run.axes.empty() ? "base" : AxesLabel(run.axes);
   return run;
@@ -151,8 +198,13 @@ class Collector {
     run.id = RunId(run.config, run.launch);
     const std::string id = run.id;
     const auto [place, is_new] = index_.emplace(id, plan_.runs.size());
+    if (asked) ++asked_;
+    const bool differs = asked && ids_asked_.insert(id).second;
     if (!is_new) {
       PlannedRun& first = plan_.runs[place->second];
+      if (asked && !differs && example_.empty() && first.label != run.label) {
+        example_ = absl::StrCat(", as \"", run.label, "\" and \"", first.label, "\"");
+      }
       if (!asked || !first.twin) return id;
       // What the sweep asks for has the name that it asks by, and is the twin as well.
       first.label = run.label;
@@ -168,7 +220,14 @@ class Collector {
   }
 
   absl::StatusOr<RunPlan> Take() {
-    if (errors_.empty()) return std::move(plan_);
+    if (errors_.empty()) {
+      if (ids_asked_.size() < asked_) {
+        plan_.notes.push_back(absl::StrCat(asked_, " runs are asked for, ", ids_asked_.size(),
+                                           ids_asked_.size() == 1 ? " differs" : " differ",
+                                           ": the others would compute the same again", example_));
+      }
+      return std::move(plan_);
+    }
     const size_t shown = std::min(errors_.size(), kMostErrors);
     size_t bad = 0;
     for (const auto& [error, times] : times_) bad += times;
@@ -182,6 +241,9 @@ class Collector {
   const Sweep& sweep_;
   RunPlan plan_;
   std::map<std::string, size_t> index_;
+  size_t asked_ = 0;
+  std::set<std::string> ids_asked_;
+  std::string example_;  // of runs that are the same under two names
   std::map<std::string, size_t> times_;  // that each error came up
   std::vector<std::string> errors_;      // the first of each
 };
@@ -242,6 +304,15 @@ std::string AxesLabel(const AxisValues& axes) {
     absl::StrAppend(out, axis.first == "way" ? "" : absl::StrCat(ShortKey(axis.first), " "),
                     axis.second);
   });
+}
+
+std::string NameOf(const SweepVariant& variant) {
+  if (variant.has_name()) return variant.name();
+  AxisValues values;
+  for (const SweepSetting& setting : variant.settings()) {
+    values.emplace_back(setting.key(), ReadableSetting(setting.value()));
+  }
+  return AxesLabel(values);
 }
 
 absl::StatusOr<RunPlan> ExpandSweep(const Sweep& sweep, const Config& base) {

@@ -29,7 +29,7 @@ struct PlannedRun {
 
 struct RunPlan {
   std::vector<PlannedRun> runs;    // in the order in which they are to start
-  std::vector<std::string> notes;  // what was left out, and why
+  std::vector<std::string> notes;  // for people: what was left out, and why
 };
 
 // The config that the sweep begins with. A path is looked for beside `sweep_file`.
@@ -49,5 +49,8 @@ std::string ShortKey(const std::string& key);
 
 // "push topk, staleness 4".
 std::string AxesLabel(const AxisValues& axes);
+
+// What an entry of the list is called, where it does not say so itself: by what it sets.
+std::string NameOf(const SweepVariant& variant);
 
 }  // namespace psgd

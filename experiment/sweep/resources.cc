@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace psgd {
 namespace {
 
@@ -15,7 +17,39 @@ std::vector<int> Take(const std::vector<int>& all, int count, size_t* next) {
   return taken;
 }
 
+absl::Status CheckEnough(const char* key, int wanted, size_t there, const std::string& what,
+                         const char* advice) {
+  if (wanted <= static_cast<int>(there)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("resources.", key, ": ", wanted, " for a run are more than the ", there, " ", what, "; ", advice));
+}
+
+std::string SharedNote(int runs, int each, size_t there, const std::string& what) {
+  return absl::StrCat(runs, " runs at a time share the ", there, " ", what,
+                      ": their times are not those of runs alone; --parallel ",
+                      std::max(1, static_cast<int>(there) / each), " gives each its own");
+}
+
 }  // namespace
+
+absl::Status CheckShares(const ShareOptions& options, const std::string& machine) {
+  PSGD_RETURN_IF_ERROR(CheckEnough("cores", options.cores_per_run, options.cores.size(),
+                                   "cores of " + machine, "give fewer, or 0 for all that there are"));
+  return CheckEnough("gpus", options.gpus_per_run, options.gpus.size(), "GPUs that --gpu names",
+                     "give fewer, or name more with --gpu");
+}
+
+std::vector<std::string> SharedNotes(const ShareOptions& options, const std::string& machine) {
+  std::vector<std::string> notes;
+  const auto add = [&](int each, size_t there, const std::string& what) {
+    if (static_cast<size_t>(options.parallel) * static_cast<size_t>(each) <= there) return;
+    notes.push_back(SharedNote(options.parallel, each, there, what));
+  };
+  if (options.parallel == 1) return notes;
+  add(std::max(1, options.cores_per_run), options.cores.size(), "cores of " + machine);
+  if (options.gpus_per_run > 0) add(options.gpus_per_run, options.gpus.size(), "GPUs that --gpu names");
+  return notes;
+}
 
 std::vector<Share> Shares(const ShareOptions& options) {
   const int each = std::max(1, static_cast<int>(options.cores.size()) / options.parallel);

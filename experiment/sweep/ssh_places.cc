@@ -151,7 +151,15 @@ void SshPlaces::Probed(Host* host) {
     Down(host, LastLine(*probe));
     return;
   }
+  if (const absl::Status enough = CheckShares(share, host->name); !enough.ok()) {
+    Down(host, std::string(enough.message()));
+    return;
+  }
   host->shares = Shares(share);
+  if (!host->told_shares) {
+    for (std::string& note : SharedNotes(share, host->name)) news_.push_back(std::move(note));
+  }
+  host->told_shares = true;
   if (!host->trouble.empty()) news_.push_back(absl::StrCat("host ", host->name, " can be used again"));
   host->trouble.clear();
   host->probe_again = Duration::zero();

@@ -50,6 +50,7 @@ class SshPlaces : public RunPlaces {
     std::unique_ptr<ChildProcess> probe;  // under way
     Time probed{};
     Duration probe_again{};
+    bool told_shares = false;
     std::string trouble;  // what was last wrong; empty: nothing
   };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "experiment/config_yaml.h"
@@ -19,83 +20,28 @@
 #include "experiment/sweep/linked_hosts.h"
 #include "experiment/sweep/local_places.h"
 #include "experiment/sweep/resources.h"
+#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/slurm_places.h"
 #include "experiment/sweep/ssh_places.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_json.h"
 #include "experiment/sweep/sweep_runner.h"
 #include "experiment/sweep/sweep_yaml.h"
+#include "experiment/sweep/trial.h"
 #include "worker/gpu_devices.h"
 
 namespace psgd {
 namespace {
 
+constexpr char kHere[] = "this machine";
+
 struct Prepared {
   Sweep sweep;
   RunPlan plan;
   std::string dir;
+  ShareOptions shares;              // here, or on each host but for its cores
+  std::vector<std::string> shared;  // what runs at a time have not to themselves
 };
-
-absl::Status CheckAsha(const SweepAsha& asha) {
-  if (asha.rungs().empty())
-    return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
-  if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
-    return absl::InvalidArgumentError(
-        "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
-  Prepared prepared;
-  PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
-  if (prepared.sweep.name().front() == '.') {
-    return absl::InvalidArgumentError(absl::StrCat(options.file, ": name: \"",
-                                                   prepared.sweep.name(),
-                                                   "\" begins with a dot; it names a folder"));
-  }
-  if (prepared.sweep.has_asha()) {
-    PSGD_RETURN_IF_ERROR(Annotate(CheckAsha(prepared.sweep.asha()), options.file));
-  }
-  PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
-  for (const std::string& assignment : options.set)
-    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
-  auto plan = ExpandSweep(prepared.sweep, base);
-  if (!plan.ok()) return Annotate(plan.status(), options.file);
-  prepared.plan = *std::move(plan);
-  for (const PlannedRun& run : prepared.plan.runs) {
-    PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
-  }
-  prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
-  while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
-  // Others begin in another folder.
-  if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
-  return prepared;
-}
-
-absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
-  PSGD_ASSIGN_OR_RETURN(const SweepEstimate estimate,
-                        EstimateSweep(prepared.plan.runs, prepared.dir));
-  if (options.json) {
-    const Record json{
-        {"runs", estimate.runs},
-        {"done", estimate.done},
-        {"samples", estimate.samples},
-        {"steps", estimate.steps},
-        {"dense_bytes", estimate.dense_bytes},
-        {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
-    return PlanJson(prepared.sweep.name(), prepared.plan.runs, json).dump(2) + "\n";
-  }
-  TextTable table({"id", "configuration", "seed", "compared with"});
-  for (const PlannedRun& run : prepared.plan.runs) {
-    table.Add({run.id, run.label, absl::StrCat(run.config.seed()),
-               run.twin              ? "(twin)"
-               : run.twin_id.empty() ? "-"
-                                     : run.twin_id});
-  }
-  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n",
-                      table.Text(), "\n", EstimateText(estimate, options.parallel));
-}
 
 absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep& sweep) {
   ShareOptions shares;
@@ -114,6 +60,80 @@ absl::StatusOr<ShareOptions> Resources(const SweepOptions& options, const Sweep&
   return shares;
 }
 
+// Slurm deals by itself; hosts tell what cores they have when they are asked.
+absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
+  if (options.launcher == "slurm") return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(prepared->shares, Resources(options, prepared->sweep));
+  if (options.launcher == "ssh") return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(Annotate(CheckShares(prepared->shares, kHere), options.file));
+  prepared->shared = SharedNotes(prepared->shares, kHere);
+  std::vector<std::string>& notes = prepared->plan.notes;
+  notes.insert(notes.end(), prepared->shared.begin(), prepared->shared.end());
+  return absl::OkStatus();
+}
+
+
+absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
+  Prepared prepared;
+  PSGD_ASSIGN_OR_RETURN(prepared.sweep, LoadSweep(options.file));
+  if (prepared.sweep.name().front() == '.') {
+    return absl::InvalidArgumentError(absl::StrCat(options.file, ": name: \"",
+                                                   prepared.sweep.name(),
+                                                   "\" begins with a dot; it names a folder"));
+  }
+  PSGD_ASSIGN_OR_RETURN(Config base, BaseConfig(prepared.sweep, options.file));
+  for (const std::string& assignment : options.set)
+    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &base));
+  auto plan = ExpandSweep(prepared.sweep, base);
+  if (!plan.ok()) return Annotate(plan.status(), options.file);
+  prepared.plan = *std::move(plan);
+  if (prepared.sweep.has_asha()) {
+    PSGD_RETURN_IF_ERROR(
+        Annotate(CheckAsha(prepared.sweep.asha(), prepared.plan.runs), options.file));
+  }
+  for (const PlannedRun& run : prepared.plan.runs) {
+    PSGD_RETURN_IF_ERROR(Annotate(CheckLink(run.launch.link()), options.file));
+  }
+  prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
+  while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
+  PSGD_RETURN_IF_ERROR(LookAtResources(options, &prepared));
+  // Others begin in another folder.
+  if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
+  return prepared;
+}
+
+absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
+  PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate,
+                        EstimateSweep(prepared.plan.runs, prepared.dir));
+  // Of other machines this one cannot tell.
+  if (estimate.seconds < 0 && options.launcher == "local") {
+    EstimateByTrial(prepared.plan.runs, Shares(prepared.shares).front(), options.stops, &estimate);
+  }
+  if (options.json) {
+    const Record json{
+        {"runs", estimate.runs},
+        {"done", estimate.done},
+        {"samples", estimate.samples},
+        {"steps", estimate.steps},
+        {"dense_bytes", estimate.dense_bytes},
+        {"tried", estimate.tried},
+        {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
+    return PlanJson(prepared.sweep.name(), prepared.plan, json).dump(2) + "\n";
+  }
+  TextTable table({"id", "configuration", "seed", "compared with"});
+  for (const PlannedRun& run : prepared.plan.runs) {
+    table.Add({run.id, run.label, absl::StrCat(run.config.seed()),
+               run.twin              ? "(twin)"
+               : run.twin_id.empty() ? "-"
+                                     : run.twin_id});
+  }
+  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n",
+                      table.Text(), "\n", EstimateText(estimate, options.parallel),
+                      absl::StrJoin(prepared.plan.notes, "", [](std::string* out, const std::string& note) {
+                        absl::StrAppend(out, "note: ", note, "\n");
+                      }));
+}
+
 absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
@@ -129,8 +149,7 @@ absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
                                                   const Prepared& prepared) {
   const SweepDir dir(prepared.dir);
   if (options.launcher == "local") {
-    PSGD_ASSIGN_OR_RETURN(const ShareOptions shares, Resources(options, prepared.sweep));
-    return std::make_unique<LocalPlaces>(dir, Shares(shares));
+    return std::make_unique<LocalPlaces>(dir, Shares(prepared.shares));
   }
   PSGD_RETURN_IF_ERROR(CheckUnlimitedLinks(options, prepared));
   if (options.launcher == "slurm") {
@@ -144,7 +163,7 @@ absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
   ssh.command = absl::StrSplit(options.ssh, ' ', absl::SkipEmpty());
   if (ssh.command.empty()) return absl::InvalidArgumentError("--ssh: say a command, as ssh");
   PSGD_ASSIGN_OR_RETURN(ssh.command.front(), FoundProgram(ssh.command.front()));
-  PSGD_ASSIGN_OR_RETURN(ssh.of_host, Resources(options, prepared.sweep));
+  ssh.of_host = prepared.shares;
   return std::make_unique<SshPlaces>(dir, std::move(ssh));
 }
 
@@ -181,13 +200,18 @@ SweepResult RunSweep(const SweepOptions& options) {
   const auto places = Places(options, *prepared);
   if (!places.ok()) return Failed(places.status());
   // What is wrong with data or networks is said before hours have gone by.
-  if (const auto sound = EstimateSweep(prepared->plan.runs, prepared->dir); !sound.ok()) {
-    return Failed(sound.status());
-  }
+  const auto estimate = EstimateSweep(prepared->plan.runs, prepared->dir);
+  if (!estimate.ok()) return Failed(estimate.status());
   const SweepDir dir(prepared->dir);
   const auto lock = TakeDir(dir);
   if (!lock.ok()) return Failed(lock.status());
-  absl::Status status = dir.WritePlan(PlanOf(prepared->sweep, prepared->plan));
+  SweepPlan plan = PlanOf(prepared->sweep, prepared->plan);
+  if (const auto before = dir.ReadPlan(); before.ok()) plan.shared = before->shared;
+  for (const std::string& note : prepared->shared) {
+    const bool told = std::count(plan.shared.begin(), plan.shared.end(), note) > 0;
+    if (!told && estimate->done < estimate->runs) plan.shared.push_back(note);
+  }
+  absl::Status status = dir.WritePlan(plan);
   const auto text = ReadSmallFile(options.file, size_t{1} << 20);
   if (status.ok() && text.ok()) status = WriteFileAtomically(dir.SweepFile(), *text);
   if (!status.ok()) return Failed(status);
@@ -196,6 +220,7 @@ SweepResult RunSweep(const SweepOptions& options) {
   runner.dir = prepared->dir;
   runner.retry_failed = options.retry_failed;
   if (prepared->sweep.has_asha()) runner.asha = prepared->sweep.asha();
+  runner.notes = prepared->plan.notes;
   runner.stops = options.stops;
   runner.display = {STDERR_FILENO, DescribeTerminal(STDERR_FILENO), options.quiet,
                     prepared->sweep.name()};

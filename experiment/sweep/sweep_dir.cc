@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -59,7 +60,7 @@ absl::StatusOr<std::unique_ptr<HeldLock>> HeldLock::Try(const std::string& path)
 HeldLock::~HeldLock() { close(descriptor_); }
 
 absl::Status SweepDir::Make() const {
-  for (const char* folder : {"", "/configs", "/runs", "/logs", "/outcomes", "/failed", "/locks"}) {
+  for (const char* folder : {"", "/configs", "/runs", "/logs", "/outcomes", "/rungs", "/failed", "/locks"}) {
     std::error_code error;
     fs::create_directories(path_ + folder, error);
     if (error) return FileError("make the folder", path_ + folder, error.value());
@@ -75,6 +76,7 @@ absl::StatusOr<SweepPlan> SweepDir::ReadPlan() const {
     plan.name = json.at("name").get<std::string>();
     plan.question = json.at("question").get<std::string>();
     for (const Json& run : json.at("runs")) plan.runs.push_back(EntryOf(run));
+    plan.shared = json.value("shared", std::vector<std::string>());
     return plan;
   } catch (const Json::exception& error) {
     return absl::DataLossError(absl::StrCat(PlanFile(), ": not a sweep's plan (", error.what(),
@@ -85,7 +87,7 @@ absl::StatusOr<SweepPlan> SweepDir::ReadPlan() const {
 absl::Status SweepDir::WritePlan(const SweepPlan& plan) const {
   Json runs = Json::array();
   for (const PlanEntry& entry : plan.runs) runs.push_back(ToJson(entry));
-  const Json json{{"name", plan.name}, {"question", plan.question}, {"runs", runs}};
+  const Json json{{"name", plan.name}, {"question", plan.question}, {"runs", runs}, {"shared", plan.shared}};
   return WriteFileAtomically(PlanFile(), json.dump(1) + "\n");
 }
 
@@ -114,6 +116,34 @@ absl::Status SweepDir::WriteOutcome(const std::string& id, const Outcome& outcom
 
 void SweepDir::ForgetOutcome(const std::string& id) const { unlink(OutcomeFile(id).c_str()); }
 
+std::vector<AtRung> SweepDir::ReadRungs(const std::string& id) const {
+  const auto text = ReadSmallFile(RungsFile(id), kMostOutcomeBytes);
+  if (!text.ok()) return {};
+  std::vector<AtRung> reached;
+  try {
+    for (const Json& at : Json::parse(*text)) {
+      // What is not finite is written as null.
+      const auto number = [&](const char* key) {
+        return at.at(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : at.at(key).get<double>();
+      };
+      reached.push_back({number("epoch"), number("accuracy"), number("loss")});
+    }
+  } catch (const Json::exception&) {
+    return {};
+  }
+  return reached;
+}
+
+absl::Status SweepDir::WriteRungs(const std::string& id, const std::vector<AtRung>& reached) const {
+  Json json = Json::array();
+  for (const AtRung& at : reached) {
+    json.push_back({{"epoch", at.epoch}, {"accuracy", at.accuracy}, {"loss", at.loss}});
+  }
+  return WriteFileAtomically(RungsFile(id), json.dump(1) + "\n");
+}
+
+void SweepDir::ForgetRungs(const std::string& id) const { unlink(RungsFile(id).c_str()); }
+
 absl::Status SweepDir::PutAway(const std::string& id) const {
   std::error_code error;
   if (!fs::exists(RunPath(id), error)) return absl::OkStatus();
@@ -126,7 +156,7 @@ absl::Status SweepDir::PutAway(const std::string& id) const {
 }
 
 SweepPlan PlanOf(const Sweep& sweep, const RunPlan& runs) {
-  SweepPlan plan{sweep.name(), sweep.question(), {}};
+  SweepPlan plan{sweep.name(), sweep.question(), {}, {}};
   for (const PlannedRun& run : runs.runs) {
     plan.runs.push_back({run.id, run.label, run.axes, run.config.seed(), run.twin, run.twin_id});
   }

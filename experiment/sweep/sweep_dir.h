@@ -8,7 +8,9 @@
 //   DIR/runs/ID/               its run directory
 //   DIR/logs/ID.log            what ps-run said
 //   DIR/outcomes/ID.json       what its run directory cannot tell: that it failed, or what asha
-//   decided DIR/failed/ID-N/           run directories of attempts that failed and were repeated
+//                              decided
+//   DIR/rungs/ID.json          the rungs of asha that it passed, and with what
+//   DIR/failed/ID-N/           run directories of attempts that failed and were repeated
 //   DIR/locks/ID               held as long as any process of the run lives
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "experiment/sweep/asha.h"
 #include "experiment/sweep/expand.h"
 
 namespace psgd {
@@ -36,6 +39,7 @@ struct SweepPlan {
   std::string name;
   std::string question;
   std::vector<PlanEntry> runs;
+  std::vector<std::string> shared;  // what runs at a time had not to themselves, in any sitting
 };
 
 // What was decided of a run.
@@ -77,6 +81,11 @@ class SweepDir {
   absl::Status WriteOutcome(const std::string& id, const Outcome& outcome) const;
   void ForgetOutcome(const std::string& id) const;
 
+  // As outcomes; empty: it passed none.
+  std::vector<AtRung> ReadRungs(const std::string& id) const;
+  absl::Status WriteRungs(const std::string& id, const std::vector<AtRung>& reached) const;
+  void ForgetRungs(const std::string& id) const;
+
   // Puts the run's directory away under failed/, for another attempt.
   absl::Status PutAway(const std::string& id) const;
 
@@ -90,6 +99,7 @@ class SweepDir {
   std::string OutcomeFile(const std::string& id) const {
     return path_ + "/outcomes/" + id + ".json";
   }
+  std::string RungsFile(const std::string& id) const { return path_ + "/rungs/" + id + ".json"; }
   std::string RunLock(const std::string& id) const { return path_ + "/locks/" + id; }
 
  private:

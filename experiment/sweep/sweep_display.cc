@@ -6,40 +6,77 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "experiment/readable.h"
 
 namespace psgd {
 namespace {
 
 constexpr Duration kRedrawPeriod = std::chrono::milliseconds(250);
-constexpr int kNarrowestLabel = 24;
-constexpr size_t kMostLines = 12;  // of runs that go on
+constexpr int kNarrowestLabel = 16;
+constexpr int kLinesWithHeader = 8;  // of a terminal whose table can spare one for it
 
-}  // namespace
+using Row = std::vector<std::string>;
 
-std::string ActiveLine(const ActiveRun& run, int width) {
-  std::string figures;
+std::string Percent(double share) { return absl::StrFormat("%.1f %%", share * 100); }
+
+Row RowOf(const ActiveRun& run) {
+  Row row = {run.metrics->curve().empty() ? "starting" : "running", run.label, "", "", "", "", ReadableTime(run.seconds)};
   const Record& progress = run.metrics->progress();
   if (progress.is_object()) {
-    absl::StrAppendFormat(&figures, "  epoch %.2f/%d  loss %.3f", NumberIn(progress, "epoch"),
-                          run.epochs, NumberIn(progress, "loss"));
-  } else {
-    figures = "  starting";
+    row[0] = "running";
+    row[2] = absl::StrFormat("%.2f/%d", NumberIn(progress, "epoch"), run.epochs);
+    row[3] = absl::StrFormat("%.3f", NumberIn(progress, "loss"));
+    row[5] = ReadableCount(NumberIn(progress, "samples_per_second"));
   }
-  if (!run.metrics->curve().empty()) {
-    absl::StrAppendFormat(&figures, "  test %.1f %%", run.metrics->curve().back().accuracy * 100);
-  }
-  if (progress.is_object()) {
-    absl::StrAppend(&figures, "  ", ReadableCount(NumberIn(progress, "samples_per_second")),
-                    " samples/s");
-  }
-  absl::StrAppend(&figures, "  ", ReadableTime(run.seconds));
-  const int room = std::max(kNarrowestLabel, width - 3 - static_cast<int>(figures.size()));
-  std::string label = run.label;
-  if (static_cast<int>(label.size()) > room)
-    label = label.substr(0, static_cast<size_t>(room) - 3) + "...";
-  return absl::StrCat("  ", label, figures).substr(0, static_cast<size_t>(std::max(width - 1, 0)));
+  if (!run.metrics->curve().empty()) row[4] = Percent(run.metrics->curve().back().accuracy);
+  return row;
 }
+
+Row RowOf(const EndedRun& run) {
+  if (!run.last) return {run.state, run.label};
+  return {run.state, run.label, ReadableEpoch(run.last->epoch), absl::StrFormat("%.3f", run.last->loss),
+          Percent(run.last->accuracy), "", ReadableTime(run.seconds)};
+}
+
+// Its first bytes, and no half a character.
+std::string Cut(const std::string& text, size_t size) {
+  if (text.size() <= size) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
+std::vector<std::string> Aligned(const std::vector<Row>& rows, bool header) {
+  TextTable table(header ? Row{"", "run", "epoch", "loss", "test", "samples/s", "time"} : Row());
+  for (const Row& row : rows) table.Add(row);
+  return absl::StrSplit(table.Text(), '\n', absl::SkipEmpty());
+}
+
+std::vector<Row> LastRows(const std::vector<EndedRun>& runs, size_t count) {
+  std::vector<Row> rows;
+  for (size_t i = runs.size() - std::min(runs.size(), count); i < runs.size(); ++i) rows.push_back(RowOf(runs[i]));
+  return rows;
+}
+
+std::vector<Row> RowsFor(const SweepView& view, size_t room) {
+  // Of those that do not go on a few are enough, and where there is little room those go first.
+  const size_t few = room >= 20 ? kMostOfAKind : room >= 12 ? 3 : room >= 5 ? 1 : 0;
+  std::vector<Row> rows = LastRows(view.ended, few);
+  for (Row& row : LastRows(view.failed, few)) rows.push_back(std::move(row));
+  const size_t next = std::min(view.next.size(), few);
+  const size_t for_active = room - std::min(room, rows.size() + next);
+  const bool all = view.active.size() <= for_active;
+  const size_t active = all ? view.active.size() : for_active - std::min<size_t>(for_active, 1);
+  for (size_t i = 0; i < active; ++i) rows.push_back(RowOf(view.active[i]));
+  if (!all && for_active > 0) {
+    rows.push_back({"running", absl::StrCat("and ", view.active.size() - active, " more")});
+  }
+  for (size_t i = 0; i < next; ++i) rows.push_back({"next", view.next[i]});
+  return rows;
+}
+
+}  // namespace
 
 std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
                        double seconds_left) {
@@ -55,30 +92,55 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
   return line;
 }
 
-void SweepDisplay::Update(const SweepCounts& counts, const std::vector<ActiveRun>& active,
-                          double seconds_left) {
-  if (options_.quiet || !options_.terminal.interactive) return;
+std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width, int height) {
+  const auto columns = static_cast<size_t>(std::max(width - 1, 0));
+  std::vector<std::string> lines = {CountsLine(name, view.counts, view.active.size(), view.seconds_left)};
+  const bool header = height >= kLinesWithHeader;
+  std::vector<Row> rows = RowsFor(view, static_cast<size_t>(std::max(height - 1 - (header ? 1 : 0), 0)));
+  // Labels have the room that figures leave; those without any have all that there is.
+  size_t states = 0, taken = 0;
+  std::vector<Row> figures = rows;
+  for (Row& row : figures) {
+    states = std::max(states, row[0].size());
+    row[1].clear();
+  }
+  for (const std::string& line : Aligned(figures, header)) taken = std::max(taken, line.size());
+  const size_t room = std::max<size_t>(kNarrowestLabel, columns - std::min(columns, taken));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].size() > 2) figures[i][1] = rows[i][1].size() > room ? Cut(rows[i][1], room - 3) + "..." : rows[i][1];
+  }
+  for (std::string& line : Aligned(figures, header)) lines.push_back(std::move(line));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].size() > 2) continue;
+    std::string& line = lines[lines.size() - rows.size() + i];
+    line.resize(states + 4, ' ');
+    line += rows[i][1];
+  }
+  for (std::string& line : lines) line = Cut(line, columns);
+  return lines;
+}
+
+void SweepDisplay::Update(const SweepView& view) {
+  if (!table()) return;
   // Often enough to see it move, and no faster than anybody reads.
   if (drawn_ > 0 && SteadyNow() - drawn_at_ < kRedrawPeriod) return;
   drawn_at_ = SteadyNow();
   Clear();
-  const int width = TerminalWidth(options_.fd);
-  std::string text = CountsLine(options_.name, counts, active.size(), seconds_left)
-                         .substr(0, static_cast<size_t>(std::max(width - 1, 0))) +
-                     "\n";
-  drawn_ = 1;
-  for (const ActiveRun& run : active) {
-    if (drawn_ > kMostLines) break;
-    absl::StrAppend(&text, ActiveLine(run, width), "\n");
-    ++drawn_;
-  }
-  Write(text);
+  // The line below is the cursor's.
+  const std::vector<std::string> lines =
+      SweepLines(options_.name, view, TerminalWidth(options_.fd), TerminalHeight(options_.fd) - 1);
+  drawn_ = lines.size();
+  Write(absl::StrJoin(lines, "\n") + "\n");
 }
 
 void SweepDisplay::Note(const std::string& text, bool important) {
   if (options_.quiet && !important) return;
   Clear();
   Write(text + "\n");
+}
+
+void SweepDisplay::Event(const std::string& text) {
+  if (!table()) Note(text);
 }
 
 void SweepDisplay::Clear() {

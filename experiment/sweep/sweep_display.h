@@ -1,6 +1,7 @@
 // How a sweep is going, for people: a table that is redrawn on a terminal, plain lines elsewhere.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,29 @@ struct ActiveRun {
   const MetricsFollower* metrics = nullptr;
 };
 
-// "  push topk, staleness 4, seed 1  epoch 1.28/2  loss 0.371  test 79.6 %  8.13 k samples/s  43
-// s", no wider than `width`.
-std::string ActiveLine(const ActiveRun& run, int width);
+// A run that does not any more.
+struct EndedRun {
+  std::string state;  // "finished", "stopped" or "failed"
+  std::string label;  // with the reason, if it failed
+  double seconds = 0;   // that it took
+  std::optional<CurvePoint> last;
+};
+
+// What the table shows, as far as there is room for it.
+struct SweepView {
+  SweepCounts counts;
+  double seconds_left = -1;  // negative while there is no telling
+  std::vector<ActiveRun> active;
+  std::vector<EndedRun> ended;    // well or stopped early; the latest comes last
+  std::vector<EndedRun> failed;   // likewise
+  std::vector<std::string> next;  // labels of the first of those that wait
+};
+
+// As many of those that ended, and of those that wait, as a view needs to have.
+inline constexpr size_t kMostOfAKind = 5;
+
+// Lines of the table, no more than `height`, none of `width` or wider.
+std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width, int height);
 std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
                        double seconds_left);
 
@@ -45,13 +66,15 @@ class SweepDisplay {
   explicit SweepDisplay(SweepDisplayOptions options) : options_(std::move(options)) {}
   ~SweepDisplay() { Clear(); }
 
-  // `seconds_left` is negative while there is no telling.
-  void Update(const SweepCounts& counts, const std::vector<ActiveRun>& active, double seconds_left);
+  void Update(const SweepView& view);
   // A line that stays.
   void Note(const std::string& text, bool important = false);
+  // What the table tells, where there is one; elsewhere a line.
+  void Event(const std::string& text);
   void Clear();
 
  private:
+  bool table() const { return options_.terminal.interactive && !options_.quiet; }
   void Write(const std::string& text);
 
   const SweepDisplayOptions options_;

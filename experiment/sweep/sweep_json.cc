@@ -61,10 +61,9 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
   return json;
 }
 
-Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs,
-                const Record& estimate) {
-  Record json{{"name", name}, {"estimate", estimate}, {"runs", Record::array()}};
-  for (const PlannedRun& run : runs) {
+Record PlanJson(const std::string& name, const RunPlan& plan, const Record& estimate) {
+  Record json{{"name", name}, {"notes", plan.notes}, {"estimate", estimate}, {"runs", Record::array()}};
+  for (const PlannedRun& run : plan.runs) {
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},
                             {"axes", AxesJson(run.axes)},

@@ -13,7 +13,6 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
                  const std::string& dir);
 
 // What --dry-run tells.
-Record PlanJson(const std::string& name, const std::vector<PlannedRun>& runs,
-                const Record& estimate);
+Record PlanJson(const std::string& name, const RunPlan& plan, const Record& estimate);
 
 }  // namespace psgd

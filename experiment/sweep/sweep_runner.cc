@@ -5,8 +5,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
 #include "experiment/summary.h"
@@ -47,6 +45,11 @@ std::string LastWords(const std::string& log) {
   return line == std::string::npos ? tail : tail.substr(line + 1);
 }
 
+void Keep(std::vector<EndedRun>* last, EndedRun run) {
+  if (last->size() == kMostOfAKind) last->erase(last->begin());
+  last->push_back(std::move(run));
+}
+
 }  // namespace
 
 SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> runs,
@@ -57,13 +60,11 @@ SweepRunner::SweepRunner(SweepRunnerOptions options, std::vector<PlannedRun> run
       places_(*places),
       display_(options_.display) {
   counts_.runs = runs_.size();
-  if (options_.asha) asha_.emplace(*options_.asha);
-  for (const PlannedRun& run : runs_) {
-    if (run.twin_id != run.id) compared_with_.insert(run.twin_id);
-  }
+  if (options_.asha) rungs_.emplace(*options_.asha, dir_, runs_);
 }
 
 absl::Status SweepRunner::Run() {
+  for (const std::string& note : options_.notes) display_.Note("note: " + note);
   PSGD_RETURN_IF_ERROR(TakeStock());
   while (!active_.empty() || (!waiting_.empty() && stops() == 0)) {
     PassOnStops();
@@ -87,39 +88,45 @@ absl::Status SweepRunner::Run() {
                                          "/logs; --retry-failed repeats them"));
 }
 
-absl::Status SweepRunner::TakeStock() {
+absl::Status SweepRunner::ForgetWhatIsRepeated() {
   for (const PlannedRun& run : runs_) {
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
-    const bool stopped = outcome && outcome->kind == Outcome::Kind::kStopped;
-    const bool finished = !stopped && HasFinished(dir_, run.id);
-    const bool failed = !stopped && !finished && outcome && outcome->kind == Outcome::Kind::kFailed;
-    if (finished || stopped) {
-      MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
-      if (asha_) metrics.Look();
-      if (!outcome) {
-        CountDone(run, metrics);
-        continue;
-      }
-      (stopped ? counts_.stopped : counts_.finished) += 1;
-      for (const CurvePoint& point : metrics.curve()) {
-        // What it did after it was told to stop depends on the moment.
-        if (stopped && point.epoch > outcome->epoch + 1e-6) break;
-        asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss);
-      }
-      continue;
+    if (!outcome) continue;
+    if (options_.retry_failed && outcome->kind == Outcome::Kind::kFailed && !HasFinished(dir_, run.id)) {
+      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
+      dir_.ForgetOutcome(run.id);
+      dir_.ForgetRungs(run.id);
     }
-    if (failed && !options_.retry_failed) {
+    // It was stopped while the sweep's file compared nothing with it.
+    if (outcome->kind == Outcome::Kind::kStopped && rungs_ && rungs_->IsTwin(run.id)) dir_.ForgetOutcome(run.id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SweepRunner::TakeStock() {
+  PSGD_RETURN_IF_ERROR(ForgetWhatIsRepeated());
+  if (rungs_) rungs_->Recall();
+  for (const PlannedRun& run : runs_) {
+    const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
+    if (outcome && outcome->kind == Outcome::Kind::kStopped) {
+      ++counts_.stopped;
+    } else if (HasFinished(dir_, run.id)) {
+      MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
+      if (rungs_ && !outcome) metrics.Look();
+      if (outcome) {
+        ++counts_.finished;
+      } else {
+        CountDone(run, metrics);
+      }
+    } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
+      Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
                                  " (--retry-failed repeats it)"),
                     /*important=*/true);
-      continue;
+    } else {
+      waiting_.push_back(&run);
     }
-    if (failed) {
-      PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
-      dir_.ForgetOutcome(run.id);
-    }
-    waiting_.push_back(&run);
   }
   counts_.waiting = waiting_.size();
   const size_t known = counts_.finished + counts_.stopped;
@@ -138,6 +145,8 @@ absl::Status SweepRunner::StartRuns() {
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const PlannedRun* run = waiting_[i];
       PSGD_ASSIGN_OR_RETURN(const bool started, Start(*run, slot));
+      // Whoever comes to a rung first is compared with fewer: one at a time nobody overtakes.
+      if (!started && rungs_ && places_.slots() == 1) break;
       if (!started) continue;
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
       counts_.waiting = waiting_.size();
@@ -190,7 +199,7 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   }
   active->command = *std::move(command);
   PSGD_RETURN_IF_ERROR(StartChild(active.get()));
-  display_.Note(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
+  display_.Event(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
                              run.id, ")", places_.Where(slot)));
   active_.push_back(std::move(active));
   return true;
@@ -217,6 +226,7 @@ absl::Status SweepRunner::StartChild(Active* active) {
 void SweepRunner::Fail(const PlannedRun& run, const std::string& detail) {
   const absl::Status written = dir_.WriteOutcome(run.id, {Outcome::Kind::kFailed, detail, 0});
   ++counts_.failed;
+  Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", detail), 0, {}});
   display_.Note(absl::StrCat("failed: ", run.LabelWithSeed(), ": ", detail,
                              written.ok() ? "" : absl::StrCat(" (", written.message(), ")")),
                 /*important=*/true);
@@ -255,10 +265,13 @@ absl::Status SweepRunner::Ended(Active& active) {
       CountDone(run, *active.metrics);
     }
     const auto& curve = active.metrics->curve();
-    display_.Note(absl::StrCat(
-        counts_.stopped > stopped ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-        curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)), " in ",
-        ReadableTime(Seconds(SteadyNow() - active.start))));
+    const bool early = counts_.stopped > stopped;
+    const double seconds = Seconds(SteadyNow() - active.start);
+    Keep(&last_ended_, {early ? "stopped" : "finished", run.LabelWithSeed(), seconds,
+                        curve.empty() ? std::nullopt : std::optional(curve.back())});
+    display_.Event(absl::StrCat(early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+                                curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
+                                " in ", ReadableTime(seconds)));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
@@ -320,23 +333,12 @@ void SweepRunner::CountDone(const PlannedRun& run, const MetricsFollower& metric
   const bool finished = GoesOn(run, metrics);
   (finished ? counts_.finished : counts_.stopped) += 1;
   // Once decided it stays so, in whatever order runs come another time.
-  if (finished && asha_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
-  if (finished && !asha_) dir_.ForgetOutcome(run.id);
+  if (finished && rungs_) (void)dir_.WriteOutcome(run.id, {Outcome::Kind::kFinished, "", 0});
+  if (finished && !rungs_) dir_.ForgetOutcome(run.id);
 }
 
 bool SweepRunner::GoesOn(const PlannedRun& run, const MetricsFollower& metrics) {
-  // What others are compared with is always seen to its end.
-  if (!asha_ || compared_with_.count(run.id) > 0) return true;
-  for (const CurvePoint& point : metrics.curve()) {
-    if (asha_->GoesOn(run.id, point.epoch, point.accuracy, point.loss)) continue;
-    const Outcome outcome{
-        Outcome::Kind::kStopped,
-        absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
-        point.epoch};
-    // Written before it is stopped: whatever happens next, it was decided.
-    return !dir_.WriteOutcome(run.id, outcome).ok();
-  }
-  return true;
+  return !rungs_ || rungs_->GoesOn(run, metrics.curve());
 }
 
 void SweepRunner::PassOnStops() {
@@ -353,19 +355,24 @@ void SweepRunner::PassOnStops() {
 }
 
 void SweepRunner::Show() {
-  std::vector<ActiveRun> shown;
+  SweepView view;
+  view.counts = counts_;
   for (const auto& active : active_) {
-    shown.push_back({active->run->LabelWithSeed(), Seconds(SteadyNow() - active->start),
-                     active->run->config.train().epochs(), active->metrics.get()});
+    view.active.push_back({active->run->LabelWithSeed(), Seconds(SteadyNow() - active->start),
+                           active->run->config.train().epochs(), active->metrics.get()});
   }
-  double left = -1;
+  view.ended = last_ended_;
+  view.failed = last_failed_;
+  for (size_t i = 0; i < std::min(waiting_.size(), kMostOfAKind); ++i) {
+    view.next.push_back(waiting_[i]->LabelWithSeed());
+  }
   if (ended_ > 0) {
     const double each = seconds_ended_ / static_cast<double>(ended_);
-    left = each *
-           (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
-           static_cast<double>(places_.slots());
+    view.seconds_left = each *
+                        (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
+                        static_cast<double>(places_.slots());
   }
-  display_.Update(counts_, shown, left);
+  display_.Update(view);
 }
 
 }  // namespace psgd

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "common/status.h"
 #include "experiment/child_process.h"
 #include "experiment/report/run_data.h"
-#include "experiment/sweep/asha.h"
+#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/run_places.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_display.h"
@@ -27,6 +26,7 @@ struct SweepRunnerOptions {
   std::string dir;
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
+  std::vector<std::string> notes;  // to tell before it begins
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
   SweepDisplayOptions display;
 };
@@ -54,6 +54,8 @@ class SweepRunner {
     std::unique_ptr<MetricsFollower> metrics;
   };
 
+  // Of earlier sittings, where their word does not count any more.
+  absl::Status ForgetWhatIsRepeated();
   // What is already known of each run, in the order of the plan.
   absl::Status TakeStock();
   absl::Status StartRuns();
@@ -83,8 +85,7 @@ class SweepRunner {
   const SweepDir dir_;
   RunPlaces& places_;
   SweepDisplay display_;
-  std::optional<Asha> asha_;
-  std::set<std::string> compared_with_;  // ids of runs that are others' twins
+  std::optional<Rungs> rungs_;
   std::deque<const PlannedRun*> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   std::map<std::string, int> lost_places_;  // of runs by their ids
@@ -93,6 +94,8 @@ class SweepRunner {
   int passed_stops_ = 0;
   double seconds_ended_ = 0;  // of the runs that ended in this sitting
   size_t ended_ = 0;
+  std::vector<EndedRun> last_ended_;   // well or stopped early, for the table
+  std::vector<EndedRun> last_failed_;  // in this sitting or before
   bool told_of_locks_ = false;
   Time looked_{};
 };

@@ -1,6 +1,8 @@
 #include "experiment/sweep/sweep_yaml.h"
 
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,6 +12,7 @@
 #include "experiment/config_reader.h"
 #include "experiment/config_yaml.h"
 #include "experiment/parse_value.h"
+#include "experiment/sweep/expand.h"
 #include "experiment/sweep/flow_yaml.h"
 #include "experiment/yaml_tree.h"
 
@@ -95,6 +98,7 @@ class SweepReader {
           return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
         }
       }
+      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
       SweepAxis* axis = sweep->add_grid();
       axis->set_key(key);
       PSGD_RETURN_IF_ERROR(ReadValues(map.children[i + 1], key, absl::StrCat(path, ".", key),
@@ -113,17 +117,29 @@ class SweepReader {
       PSGD_RETURN_IF_ERROR(ExpectMap(item, path));
       const YamlNode& map = tree_.nodes[item];
       SweepVariant* variant = sweep->add_list();
+      std::set<std::string> given;
       for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
-        if (tree_.nodes[map.children[i]].text == "name") {
+        const std::string& word = tree_.nodes[map.children[i]].text;
+        if (!given.insert(word).second) {
+          return Error(map.children[i], absl::StrCat("duplicate key \"", word, "\" in an entry of ", path));
+        }
+        if (word == "name") {
           PSGD_RETURN_IF_ERROR(
               Reader().ReadField(map.children[i + 1], absl::StrCat(path, ".name"),
                                  *SweepVariant::descriptor()->FindFieldByName("name"), variant));
           continue;
         }
         PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
+        PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
         SweepSetting* setting = variant->add_settings();
         setting->set_key(key);
         PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(map.children[i + 1], key));
+      }
+      const auto [other, is_new] = names_.emplace(NameOf(*variant), tree_.nodes[item].mark.line + 1);
+      if (!is_new) {
+        return Error(item, absl::StrCat("two entries of ", path, " are called \"", other->first,
+                                        "\", the other one in line ", other->second,
+                                        ": reports could not tell them apart; give each a name of its own"));
       }
     }
     return absl::OkStatus();
@@ -133,8 +149,15 @@ class SweepReader {
     PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
     const YamlNode& map = tree_.nodes[node];
     for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+      PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
+      for (const SweepDraw& draw : random->keys()) {
+        if (draw.key() == key) {
+          return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
+        }
+      }
+      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
       SweepDraw* draw = random->add_keys();
-      PSGD_ASSIGN_OR_RETURN(*draw->mutable_key(), ReadKey(map.children[i]));
+      draw->set_key(key);
       const std::string here = absl::StrCat(path, ".", draw->key());
       PSGD_RETURN_IF_ERROR(Reader().ReadSection(map.children[i + 1], here, draw));
       PSGD_RETURN_IF_ERROR(CheckDraw(map.children[i + 1], here, *draw));
@@ -165,6 +188,15 @@ class SweepReader {
       if (!fits.ok()) return Error(node, fits.message());
     }
     return absl::OkStatus();
+  }
+
+  // Of two parts that set a key, one would overwrite the other, and runs be called what they are not.
+  absl::Status Claim(uint32_t node, const std::string& key, const std::string& part) {
+    const auto [place, is_new] = parts_.emplace(key, std::pair(part, tree_.nodes[node].mark.line + 1));
+    const auto& [other, line] = place->second;
+    if (is_new || other == part) return absl::OkStatus();
+    return Error(node, absl::StrCat(key, " is set in ", other, ", too, in line ", line,
+                                    ": one would overwrite the other; leave it in one of them"));
   }
 
   absl::StatusOr<std::string> ReadKey(uint32_t node) const {
@@ -206,6 +238,8 @@ class SweepReader {
 
   const YamlSource source_;
   YamlTree tree_;
+  std::map<std::string, std::pair<std::string, int>> parts_;  // by key: where it is first, and the line
+  std::map<std::string, int> names_;                          // of the list's entries: their lines
 };
 
 }  // namespace

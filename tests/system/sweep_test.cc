@@ -55,7 +55,8 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"),
-                                 HasSubstr("3 runs. To do: 6.14 k samples")));
+                                 HasSubstr("3 runs. To do: 6.14 k samples"),
+                                 HasSubstr("At the speed of 1 of 1 kind of runs, tried here")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
@@ -84,6 +85,28 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const Ended markdown = RunProgram({"ps-sweep", "report", Path("out"), "--markdown"});
   EXPECT_EQ(markdown.code, 0) << markdown.err;
   EXPECT_THAT(markdown.out, HasSubstr("| push none (twin) | finished | "));
+}
+
+// Runs that end while they are tried, runs that go on for long, and runs that cannot be tried.
+TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
+  const auto seconds = [&](const std::string& sweep) {
+    const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run", "--json"}));
+    EXPECT_EQ(planned.code, 0) << planned.err;
+    return JsonOf(planned)["estimate"]["seconds"];
+  };
+  const double brief = seconds(SmallSweep(1)).get<double>();
+  EXPECT_GT(brief, 0);
+  // A hundred thousand epochs of 2,048 samples: neither a second nor a century.
+  const double lengthy = seconds(SmallSweep(100000)).get<double>();
+  EXPECT_GT(lengthy, 100 * brief);
+  EXPECT_LT(lengthy, 1e7);
+  SmallConfig();
+  const std::string diverges = Write("sweep.yaml",
+                                     "base: small.yaml\ntwin: none\n"
+                                     "grid: {train.epochs: [1], optimizer.sgd.learning_rate: [1e30]}\n");
+  EXPECT_TRUE(seconds(diverges).is_null());
+  EXPECT_THAT(RunProgram(Command(diverges, "out", {"--dry-run"})).out,
+              AllOf(HasSubstr("A try here failed: base, seed 1: "), HasSubstr("can be told once a run has finished")));
 }
 
 // SIGKILL at several moments: in the first run, between runs, in a later one.
@@ -149,6 +172,24 @@ TEST_F(SweepTest, RunsArePinnedToTheirCores) {
   EXPECT_EQ(process.Wait().code, 3);
 }
 
+// Told before, at the start and in the report.
+TEST_F(SweepTest, SharedCoresAreSaidAndTooManyRefused) {
+  const std::string many = std::to_string(std::thread::hardware_concurrency() + 1);
+  const Ended refused = RunProgram(Command(SmallSweep(1, "resources: {cores: 4096}\n"), "out"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("sweep.yaml: resources.cores: 4096 for a run"), HasSubstr("this machine")));
+  const std::string sweep = SmallSweep(1);
+  const std::string note = many + " runs at a time share the ";
+  EXPECT_THAT(RunProgram(Command(sweep, "out", {"--dry-run", "--parallel", many})).out, HasSubstr("note: " + note));
+  const Ended ended = RunProgram(Command(sweep, "out", {"--parallel", many}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("note: " + note));
+  EXPECT_THAT(File("out/report.html"), HasSubstr(note));
+  // What was timed so stays so.
+  EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);
+  EXPECT_THAT(File("out/report.html"), HasSubstr(note));
+}
+
 TEST_F(SweepTest, FailedRunsAreKeptAndRepeatedWhenAsked) {
   // A diverging run fails; it is no fault of its config that could be told before.
   SmallConfig();
@@ -192,6 +233,52 @@ asha: {rungs: [1, 2], reduction: 2}
   const Ended again = RunProgram(Command(sweep, "out", {"--json"}));
   EXPECT_EQ(Deterministic(JsonOf(again)), Deterministic(JsonOf(first)));
   EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
+}
+
+// The twin, far better than the others, is none of those that they are compared with: neither in the
+// sitting that saw it nor in the next ones. Killed right after the twin, and then at other moments.
+TEST_F(SweepTest, AshaDecidesTheSameOverKills) {
+  SmallConfig();
+  const std::string sweep = Write("sweep.yaml", R"(name: asha
+base: small.yaml
+twin: one
+list:
+  - {name: first, optimizer.sgd.learning_rate: 0.00002}
+  - {name: better, optimizer.sgd.learning_rate: 0.0002}
+  - {name: worse, optimizer.sgd.learning_rate: 0.00001}
+grid: {train.epochs: [4], consistency.staleness: [0]}
+asha: {metric: loss, rungs: [1, 2], reduction: 2}
+launch: {threads: 1}
+)");
+  const Ended undisturbed = RunProgram(Command(sweep, "calm", {"--json"}));
+  ASSERT_EQ(undisturbed.code, 0) << undisturbed.err;
+  const Json calm = JsonOf(undisturbed);
+  ASSERT_EQ(calm["runs"].size(), 4u);
+  EXPECT_EQ(calm["runs"][0]["twin"], true);
+  const char* expected[] = {"finished", "finished", "finished", "stopped early"};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(calm["runs"][i]["status"], expected[i]) << calm["runs"][i];
+
+  const std::string twin = "killed/outcomes/" + calm["runs"][0]["id"].get<std::string>() + ".json";
+  Process process(Command(sweep, "killed", {"--json"}));
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(Path(twin)); })) << process.Err();
+  kill(process.pid(), SIGKILL);
+  process.Wait();
+  for (const int milliseconds : {900, 1500}) {
+    Process again(Command(sweep, "killed", {"--json"}));
+    Pause(std::chrono::milliseconds(milliseconds));
+    if (!again.Running()) break;
+    kill(again.pid(), SIGKILL);
+    again.Wait();
+  }
+  const Ended ended = RunProgram(Command(sweep, "killed", {"--json"}));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  // How many steps a stopped one did until its end depends on the moment.
+  const auto learned = [](const Json& result) {
+    Json rows = Deterministic(result);
+    for (Json& row : rows) row.erase(row.size() - 1);
+    return rows;
+  };
+  EXPECT_EQ(learned(JsonOf(ended)), learned(calm));
 }
 
 // The server and its workers are hosts of their own, on links that can be told from none at all.

@@ -13,6 +13,7 @@
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -29,7 +30,8 @@ class SweepDirTest : public testing::Test {
 TEST_F(SweepDirTest, PlansAndOutcomesComeBack) {
   SweepPlan plan{"name",
                  "why?",
-                 {{"id", "push topk, \"x\"", {{"compression.push", "topk"}}, 7, true, "twin"}}};
+                 {{"id", "push topk, \"x\"", {{"compression.push", "topk"}}, 7, true, "twin"}},
+                 {"2 runs at a time share the one core"}};
   ASSERT_TRUE(dir_.WritePlan(plan).ok());
   const auto back = dir_.ReadPlan();
   ASSERT_TRUE(back.ok()) << back.status();
@@ -38,6 +40,7 @@ TEST_F(SweepDirTest, PlansAndOutcomesComeBack) {
   EXPECT_EQ(back->runs[0].label, "push topk, \"x\"");
   EXPECT_EQ(back->runs[0].axes, plan.runs[0].axes);
   EXPECT_EQ(back->runs[0].seed, 7u);
+  EXPECT_EQ(back->shared, plan.shared);
 
   EXPECT_FALSE(dir_.ReadOutcome("id"));
   ASSERT_TRUE(dir_.WriteOutcome("id", {Outcome::Kind::kStopped, "not among the best", 3}).ok());
@@ -99,6 +102,25 @@ TEST(Resources, AreSharedInTurn) {
   const auto tight = Shares({.cores = {4, 6}, .gpus = {}, .parallel = 3, .cores_per_run = 2});
   EXPECT_THAT(tight[2].cores, ElementsAre(4, 6));
   EXPECT_THAT(Shares({.cores = {5}, .gpus = {}, .parallel = 2})[1].cores, ElementsAre(5));
+}
+
+TEST(Resources, WhatCannotBeIsRefusedAndWhatIsSharedIsSaid) {
+  const auto error = [](const ShareOptions& options) { return std::string(CheckShares(options, "here").message()); };
+  EXPECT_EQ(error({.cores = {0, 1}, .gpus = {}, .parallel = 4, .cores_per_run = 2}), "");
+  EXPECT_EQ(error({.cores = {0, 1}, .gpus = {}, .cores_per_run = 64}),
+            "resources.cores: 64 for a run are more than the 2 cores of here; give fewer, or 0 for all that there are");
+  EXPECT_THAT(error({.cores = {0}, .gpus = {0, 1}, .gpus_per_run = 3}), HasSubstr("more than the 2 GPUs that --gpu"));
+
+  const auto notes = [](const ShareOptions& options) { return SharedNotes(options, "here"); };
+  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 2}), ElementsAre());
+  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {0, 1}, .parallel = 2, .cores_per_run = 1, .gpus_per_run = 1}),
+              ElementsAre());
+  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 2, .cores_per_run = 2}),
+              ElementsAre("2 runs at a time share the 2 cores of here: their times are not those of runs alone; "
+                          "--parallel 1 gives each its own"));
+  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 3}), ElementsAre(HasSubstr("share the 2 cores")));
+  EXPECT_THAT(notes({.cores = {0, 1, 2, 3}, .gpus = {0, 1}, .parallel = 4, .gpus_per_run = 1}),
+              ElementsAre(AllOf(HasSubstr("4 runs at a time share the 2 GPUs"), HasSubstr("--parallel 2"))));
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+
+#include "experiment/utf8.h"
 
 namespace psgd {
 namespace {
@@ -39,6 +42,15 @@ class SweepDisplayTest : public testing::Test {
   ActiveRun Run(const std::string& label) const {
     return {.label = label, .seconds = 43, .epochs = 2, .metrics = &metrics_};
   }
+  SweepView View() const {
+    return {.counts = counts_,
+            .seconds_left = 63,
+            .active = {Run("push fp16"), {.label = "push topk", .seconds = 1, .epochs = 2, .metrics = &nothing_}},
+            .ended = {{"finished", "push none", 21, CurvePoint{.epoch = 2, .accuracy = 0.801, .loss = 0.35}},
+                      {"stopped", "push sign", 11, CurvePoint{.epoch = 1, .accuracy = 0.3, .loss = 0.9}}},
+            .failed = {{"failed", "push onebit: the loss is not finite", 0, {}}},
+            .next = {"push dgc", "push int8"}};
+  }
   // What was written since the last look.
   std::string Seen() const {
     char text[8192];
@@ -49,48 +61,76 @@ class SweepDisplayTest : public testing::Test {
   const std::string path_;
   int pipe_[2] = {-1, -1};
   MetricsFollower metrics_;
+  MetricsFollower nothing_{path_ + "-nowhere"};  // of a run that has just begun
   const SweepCounts counts_{.runs = 24, .finished = 3, .stopped = 0, .failed = 1, .waiting = 18};
 };
 
 TEST_F(SweepDisplayTest, ATableOfWhatGoesOnIsRedrawn) {
   SweepDisplay display = Display(/*interactive=*/true);
-  display.Update(counts_, {Run("push fp16"), Run("push topk")}, 63);
+  SweepView view = View();
+  display.Update(view);
   EXPECT_EQ(Seen(),
             "quick: 3 of 24 finished, 1 failed, 2 running, 18 waiting  ETA 1:03\n"
-            "  push fp16  epoch 1.28/2  loss 0.371  test 79.6 %  8.13 k samples/s  43 s\n"
-            "  push topk  epoch 1.28/2  loss 0.371  test 79.6 %  8.13 k samples/s  43 s\n");
-  display.Update(counts_, {}, 62);
+            "            run         epoch   loss    test  samples/s   time\n"
+            "  finished  push none       2  0.350  80.1 %              21 s\n"
+            "  stopped   push sign       1  0.900  30.0 %              11 s\n"
+            "  failed    push onebit: the loss is not finite\n"
+            "  running   push fp16  1.28/2  0.371  79.6 %     8.13 k   43 s\n"
+            "  starting  push topk                                    1.0 s\n"
+            "  next      push dgc\n"
+            "  next      push int8\n");
+  display.Update(view);
   EXPECT_EQ(Seen(), "") << "faster than anybody reads";
-  display.Note("done: push fp16");
-  EXPECT_EQ(Seen(), "\033[3F\033[Jdone: push fp16\n") << "in the place of the table";
-  display.Update(counts_, {Run("push topk")}, -1);
+  display.Event("finished: push fp16");
+  EXPECT_EQ(Seen(), "") << "the table has it";
+  display.Note("failed: push fp16");
+  EXPECT_EQ(Seen(), "\033[9F\033[Jfailed: push fp16\n") << "in the place of the table";
+  view = {.counts = counts_, .active = {Run("push topk")}, .ended = {}, .failed = {}, .next = {}};
+  display.Update(view);
   EXPECT_THAT(Seen(), AllOf(HasSubstr("1 running, 18 waiting\n"), Not(HasSubstr("ETA")), Not(HasSubstr("\033"))));
   display.Clear();
-  EXPECT_EQ(Seen(), "\033[2F\033[J");
+  EXPECT_EQ(Seen(), "\033[3F\033[J");
 }
 
-TEST_F(SweepDisplayTest, NoLineIsWiderThanTheTerminalAndNoTableEndless) {
-  SweepDisplay display = Display(/*interactive=*/true);
-  const std::string label(200, 'x');
-  display.Update(counts_, std::vector<ActiveRun>(40, Run(label)), 63);
-  const std::string table = Seen();
-  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 13);
-  std::stringstream lines(table);
-  for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 80u) << line;
-  EXPECT_THAT(table, HasSubstr("xxx...  epoch 1.28/2"));
-  // One that has just begun.
-  MetricsFollower nothing(path_ + "-nowhere");
-  EXPECT_EQ(ActiveLine({.label = "new", .seconds = 1, .epochs = 2, .metrics = &nothing}, 80), "  new  starting  1.0 s");
+// Whatever there is to show and wherever: no line too wide, none too many, and no half a character.
+TEST_F(SweepDisplayTest, FitsIntoAnyTerminal) {
+  SweepView view = View();
+  view.active.assign(40, Run(std::string(100, 'x') + "\u00e9\u00e9\u00e9\u00e9"));
+  view.ended.assign(5, view.ended.front());
+  view.failed.assign(5, view.failed.front());
+  view.next.assign(5, std::string(150, 'y'));
+  for (int height = 1; height < 80; ++height) {
+    for (const int width : {0, 1, 20, 40, 80, 119, 120, 121, 122, 400}) {
+      const auto lines = SweepLines("quick", view, width, height);
+      EXPECT_LE(lines.size(), static_cast<size_t>(height));
+      for (const std::string& line : lines) {
+        EXPECT_LE(line.size(), static_cast<size_t>(std::max(width - 1, 0))) << line;
+        EXPECT_EQ(FindNonText(line), std::string::npos) << line;
+      }
+      if (height < 3 || width < 80) continue;
+      EXPECT_THAT(lines.back(), testing::AnyOf(HasSubstr("next "), HasSubstr("more"))) << height;
+    }
+  }
+  // What goes on comes first where there is little room.
+  const auto few = SweepLines("quick", view, 80, 4);
+  ASSERT_EQ(few.size(), 4u);
+  EXPECT_THAT(few[1], AllOf(HasSubstr("  running  xxx"), HasSubstr("...  1.28/2  0.371")));
+  EXPECT_THAT(few[3], HasSubstr("and 38 more"));
+  const auto many = SweepLines("quick", view, 80, 60);
+  EXPECT_EQ(std::count_if(many.begin(), many.end(), [](const std::string& line) { return line.starts_with("  running"); }), 40);
 }
 
 TEST_F(SweepDisplayTest, ElsewhereThereAreLinesThatStay) {
   SweepDisplay display = Display(/*interactive=*/false);
-  display.Update(counts_, {Run("push fp16")}, 63);
+  display.Update(View());
   EXPECT_EQ(Seen(), "");
+  display.Event("starts: push topk");
+  EXPECT_EQ(Seen(), "starts: push topk\n");
   display.Note("starts: push fp16");
   EXPECT_EQ(Seen(), "starts: push fp16\n");
   SweepDisplay quiet = Display(/*interactive=*/true, /*quiet=*/true);
-  quiet.Update(counts_, {Run("push fp16")}, 63);
+  quiet.Update(View());
+  quiet.Event("starts: push fp16");
   quiet.Note("starts: push fp16");
   EXPECT_EQ(Seen(), "");
   quiet.Note("failed: push fp16", /*important=*/true);

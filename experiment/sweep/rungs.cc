@@ -1,0 +1,87 @@
+#include "experiment/sweep/rungs.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "experiment/readable.h"
+#include "experiment/run_dir.h"
+
+namespace psgd {
+namespace {
+
+// Those that others are compared with.
+std::set<std::string> TwinsAmong(const std::vector<PlannedRun>& runs) {
+  std::set<std::string> twins;
+  for (const PlannedRun& run : runs) {
+    if (run.twin_id != run.id) twins.insert(run.twin_id);
+  }
+  return twins;
+}
+
+}  // namespace
+
+absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs) {
+  if (asha.rungs().empty())
+    return absl::InvalidArgumentError("asha.rungs: say after which epochs, as [1, 3, 9]");
+  if (!std::is_sorted(asha.rungs().begin(), asha.rungs().end(), std::less_equal<int>())) {
+    return absl::InvalidArgumentError(
+        "asha.rungs: each must be higher than the one before, as [1, 3, 9]");
+  }
+  const std::set<std::string> twins = TwinsAmong(runs);
+  int epochs = 0;
+  for (const PlannedRun& run : runs) {
+    if (twins.count(run.id) == 0) epochs = std::max(epochs, run.config.train().epochs());
+  }
+  const int highest = *asha.rungs().rbegin();
+  if (highest < epochs || epochs == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "asha.rungs: nothing can be stopped after ", highest, highest == 1 ? " epoch" : " epochs",
+      ", for runs end after ", epochs, "; leave that rung out, or give train.epochs above ", highest));
+}
+
+Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
+    : dir_(std::move(dir)), runs_(runs), asha_(asha), twins_(TwinsAmong(runs_)) {}
+
+void Rungs::Recall() {
+  for (const PlannedRun& run : runs_) {
+    if (IsTwin(run.id)) continue;
+    std::vector<AtRung>& reached = reached_[run.id] = dir_.ReadRungs(run.id);
+    for (const AtRung& at : reached) (void)asha_.GoesOn(run.id, at);
+    const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
+    if (!outcome || outcome->kind == Outcome::Kind::kFailed) continue;
+    // Nothing more is decided of it, and others are compared with it at every rung that there is now.
+    MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
+    metrics.Look();
+    for (const CurvePoint& point : metrics.curve()) {
+      // What it did after it was told to stop depends on the moment.
+      if (outcome->kind == Outcome::Kind::kStopped && point.epoch > outcome->epoch + kEpochTolerance) break;
+      (void)asha_.GoesOn(run.id, {point.epoch, point.accuracy, point.loss});
+    }
+  }
+}
+
+bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) {
+  if (IsTwin(run.id)) return true;
+  for (const CurvePoint& point : curve) {
+    const AtRung at{point.epoch, point.accuracy, point.loss};
+    if (!asha_.Decides(run.id, at)) continue;
+    const bool at_its_end = at.epoch > run.config.train().epochs() - kEpochTolerance;
+    if (asha_.GoesOn(run.id, at) || at_its_end) {
+      std::vector<AtRung>& reached = reached_[run.id];
+      reached.push_back(at);
+      (void)dir_.WriteRungs(run.id, reached);  // where it cannot be, another sitting decides again
+      continue;
+    }
+    const Outcome outcome{
+        Outcome::Kind::kStopped,
+        absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
+        point.epoch};
+    return !dir_.WriteOutcome(run.id, outcome).ok();
+  }
+  return true;
+}
+
+}  // namespace psgd

@@ -1,0 +1,43 @@
+// What asha decides of a sweep's runs. Every decision is in the sweep's directory before it counts, so
+// that it stands whoever is killed afterwards.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiment/report/run_data.h"
+#include "experiment/sweep/asha.h"
+#include "experiment/sweep/expand.h"
+#include "experiment/sweep/sweep_dir.h"
+
+namespace psgd {
+
+// Whether its rungs rise, and at each of them a run can be stopped.
+absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs);
+
+// Not thread-safe.
+class Rungs {
+ public:
+  // `runs` outlive it.
+  Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs);
+
+  // What earlier sittings decided. To be called before anything else is decided.
+  void Recall();
+
+  // False: the run is to stop, and has an outcome that says so.
+  bool GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve);
+
+  // What others are compared with is seen to its end, and no rung counts it.
+  bool IsTwin(const std::string& id) const { return twins_.count(id) > 0; }
+
+ private:
+  const SweepDir dir_;
+  const std::vector<PlannedRun>& runs_;
+  Asha asha_;
+  std::set<std::string> twins_;
+  std::map<std::string, std::vector<AtRung>> reached_;  // by run, as its file has it
+};
+
+}  // namespace psgd

@@ -1,0 +1,130 @@
+// What asha decided, over sittings that were killed.
+#include "experiment/sweep/rungs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "experiment/run_dir.h"
+
+namespace psgd {
+namespace {
+
+class RungsTest : public testing::Test {
+ protected:
+  RungsTest() : dir_(testing::TempDir() + "/rungs_test") {
+    std::filesystem::remove_all(dir_.path());
+    EXPECT_TRUE(dir_.Make().ok());
+    asha_.add_rungs(1);
+    asha_.set_reduction(2);
+    for (const char* id : {"twin", "a", "b", "c"}) {
+      PlannedRun& run = runs_.emplace_back();
+      run.id = id;
+      run.twin_id = "twin";
+      run.config.mutable_train()->set_epochs(4);
+    }
+  }
+  ~RungsTest() override { std::filesystem::remove_all(dir_.path()); }
+
+  // What the next sitting knows.
+  Rungs Sitting() const {
+    Rungs rungs(asha_, dir_, runs_);
+    rungs.Recall();
+    return rungs;
+  }
+  static std::vector<CurvePoint> Reached(double accuracy, double epoch = 1) {
+    return {{.epoch = epoch, .accuracy = accuracy, .loss = 1}};
+  }
+  // As a run directory that ended well, or was stopped, has it.
+  void Recorded(const std::string& id, double accuracy, Outcome::Kind kind) const {
+    const RunDir run(dir_.RunPath(id));
+    std::filesystem::create_directories(run.path());
+    std::ofstream(run.MetricsFile()) << R"({"kind":"evaluation","seconds":1,"epoch":1,"accuracy":)" << accuracy
+                                     << R"(,"loss":1})" << "\n";
+    EXPECT_TRUE(dir_.WriteOutcome(id, {kind, "", 1}).ok());
+  }
+
+  const SweepDir dir_;
+  SweepAsha asha_;
+  std::vector<PlannedRun> runs_;
+};
+
+TEST_F(RungsTest, NoSittingComparesWithTwins) {
+  Recorded("twin", 0.99, Outcome::Kind::kFinished);
+  Rungs rungs = Sitting();
+  EXPECT_TRUE(rungs.GoesOn(runs_[0], Reached(0.99)));
+  EXPECT_TRUE(rungs.GoesOn(runs_[1], Reached(0.5)));
+  EXPECT_FALSE(dir_.ReadOutcome("a"));
+}
+
+// Who came first went on; the next sitting neither takes that back nor forgets what it reached.
+TEST_F(RungsTest, WhoWentOnWhenASittingWasKilledGoesOn) {
+  {
+    Rungs rungs = Sitting();
+    EXPECT_TRUE(rungs.GoesOn(runs_[1], Reached(0.5)));
+    EXPECT_TRUE(rungs.GoesOn(runs_[2], Reached(0.6)));
+  }
+  Rungs rungs = Sitting();
+  EXPECT_TRUE(rungs.GoesOn(runs_[1], Reached(0.5)));
+  EXPECT_FALSE(rungs.GoesOn(runs_[3], Reached(0.4)));
+  EXPECT_EQ(dir_.ReadOutcome("c")->kind, Outcome::Kind::kStopped);
+}
+
+// A run that failed further on is compared with in any sitting.
+TEST_F(RungsTest, WhatFailedLaterStillCounts) {
+  {
+    Rungs rungs = Sitting();
+    EXPECT_TRUE(rungs.GoesOn(runs_[1], Reached(0.5)));
+  }
+  ASSERT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kFailed, "diverged", 0}).ok());
+  EXPECT_FALSE(Sitting().GoesOn(runs_[2], Reached(0.4)));
+  // Repeated, it begins anew.
+  dir_.ForgetOutcome("a");
+  dir_.ForgetRungs("a");
+  EXPECT_TRUE(Sitting().GoesOn(runs_[3], Reached(0.3)));
+}
+
+TEST_F(RungsTest, WhatEndedIsComparedWithAtItsRungs) {
+  Recorded("a", 0.5, Outcome::Kind::kFinished);
+  Recorded("b", 0.4, Outcome::Kind::kStopped);
+  EXPECT_FALSE(Sitting().GoesOn(runs_[3], Reached(0.45)));
+}
+
+TEST_F(RungsTest, ARunAtItsEndIsNotStopped) {
+  asha_.set_rungs(0, 4);
+  Rungs rungs = Sitting();
+  EXPECT_TRUE(rungs.GoesOn(runs_[1], Reached(0.5, 4)));
+  EXPECT_TRUE(rungs.GoesOn(runs_[2], Reached(0.4, 4)));
+}
+
+TEST_F(RungsTest, RungsThatNobodyPassesAreErrors) {
+  const auto error = [&](const std::vector<int>& rungs) {
+    asha_.mutable_rungs()->Assign(rungs.begin(), rungs.end());
+    return std::string(CheckAsha(asha_, runs_).message());
+  };
+  EXPECT_EQ(error({1, 3}), "");
+  EXPECT_EQ(error({1, 4}),
+            "asha.rungs: nothing can be stopped after 4 epochs, for runs end after 4; leave that rung out, or give "
+            "train.epochs above 4");
+  EXPECT_THAT(error({1, 9}), testing::HasSubstr("train.epochs above 9"));
+  EXPECT_THAT(error({3, 1}), testing::HasSubstr("higher than the one before"));
+  EXPECT_THAT(error({}), testing::HasSubstr("after which epochs"));
+  // One that goes further is enough; a twin is not stopped however far it goes.
+  runs_[3].config.mutable_train()->set_epochs(10);
+  EXPECT_EQ(error({1, 9}), "");
+  runs_[0].config.mutable_train()->set_epochs(100);
+  EXPECT_THAT(error({1, 10}), testing::HasSubstr("train.epochs above 10"));
+}
+
+TEST_F(RungsTest, DamagedFilesAreNone) {
+  std::ofstream(dir_.RungsFile("a")) << "[{\"epoch\": 1, ";
+  EXPECT_TRUE(dir_.ReadRungs("a").empty());
+  ASSERT_TRUE(dir_.WriteRungs("a", {{1, 0.5, std::numeric_limits<double>::infinity()}}).ok());
+  ASSERT_EQ(dir_.ReadRungs("a").size(), 1u);
+  EXPECT_EQ(dir_.ReadRungs("a")[0].accuracy, 0.5);
+}
+
+}  // namespace
+}  // namespace psgd
