@@ -149,6 +149,45 @@ TEST_F(ReportTest, ASweepWithRunsMissingIsWhole) {
   EXPECT_THAT(Runs().notes, Contains(HasSubstr("not a sweep's plan")));
 }
 
+// As of a sweep.yaml with two entries called "fast".
+TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
+  const SweepDir sweep(dir_);
+  ASSERT_TRUE(sweep.Make().ok());
+  const AxisValues fast{{"way", "fast"}};
+  ASSERT_TRUE(sweep
+                  .WritePlan({"s",
+                              "",
+                              {{"a1", "fast", fast, 1, false, ""},
+                               {"b1", "fast", fast, 1, false, ""},
+                               {"a2", "fast", fast, 2, false, ""},
+                               {"b2", "fast", fast, 2, false, ""}}})
+                  .ok());
+  WriteRun(sweep.RunPath("a1"), {.push = "topk", .seed = 1, .accuracies = {0.9}});
+  WriteRun(sweep.RunPath("a2"), {.push = "topk", .seed = 2, .accuracies = {0.9}});
+  WriteRun(sweep.RunPath("b1"), {.push = "sign", .seed = 1, .accuracies = {0.1}});
+  const ReportRuns runs = Runs();  // one of the second entry is still to come
+  const auto groups = GroupRuns(runs);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ(groups[0].label, "fast");
+  EXPECT_EQ(groups[0].accuracy.mean, 0.9);
+  EXPECT_EQ(groups[1].label, "fast (2)");
+  EXPECT_THAT(groups[1].runs, ElementsAre(1, 3));
+  EXPECT_EQ(groups[1].accuracy.mean, 0.1);
+  EXPECT_THAT(runs.notes, ElementsAre(HasSubstr("are all called \"fast\"; here the second is")));
+}
+
+TEST_F(ReportTest, RunsWhoseConfigIsUnknownAreLikeNoOther) {
+  for (const char* name : {"made", "one/same", "two/same"}) {
+    Make(name, {.accuracies = {0.5}});
+    std::filesystem::remove(absl::StrCat(dir_, "/", name, "/config.yaml"));
+  }
+  Make("whole", {.accuracies = {0.9}});  // its config has the name "made"
+  std::vector<std::string> labels;
+  for (const ReportGroup& group : GroupRuns(Runs())) labels.push_back(group.label);
+  EXPECT_THAT(labels, ElementsAre("made, config unknown", "one/same, config unknown",
+                                  "two/same, config unknown", "made"));
+}
+
 TEST_F(ReportTest, AFolderWithoutRunsIsAnError) {
   std::filesystem::create_directories(dir_ + "/a/b");
   EXPECT_THAT(std::string(WriteReport({.dir = dir_}).status().message()),
