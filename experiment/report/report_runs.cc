@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "experiment/flat_config.h"
+#include "experiment/run_files.h"
 #include "experiment/sweep/dense_twin.h"
 #include "experiment/sweep/sweep_dir.h"
 
@@ -113,25 +114,6 @@ absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   return report;
 }
 
-bool HoldsRun(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "config.yaml", error) || fs::exists(folder / "summary.json", error) ||
-         fs::exists(folder / "metrics.jsonl", error);
-}
-
-void FindRuns(const fs::path& folder, int depth, std::vector<std::string>* found) {
-  if (HoldsRun(folder)) {
-    found->push_back(folder.string());
-    return;
-  }
-  if (depth == 0) return;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error))
-      FindRuns(entry.path(), depth - 1, found);
-  }
-}
-
 // Keys that are not the same in all runs, without those that name a run.
 std::vector<std::string> VaryingKeys(
     const std::vector<std::map<std::string, std::string>>& configs) {
@@ -195,15 +177,13 @@ void Compare(std::vector<ReportRun>* runs) {
 }
 
 absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
-  std::vector<std::string> found;
-  FindRuns(folder, kDeepest, &found);
+  const std::vector<std::string> found = FindRunDirs(folder, kDeepest);
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
         folder,
-        " holds no runs: neither a sweep's plan.json nor folders with a config.yaml; check its "
+        " holds no runs: neither a sweep's plan.json nor folders with what a run leaves; check its "
         "spelling"));
   }
-  std::sort(found.begin(), found.end());
   ReportRuns report;
   const fs::path whole = fs::absolute(folder).lexically_normal();
   report.title = (whole.has_filename() ? whole : whole.parent_path()).filename().string();

@@ -103,8 +103,10 @@ TEST_F(ReportTest, BrokenRunsAreShownAndHideNobody) {
   Make("died", {.push = "sign", .status = "failed"});
   std::filesystem::create_directories(dir_ + "/empty");
   std::filesystem::create_directories(dir_ + "/metrics-is-a-folder/metrics.jsonl");
+  std::filesystem::create_directories(dir_ + "/weights-alone");
+  WriteText(dir_ + "/weights-alone/weights.safetensors", "x");
   const std::string page = Page();
-  EXPECT_THAT(page, HasSubstr("7 runs: "));
+  EXPECT_THAT(page, HasSubstr("8 runs: "));
   for (const char* words :
        {"config.yaml is missing", "metrics.jsonl is missing", "not a run&#39;s summary",
         "unknown key &quot;modle&quot;", "worker-1 was killed"}) {
