@@ -77,8 +77,8 @@ ParameterServerOptions ServerOptions(const Arguments& arguments, const Config& c
   options.on_checkpoint = [recorder](const CheckpointInfo& info) { recorder->Checkpoint(info); };
   options.trace_steps = arguments.trace;
   if (arguments.trace > 0) {
-    options.on_spans = [trace = opened.trace.get()](std::vector<TraceSpan> spans) {
-      trace->Add(std::move(spans));
+    options.on_spans = [trace = opened.trace.get()](uint32_t server, std::vector<TraceSpan> spans) {
+      trace->Add(server, std::move(spans));
     };
   }
   return options;

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """How well ps-sim predicts real runs of this machine.
 
-    bench/sim_accuracy.py [--config FILE] [--workers 1,2,4] [--rounds 3] [--calm 0.1] [--bin build/release/bin]
-                          [--json]
+    bench/sim_accuracy.py [--config FILE] [--workers 1,2,4] [--rounds 3] [--calm 0.1] [--bound 0.15]
+                          [--bin build/release/bin] [--json]
 
 A round runs ps-run with each number of workers, a thread each, one after the other; calibrates ps-sim from the
 run with the first number; and predicts the others, and that one again. A round in which other processes had
 more than --calm of the processors is done again, since both speeds would be theirs. Prints medians over the
-rounds, with ranges.
+rounds, with ranges. With --bound the exit code is 1 when the median of predicted / measured is further
+from 1 for any number of workers.
 """
 
 import argparse
@@ -118,12 +119,23 @@ def row_of(n, rounds):
     }
 
 
+def print_table(rows):
+    print("workers  measured samples/s      predicted               ratio                staleness")
+    for row in rows:
+        print("{:7d}  {:6.0f} ({:.0f} to {:.0f})  {:6.0f} ({:.0f} to {:.0f})  {:.3f} ({:.3f} to {:.3f})  {:.2f} / {:.2f}".format(
+            row["workers"], *row["measured"], *row["predicted"], *row["ratio"],
+            row["staleness_measured"][0], row["staleness_predicted"][0]))
+    worst = max(abs(row["ratio"][0] - 1) for row in rows)
+    print(f"worst median: {100 * worst:.1f} % off")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config")
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--calm", type=float, default=0.1)
+    parser.add_argument("--bound", type=float)
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -142,14 +154,13 @@ def main():
     if given.json:
         for row in rows:
             print(json.dumps(row))
-        return
-    print("workers  measured samples/s      predicted               ratio                staleness")
-    for row in rows:
-        print("{:7d}  {:6.0f} ({:.0f} to {:.0f})  {:6.0f} ({:.0f} to {:.0f})  {:.3f} ({:.3f} to {:.3f})  {:.2f} / {:.2f}".format(
-            row["workers"], *row["measured"], *row["predicted"], *row["ratio"],
-            row["staleness_measured"][0], row["staleness_predicted"][0]))
-    worst = max(abs(row["ratio"][0] - 1) for row in rows)
-    print(f"worst median: {100 * worst:.1f} % off")
+    else:
+        print_table(rows)
+    worst = max(rows, key=lambda row: abs(row["ratio"][0] - 1))
+    off = abs(worst["ratio"][0] - 1)
+    if given.bound is not None and off > given.bound:
+        sys.exit(f"the prediction for {worst['workers']} workers is {100 * off:.1f} % off, more than --bound allows"
+                 f" ({100 * given.bound:g} %)")
 
 
 if __name__ == "__main__":

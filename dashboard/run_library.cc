@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "experiment/config_yaml.h"
 #include "experiment/run_dir.h"
+#include "experiment/run_files.h"
 #include "experiment/summary.h"
 
 namespace psgd {
@@ -20,25 +21,6 @@ namespace fs = std::filesystem;
 constexpr int kDeepest = 4;  // folders of folders of runs
 constexpr size_t kMostFile = size_t{1} << 20;
 constexpr auto kSilent = std::chrono::seconds(20);  // a run that goes on writes every second
-
-bool IsRun(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path / "config.yaml", error) || fs::exists(path / "metrics.jsonl", error) ||
-         fs::exists(path / "summary.json", error);
-}
-
-void Find(const fs::path& path, int depth, std::vector<fs::path>* runs) {
-  std::error_code error;
-  for (const auto& entry :
-       fs::directory_iterator(path, fs::directory_options::skip_permission_denied, error)) {
-    if (!entry.is_directory(error)) continue;
-    if (IsRun(entry.path())) {
-      runs->push_back(entry.path());
-    } else if (depth < kDeepest) {
-      Find(entry.path(), depth + 1, runs);
-    }
-  }
-}
 
 std::string StampOf(const fs::path& path) {
   std::string stamp;
@@ -60,6 +42,9 @@ bool WrittenLately(const std::string& file) {
 // What is wrong with the last lines; empty: nothing. All are read when the run is opened.
 std::string DamageAtTheEnd(const std::string& file) {
   constexpr size_t kTail = 4096;
+  if (const absl::Status regular = CheckRegularFile(file); !regular.ok()) {
+    return std::string(regular.message());
+  }
   std::ifstream in(file, std::ios::binary);
   in.seekg(0, std::ios::end);
   const int64_t size = in.tellg();
@@ -91,7 +76,8 @@ void AddSummary(const std::string& file, Record* row) {
 }
 
 void AddConfig(const std::string& file, Record* row) {
-  const auto config = LoadConfig(file);
+  const absl::Status regular = CheckRegularFile(file);
+  const auto config = regular.ok() ? LoadConfig(file) : regular;
   if (!config.ok()) {
     (*row)["note"] = std::string(config.status().message());
     if ((*row)["status"] != "broken") (*row)["status"] = "damaged";
@@ -141,12 +127,9 @@ Record RunRow(const std::string& path, const std::string& id) {
 }
 
 bool RunLibrary::Scan() {
-  std::vector<fs::path> found;
-  if (IsRun(root_)) found.push_back(root_);
-  Find(root_, 1, &found);
   std::map<std::string, Known> now;
   bool changed = false;
-  for (const fs::path& path : found) {
+  for (const fs::path path : FindRunDirs(root_, kDeepest)) {
     const std::string id = path == fs::path(root_) ? path.filename().string()
                                                    : path.lexically_relative(root_).string();
     const auto known = runs_.find(id);
@@ -167,10 +150,10 @@ bool RunLibrary::Scan() {
   changed = changed || now.size() != runs_.size();
   runs_ = std::move(now);
   if (!changed) return false;
-  rows_ = "[";
+  std::string rows;
   for (const auto& [id, run] : runs_)
-    absl::StrAppend(&rows_, rows_.size() > 1 ? "," : "", JsonText(run.row));
-  rows_ += "]";
+    absl::StrAppend(&rows, rows.empty() ? "[" : ",", JsonText(run.row));
+  rows_ = rows.empty() ? "[]" : rows + "]";
   return true;
 }
 
@@ -182,7 +165,9 @@ absl::StatusOr<std::string> RunLibrary::Run(const std::string& id) const {
   const bool is_root = id.find('/') == std::string::npos && !fs::exists(fs::path(root_) / id);
   const RunDir dir(is_root ? root_ : (fs::path(root_) / id).string());
   Record run = known->second.row;
-  run["config"] = ReadSmallFile(dir.ConfigFile(), kMostFile).value_or("");
+  run["config"] = CheckRegularFile(dir.ConfigFile()).ok()
+                      ? ReadSmallFile(dir.ConfigFile(), kMostFile).value_or("")
+                      : "";
   run["dir"] = dir.path();
   RunHistory history({.progress = 600, .details = 60, .others = 200});
   auto records = ReadMetrics(dir.MetricsFile());

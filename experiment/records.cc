@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "experiment/run_files.h"
 
 namespace psgd {
 namespace {
@@ -81,6 +82,7 @@ uint64_t MetricsWriter::lost() const {
 }
 
 absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path) {
+  PSGD_RETURN_IF_ERROR(CheckRegularFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return FileError("open", path, errno);
   std::vector<Record> records;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "experiment/run_files.h"
 
 namespace psgd {
 namespace {
@@ -150,6 +151,7 @@ absl::Status WriteSummary(const Summary& summary, const std::string& path) {
 }
 
 absl::StatusOr<Summary> ReadSummary(const std::string& path) {
+  PSGD_RETURN_IF_ERROR(CheckRegularFile(path));
   PSGD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxSummaryBytes));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {

@@ -1,7 +1,6 @@
 #include "experiment/trace_file.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -14,16 +13,23 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostSpans = 400000;
-constexpr int kServer = 1;  // process number in the trace
+// Process numbers in the trace.
+constexpr int kServer = 1;  // that coordinates
 constexpr int kFirstWorker = 2;
+constexpr int kOtherServers = 1'000'000;  // and the server's number
 constexpr int kSteps = 0;       // row of a worker
 constexpr int kFirstShard = 1;  // rows of pushes, and of shards
 
 bool OfShard(const TraceSpan& span) {
   return span.kind() == TraceSpan::APPLY || span.kind() == TraceSpan::COMMIT;
 }
-int Process(const TraceSpan& span) {
-  return OfShard(span) ? kServer : kFirstWorker + static_cast<int>(span.worker());
+int Process(const PlacedSpan& placed) {
+  if (!OfShard(placed.span)) return kFirstWorker + static_cast<int>(placed.span.worker());
+  return placed.server == 1 ? kServer : kOtherServers + static_cast<int>(placed.server);
+}
+std::string ProcessName(const PlacedSpan& placed) {
+  if (!OfShard(placed.span)) return absl::StrCat("worker ", placed.span.worker());
+  return placed.server == 1 ? "ps-server" : absl::StrCat("ps-server ", placed.server);
 }
 int Row(const TraceSpan& span) {
   return OfShard(span) || span.kind() == TraceSpan::PUSH
@@ -38,17 +44,16 @@ class Writer {
  public:
   explicit Writer(int64_t start) : start_(start) {}
 
-  void NameRow(const TraceSpan& span) {
-    const int process = Process(span);
+  void NameRow(const PlacedSpan& placed) {
+    const TraceSpan& span = placed.span;
+    const int process = Process(placed);
     const int row = Row(span);
     if (named_.insert({process, -1}).second) {
       Add({{"ph", "M"},
            {"name", "process_name"},
            {"pid", process},
            {"tid", 0},
-           {"args",
-            {{"name",
-              process == kServer ? "ps-server" : absl::StrCat("worker ", span.worker())}}}});
+           {"args", {{"name", ProcessName(placed)}}}});
     }
     if (!named_.insert({process, row}).second) return;
     const std::string name = row == kSteps   ? "steps"
@@ -61,19 +66,21 @@ class Writer {
          {"args", {{"name", name}}}});
   }
 
-  void AddSpan(const TraceSpan& span) {
-    NameRow(span);
+  void AddSpan(const PlacedSpan& placed) {
+    NameRow(placed);
+    const TraceSpan& span = placed.span;
+    const int process = Process(placed);
     const double start = Microseconds(span.start_ns());
     Record event{
         {"name", Name(span)},   {"cat", OfShard(span) ? "server" : "worker"},
-        {"pid", Process(span)}, {"tid", Row(span)},
+        {"pid", process},       {"tid", Row(span)},
         {"ts", start},          {"args", {{"clock", span.clock()}, {"worker", span.worker()}}}};
     if (span.seq() > 0) event["args"]["seq"] = span.seq();
     if (span.kind() != TraceSpan::PUSH) {
       event["ph"] = "X";
       event["dur"] = static_cast<double>(span.duration_ns()) / 1e3;
       Add(event);
-      if (span.kind() == TraceSpan::APPLY) AddFlow("t", Row(span), span, start);
+      if (span.kind() == TraceSpan::APPLY) AddFlow("t", process, Row(span), span, start);
       return;
     }
     // Pushes to one shard overlap: what begins and ends apart may.
@@ -82,8 +89,8 @@ class Writer {
     event["id"] = Flow(span);
     Add(event);
     // Arrows begin and end at what the worker was at: only that is a bar.
-    AddFlow("s", kSteps, span, start);
-    AddFlow("f", kSteps, span, end);
+    AddFlow("s", process, kSteps, span, start);
+    AddFlow("f", process, kSteps, span, end);
     event["ph"] = "e";
     event["ts"] = end;
     Add(event);
@@ -98,9 +105,9 @@ class Writer {
   static std::string Flow(const TraceSpan& span) {
     return absl::StrCat(span.worker(), ".", span.shard(), ".", span.seq());
   }
-  void AddFlow(const char* phase, int row, const TraceSpan& span, double at) {
-    Record event{{"ph", phase},          {"name", "push"}, {"cat", "push"}, {"id", Flow(span)},
-                 {"pid", Process(span)}, {"tid", row},     {"ts", at}};
+  void AddFlow(const char* phase, int process, int row, const TraceSpan& span, double at) {
+    Record event{{"ph", phase},    {"name", "push"}, {"cat", "push"}, {"id", Flow(span)},
+                 {"pid", process}, {"tid", row},     {"ts", at}};
     if (*phase == 'f') event["bp"] = "e";
     Add(event);
   }
@@ -115,10 +122,10 @@ class Writer {
 
 }  // namespace
 
-void TraceFile::Add(std::vector<TraceSpan> spans) {
+void TraceFile::Add(uint32_t server, std::vector<TraceSpan> spans) {
   std::lock_guard lock(mutex_);
   if (spans_.size() + spans.size() > kMostSpans) return;
-  std::move(spans.begin(), spans.end(), std::back_inserter(spans_));
+  for (TraceSpan& span : spans) spans_.push_back({server, std::move(span)});
 }
 
 absl::Status TraceFile::Write(const std::string& path) {
@@ -128,14 +135,15 @@ absl::Status TraceFile::Write(const std::string& path) {
   return WriteFileAtomically(path, TraceJson(spans_));
 }
 
-std::string TraceJson(const std::vector<TraceSpan>& spans) {
-  std::vector<const TraceSpan*> sorted;
-  for (const TraceSpan& span : spans) sorted.push_back(&span);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const TraceSpan* a, const TraceSpan* b) {
-    return std::tuple(a->start_ns(), a->kind()) < std::tuple(b->start_ns(), b->kind());
+std::string TraceJson(const std::vector<PlacedSpan>& spans) {
+  std::vector<const PlacedSpan*> sorted;
+  for (const PlacedSpan& span : spans) sorted.push_back(&span);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const PlacedSpan* a, const PlacedSpan* b) {
+    return std::tuple(a->span.start_ns(), a->span.kind()) <
+           std::tuple(b->span.start_ns(), b->span.kind());
   });
-  Writer writer(sorted.empty() ? 0 : sorted.front()->start_ns());
-  for (const TraceSpan* span : sorted) writer.AddSpan(*span);
+  Writer writer(sorted.empty() ? 0 : sorted.front()->span.start_ns());
+  for (const PlacedSpan* span : sorted) writer.AddSpan(*span);
   return writer.Text();
 }
 

@@ -260,7 +260,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   const WorkerReport& report = readable.report();
   if (report.has_choices() && options_.on_choices) options_.on_choices(report.choices());
   if (report.spans_size() > 0 && options_.on_spans) {
-    options_.on_spans({report.spans().begin(), report.spans().end()});
+    options_.on_spans(kThisServer, {report.spans().begin(), report.spans().end()});
   }
   return reply;
 }

@@ -63,8 +63,8 @@ struct ParameterServerOptions {
   std::function<void(const EvalResult&)> on_evaluation;
   std::function<void(const CodecChoices&)> on_choices;
   std::function<void(const CheckpointInfo&)> on_checkpoint;
-  // Of workers and shards, in the first trace_steps steps.
-  std::function<void(std::vector<TraceSpan>)> on_spans;
+  // Of workers and shards, in the first trace_steps steps. `server`: that has the shards.
+  std::function<void(uint32_t server, std::vector<TraceSpan>)> on_spans;
   uint64_t trace_steps = 0;
 };
 
@@ -191,6 +191,8 @@ class ParameterServer {
   void SaveOwners(CoordinatorRecord* record) const;
   // Of a shard that is made from now on: ShardOptions::starts.
   uint32_t NextLife();
+  // Null: nobody asks for them. May be called at any time.
+  std::function<void(std::vector<TraceSpan>)> SpansOf(uint32_t server);
   std::shared_ptr<RemoteHost> HostOf(uint32_t server);
   // The number that it has or gets.
   absl::StatusOr<uint32_t> CheckHost(const HostSays::Hello& hello);

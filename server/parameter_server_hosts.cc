@@ -43,6 +43,11 @@ void ParameterServer::SaveOwners(CoordinatorRecord* record) const {
 
 uint32_t ParameterServer::NextLife() { return (recovered_ ? recovered_->starts() : 1) + ++lives_; }
 
+std::function<void(std::vector<TraceSpan>)> ParameterServer::SpansOf(uint32_t server) {
+  if (options_.trace_steps == 0 || !options_.on_spans) return nullptr;
+  return [this, server](std::vector<TraceSpan> spans) { options_.on_spans(server, std::move(spans)); };
+}
+
 std::shared_ptr<RemoteHost> ParameterServer::HostOf(uint32_t server) {
   std::shared_ptr<RemoteHost>& host = hosts_[server];
   if (host != nullptr) return host;
@@ -53,7 +58,7 @@ std::shared_ptr<RemoteHost> ParameterServer::HostOf(uint32_t server) {
   callbacks.on_quarantine = [this](QuarantinedWorker worker) {
     quarantined_.TryPush(std::move(worker));
   };
-  callbacks.on_spans = options_.trace_steps > 0 ? options_.on_spans : nullptr;
+  callbacks.on_spans = SpansOf(server);
   callbacks.on_leaving = [this] {
     server_leaves_ = true;  // it says so again, should the mover just have looked
     changed_.notify_all();

@@ -30,7 +30,7 @@ absl::Status ParameterServer::OpenShardSet() {
   if (options_.failpoint) {
     set.callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
   }
-  set.callbacks.on_spans = options_.trace_steps > 0 ? options_.on_spans : nullptr;
+  set.callbacks.on_spans = SpansOf(kThisServer);
   set.callbacks.trace_steps = options_.trace_steps;
   set.log = options_.log;
   PSGD_ASSIGN_OR_RETURN(local_, ShardSet::Open(std::move(set)));

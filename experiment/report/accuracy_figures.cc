@@ -14,7 +14,6 @@ constexpr size_t kMostCurves = 400;
 constexpr size_t kMostBars = 40;
 constexpr double kBelowTwin = 0.005;  // of accuracy, that a target lies below the twin's
 
-
 // "50 MB" where the table has "50.0 MB".
 std::string RoundBytes(double bytes) {
   const std::string text = HumanBytes(bytes);
@@ -97,13 +96,24 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
               {}};
   std::vector<std::vector<std::string>> data{{"configuration", "seed", "seconds", "epoch",
                                               "accuracy", "loss", "bytes_pushed", "bytes_pulled"}};
-  size_t curves = 0;
+  size_t curves = 0, left_out = 0;
   for (const bool twins : {false, true}) {  // those of twins lie on top
     for (const ReportGroup& group : groups) {
       if (group.twin != twins) continue;
       for (const size_t index : group.runs) {
         const ReportRun& run = report.runs[index];
-        if (run.data.curve.empty() || ++curves > kMostCurves) continue;
+        if (run.data.curve.empty()) continue;
+        for (const CurvePoint& point : run.data.curve) {
+          data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds),
+                          CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),
+                          CsvNumber(point.bytes_pushed), CsvNumber(point.bytes_pulled)});
+        }
+        // What others are compared with is always there.
+        if (!twins && curves >= kMostCurves) {
+          ++left_out;
+          continue;
+        }
+        ++curves;
         PlotSeries series;
         series.css_class = style.ColorOf(group);
         series.shape = run.data.curve.size() == 1 ? 0 : -1;
@@ -112,9 +122,6 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
         for (const CurvePoint& point : run.data.curve) {
           series.points.push_back({point.seconds, point.accuracy, 0,
                                    absl::StrCat(run.label, ", seed ", run.seed), "", false});
-          data.push_back({run.label, absl::StrCat(run.seed), CsvNumber(point.seconds),
-                          CsvNumber(point.epoch), CsvNumber(point.accuracy), CsvNumber(point.loss),
-                          CsvNumber(point.bytes_pushed), CsvNumber(point.bytes_pulled)});
         }
         plot.series.push_back(std::move(series));
       }
@@ -122,11 +129,14 @@ std::optional<Figure> AgainstTime(const ReportRuns& report, const std::vector<Re
   }
   if (curves == 0) return std::nullopt;
   plot.description = absl::StrCat(curves, " runs, a line each.");
-  return Figure{plot.id, plot.title,
-                "A line for each run, a corner for each evaluation on the test set. Runs that "
-                "shared the machine "
-                "with others took longer than they would have alone.",
-                Draw(plot), std::move(data)};
+  std::string caption =
+      "A line for each run, a corner for each evaluation on the test set. Runs that shared the "
+      "machine with others took longer than they would have alone.";
+  if (left_out > 0) {
+    absl::StrAppend(&caption, " The twins and the first ", kMostCurves, " other runs are drawn, ",
+                    left_out, " more are in the data alone.");
+  }
+  return Figure{plot.id, plot.title, caption, Draw(plot), std::move(data)};
 }
 
 // Where the line between two evaluations reaches it; negative: it never does.

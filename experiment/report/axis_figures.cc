@@ -152,13 +152,20 @@ MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& group
     }
   }
   MadeFigures figures;
-  size_t drawn = 0;
+  std::vector<std::string> left_out;
   for (const std::string& axis : axes) {
     std::set<double> numbers;
     const Curves curves = CurvesAlong(groups, axis, &numbers);
-    if (numbers.size() < 3 || ++drawn > kMostAxes) continue;
+    if (numbers.size() < 3) continue;
+    if (figures.size() >= 2 * kMostAxes) {
+      left_out.push_back(axis);
+      continue;
+    }
     figures.push_back(Along(axis, curves, numbers, true));
     figures.push_back(Along(axis, curves, numbers, false));
+  }
+  if (!left_out.empty()) {
+    absl::StrAppend(&figures.back().caption, " Not drawn over: ", absl::StrJoin(left_out, ", "), ".");
   }
   return figures;
 }

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "experiment/report/table.h"
 
 namespace psgd {
@@ -19,16 +18,7 @@ constexpr double kSameCost = 0.005;  // relative: headers that were sent twice a
 
 std::string CsvNumber(double value) { return absl::StrFormat("%.8g", value); }
 
-std::string FigureCsv(const Figure& figure) {
-  std::string csv;
-  for (const auto& row : figure.data) {
-    csv += absl::StrJoin(row, ",", [](std::string* out, const std::string& cell) {
-      absl::StrAppend(out, CsvCell(cell));
-    });
-    csv += "\n";
-  }
-  return csv;
-}
+std::string FigureCsv(const Figure& figure) { return Csv(figure.data); }
 
 std::vector<size_t> ParetoFront(const std::vector<std::pair<double, double>>& cost_and_gain) {
   std::vector<size_t> order(cost_and_gain.size());

@@ -78,11 +78,16 @@ bool IsDone(const ReportRun& run) {
 
 std::vector<ReportGroup> GroupRuns(const ReportRuns& report) {
   std::vector<ReportGroup> groups;
-  std::map<std::string, size_t> index;
+  std::map<std::pair<std::string, AxisValues>, size_t> index;
   for (size_t i = 0; i < report.runs.size(); ++i) {
     const ReportRun& run = report.runs[i];
-    const auto [place, is_new] = index.emplace(run.label, groups.size());
-    if (is_new) groups.push_back({run.label, run.axes, run.twin, {}});
+    const auto [place, is_new] = index.emplace(std::pair(run.label, run.axes), groups.size());
+    if (is_new) {
+      ReportGroup& group = groups.emplace_back();
+      group.label = run.label;
+      group.axes = run.axes;
+      group.twin = run.twin;
+    }
     groups[place->second].runs.push_back(i);
   }
   for (ReportGroup& group : groups) Fill(report, &group);

@@ -40,7 +40,7 @@ struct ReportGroup {
   double staleness_max = 0;
 };
 
-// In the order in which they first come.
+// Those of one label and the same axes, in the order in which they first come.
 std::vector<ReportGroup> GroupRuns(const ReportRuns& report);
 
 // A run whose results count.

@@ -23,7 +23,14 @@ std::string Cell(const TableCell& cell) {
     return absl::StrCat(cell.text == "-" ? "<td>" : "<td class=\"word\">", Escaped(cell.text),
                         "</td>");
   }
-  return absl::StrCat("<td data-n=\"", cell.number, "\">", Escaped(cell.text), "</td>");
+  const size_t spread = cell.text.find(" ±");
+  if (spread == std::string::npos) {
+    return absl::StrCat("<td data-n=\"", cell.number, "\">", Escaped(cell.text), "</td>");
+  }
+  // Where there is no room for both, one stands below the other.
+  return absl::StrCat("<td class=\"two\" data-n=\"", cell.number, "\"><span>",
+                      Escaped(cell.text.substr(0, spread)), "</span> <span>",
+                      Escaped(cell.text.substr(spread + 1)), "</span></td>");
 }
 
 std::string MainTable(const ReportTable& table) {
@@ -127,13 +134,14 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
       &html, "<p>", CountsText(report),
       ". The dense synchronous twin sends whole updates, and its workers "
       "step together; others are compared with the twin of the same seed, in points of accuracy. ",
-      "Means of seeds come with their standard deviation. Behind bytes: how many times less that "
-      "is than fp32.</p>\n");
+      "Means of seeds come with their standard deviation, unless it is next to nothing. Behind "
+      "bytes: how many times less that is than fp32.</p>\n");
   for (const std::string& note : report.notes)
     absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
   absl::StrAppend(&html,
-                  "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. All "
-                  "runs, one a row: ",
+                  "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a "
+                  "file: ",
+                  DownloadLink("configurations", TableCsv(table)), "; all runs, one a row: ",
                   DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table));
   for (const Figure& figure : figures) html += FigureHtml(figure);
   absl::StrAppend(&html, Troubles(report),

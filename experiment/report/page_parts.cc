@@ -22,6 +22,7 @@ table{border-collapse:collapse;font-size:.85rem;width:100%;font-variant-numeric:
 th,td{padding:.3rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
 th:first-child,td:first-child,th.word,td.word{text-align:left}
 td:first-child{white-space:normal;min-width:12rem}
+td.two{white-space:normal}td.two span{white-space:nowrap}
 thead th{position:sticky;top:0;background:var(--shade);vertical-align:bottom}
 th button{all:unset;cursor:pointer;font-weight:600}
 th button:hover{text-decoration:underline}

@@ -122,9 +122,15 @@ void DrawSeries(const PlotSeries& series, const Scale& x, const Scale& y, Labels
 }
 
 void DrawLegend(const XyPlot& plot, double left, Svg* svg) {
+  constexpr double kLast = kXyHeight - 28;
   double y = kTop + 8;
+  size_t left_out = 0;
   const auto draw = [&](const PlotSeries& series) {
-    if (series.name.empty() || y > kXyHeight - 10) return;
+    if (series.name.empty()) return;
+    if (y > kLast) {
+      ++left_out;
+      return;
+    }
     if (series.line) {
       const bool plain = series.css_class == "ideal" || series.css_class == "front";
       svg->Line(left, y - 4, left + 18, y - 4,
@@ -136,6 +142,9 @@ void DrawLegend(const XyPlot& plot, double left, Svg* svg) {
   };
   for (const PlotSeries& series : plot.series) draw(series);
   for (const PlotSeries& series : plot.below) draw(series);
+  if (left_out > 0) {
+    svg->Text(left + 24, y, Anchor::kStart, absl::StrCat("and ", left_out, " more"), "soft");
+  }
 }
 
 // ------------------------------------------------------------------ bars

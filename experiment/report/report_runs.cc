@@ -6,7 +6,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "experiment/flat_config.h"
+#include "experiment/run_files.h"
 #include "experiment/sweep/dense_twin.h"
 #include "experiment/sweep/sweep_dir.h"
 
@@ -60,6 +62,28 @@ void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
   }
 }
 
+// Runs that share a label and a seed are no seeds of one configuration: entries of the sweep's list
+// had the same name. Each seed has them in the order of the list.
+void TellApart(ReportRuns* report) {
+  std::map<std::pair<std::string, uint64_t>, int> times;
+  std::set<std::string> shared;
+  for (ReportRun& run : report->runs) {
+    const int number = ++times[{run.label, run.seed}];
+    if (number == 1) continue;
+    shared.insert(absl::StrCat("\"", run.label, "\""));
+    absl::StrAppend(&run.label, " (", number, ")");
+    auto way = std::find_if(run.axes.begin(), run.axes.end(),
+                            [](const auto& axis) { return axis.first == "way"; });
+    if (way == run.axes.end()) way = run.axes.insert(way, {"way", ""});
+    absl::StrAppend(&way->second, way->second.empty() ? "(" : " (", number, ")");
+  }
+  if (shared.empty()) return;
+  report->notes.push_back(
+      absl::StrCat("Different configurations of this sweep are all called ", absl::StrJoin(shared, ", "),
+                   "; here the second is \"(2)\" and so on, in the order of its list. Give them names of "
+                   "their own there."));
+}
+
 absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   PSGD_ASSIGN_OR_RETURN(const SweepPlan plan, dir.ReadPlan());
   ReportRuns report{plan.name, plan.question, {}, plan.shared};
@@ -86,26 +110,8 @@ absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
     }
     report.runs.push_back(std::move(run));
   }
+  TellApart(&report);
   return report;
-}
-
-bool HoldsRun(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "config.yaml", error) || fs::exists(folder / "summary.json", error) ||
-         fs::exists(folder / "metrics.jsonl", error);
-}
-
-void FindRuns(const fs::path& folder, int depth, std::vector<std::string>* found) {
-  if (HoldsRun(folder)) {
-    found->push_back(folder.string());
-    return;
-  }
-  if (depth == 0) return;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error))
-      FindRuns(entry.path(), depth - 1, found);
-  }
 }
 
 // Keys that are not the same in all runs, without those that name a run.
@@ -153,7 +159,9 @@ void Compare(std::vector<ReportRun>* runs) {
   size_t next = 0;
   for (ReportRun& run : *runs) {
     if (!run.data.config) {
-      run.label = run.id;
+      // What it computed is not known, so that it is like no other.
+      run.label = absl::StrCat(run.id, ", config unknown");
+      if (run.data.summary) run.seed = run.data.summary->seed;
       continue;
     }
     run.seed = run.data.config->seed();
@@ -169,20 +177,19 @@ void Compare(std::vector<ReportRun>* runs) {
 }
 
 absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
-  std::vector<std::string> found;
-  FindRuns(folder, kDeepest, &found);
+  const std::vector<std::string> found = FindRunDirs(folder, kDeepest);
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
         folder,
-        " holds no runs: neither a sweep's plan.json nor folders with a config.yaml; check its "
+        " holds no runs: neither a sweep's plan.json nor folders with what a run leaves; check its "
         "spelling"));
   }
-  std::sort(found.begin(), found.end());
   ReportRuns report;
-  report.title = fs::path(folder).lexically_normal().filename().string();
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  report.title = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   for (const std::string& path : found) {
     ReportRun run;
-    run.id = fs::path(path).filename().string();
+    run.id = path == folder ? report.title : fs::path(path).lexically_relative(folder).string();
     run.data = ReadRunData(path);
     Conclude(std::nullopt, &run);
     report.runs.push_back(std::move(run));

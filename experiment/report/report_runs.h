@@ -23,7 +23,7 @@ enum class ReportStatus {
 const char* NameOf(ReportStatus status);
 
 struct ReportRun {
-  std::string id;     // of the sweep, or the directory's name
+  std::string id;     // of the sweep, or the directory's path below the folder
   std::string label;  // those that differ in their seeds alone share it
   AxisValues axes;
   uint64_t seed = 0;

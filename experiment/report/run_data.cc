@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "experiment/config_yaml.h"
 #include "experiment/run_dir.h"
+#include "experiment/run_files.h"
 
 namespace psgd {
 namespace {
@@ -37,6 +38,7 @@ std::vector<uint64_t> CountsIn(const Record& record, const char* key) {
 }  // namespace
 
 void MetricsFollower::Look() {
+  if (!CheckRegularFile(path_).ok()) return;
   std::ifstream file(path_, std::ios::binary);
   if (!file) return;
   file.seekg(offset_);
@@ -103,12 +105,15 @@ RunData ReadRunData(const std::string& dir) {
   run.dir = dir;
   const RunDir files(dir);
   std::error_code error;
-  const auto missing = [&](const std::string& path, const char* name) {
-    if (std::filesystem::exists(path, error)) return false;
-    run.problems.push_back(absl::StrCat(name, " is missing"));
-    return true;
+  const auto readable = [&](const std::string& path, const char* name) {
+    const absl::Status regular = CheckRegularFile(path);
+    if (!regular.ok()) {
+      run.problems.push_back(absl::IsNotFound(regular) ? absl::StrCat(name, " is missing")
+                                                       : std::string(regular.message()));
+    }
+    return regular.ok();
   };
-  if (!missing(files.ConfigFile(), "config.yaml")) {
+  if (readable(files.ConfigFile(), "config.yaml")) {
     auto config = LoadConfig(files.ConfigFile());
     if (config.ok()) {
       run.config = ResolveDefaults(*std::move(config));
@@ -125,7 +130,7 @@ RunData ReadRunData(const std::string& dir) {
       run.problems.emplace_back(summary.status().message());
     }
   }
-  if (!missing(files.MetricsFile(), "metrics.jsonl")) {
+  if (readable(files.MetricsFile(), "metrics.jsonl")) {
     MetricsFollower metrics(files.MetricsFile());
     metrics.Look();
     run.curve = metrics.curve();

@@ -7,45 +7,67 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/units.h"
 #include "experiment/readable.h"
 
 namespace psgd {
 namespace {
 
-const TableCell kNothing{"-", ""};
+constexpr size_t kAlwaysSpread = 4;  // columns: the name, the status, and both accuracies
+// Of the mean: of bytes, less is what was sent twice.
+constexpr double kLeastSpread = 0.002;
+
+const TableCell kNothing{"-", "", "", "-"};
 
 std::string Number(double value) { return absl::StrFormat("%.8g", value); }
 
-TableCell Word(const std::string& text) { return {text, ""}; }
+TableCell Word(const std::string& text) { return {text, "", "", text}; }
 
-// The mean, with the spread where there is one.
-template <typename Format>
-TableCell MeanCell(const Statistic& statistic, Format format, double spread_scale,
-                   int spread_digits) {
+// "MEAN ±SPREAD", then what else there is to say.
+TableCell Cell(const Statistic& statistic, const std::string& mean, const std::string& spread,
+               const std::string& more) {
   if (statistic.count == 0) return kNothing;
-  std::string text = format(statistic.mean);
-  if (statistic.count > 1) {
-    absl::StrAppendFormat(&text, " ±%.*f", spread_digits, statistic.spread * spread_scale);
-  }
-  return {text, Number(statistic.mean)};
+  TableCell cell{"", Number(statistic.mean), "", mean + more};
+  if (statistic.count > 1) cell.spread = Number(statistic.spread);
+  cell.text = absl::StrCat(mean, spread.empty() ? "" : " ±", spread, more);
+  return cell;
+}
+
+TableCell PointsCell(const Statistic& statistic, std::string (*format)(double)) {
+  return Cell(statistic, format(statistic.mean),
+              statistic.count > 1 ? absl::StrFormat("%.2f", statistic.spread * 100) : "", "");
+}
+
+// The spread where it shows.
+TableCell MeanCell(const Statistic& statistic, std::string (*format)(double),
+                   const std::string& more = "") {
+  const std::string spread = format(statistic.spread);
+  const bool shows = spread != format(0) && statistic.spread >= kLeastSpread * statistic.mean;
+  return Cell(statistic, format(statistic.mean), shows ? spread : "", more);
 }
 
 // Bytes, and how many times less that is than fp32.
 TableCell BytesCell(const Statistic& bytes, const Statistic& ratio) {
-  if (bytes.count == 0) return kNothing;
-  return {absl::StrFormat(ratio.mean < 9.95 ? "%s (%.1fx)" : "%s (%.0fx)", HumanBytes(bytes.mean),
-                          ratio.mean),
-          Number(bytes.mean)};
-}
-
-TableCell Plain(const Statistic& statistic, std::string (*format)(double)) {
-  if (statistic.count == 0) return kNothing;
-  return {format(statistic.mean), Number(statistic.mean)};
+  return MeanCell(bytes, HumanBytes,
+                  absl::StrFormat(ratio.mean < 9.95 ? " (%.1fx)" : " (%.0fx)", ratio.mean));
 }
 
 std::string Points(double difference) { return absl::StrFormat("%+.2f", difference * 100); }
 std::string Loss(double loss) { return absl::StrFormat("%.4f", loss); }
+std::string Clocks(double staleness) { return absl::StrFormat("%.2f", staleness); }
+
+size_t WidthOf(const std::string& lines) {
+  size_t width = 0;
+  for (const absl::string_view line : absl::StrSplit(lines, '\n'))
+    width = std::max(width, line.size());
+  return width;
+}
+
+std::string CsvCell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
 
 }  // namespace
 
@@ -57,18 +79,15 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
     std::vector<TableCell> row;
     row.push_back(Word(absl::StrCat(group.label, group.twin ? " (twin)" : "")));
     row.push_back(Word(StatusText(report, group)));
-    row.push_back(MeanCell(group.accuracy, ReadablePercent, 100, 2));
-    row.push_back(group.twin ? kNothing : MeanCell(group.against_twin, Points, 100, 2));
-    row.push_back(Plain(group.loss, Loss));
+    row.push_back(PointsCell(group.accuracy, ReadablePercent));
+    row.push_back(group.twin ? kNothing : PointsCell(group.against_twin, Points));
+    row.push_back(MeanCell(group.loss, Loss));
     row.push_back(BytesCell(group.bytes_pushed, group.push_ratio));
     row.push_back(BytesCell(group.bytes_pulled, group.pull_ratio));
-    row.push_back(group.staleness.count == 0
-                      ? kNothing
-                      : TableCell{absl::StrFormat("%.2f, max %.0f", group.staleness.mean,
-                                                  group.staleness_max),
-                                  Number(group.staleness.mean)});
-    row.push_back(Plain(group.samples_per_second, ReadableCount));
-    row.push_back(Plain(group.seconds, ReadableTime));
+    row.push_back(
+        MeanCell(group.staleness, Clocks, absl::StrFormat(", max %.0f", group.staleness_max)));
+    row.push_back(MeanCell(group.samples_per_second, ReadableCount));
+    row.push_back(MeanCell(group.seconds, ReadableTime));
     table.rows.push_back(std::move(row));
     table.twin.push_back(group.twin);
   }
@@ -91,29 +110,59 @@ std::string TableMarkdown(const ReportTable& table) {
   return text;
 }
 
-std::string TableText(const ReportTable& table) {
-  TextTable text(table.columns);
-  for (const auto& row : table.rows) {
-    std::vector<std::string> cells;
-    // A sign of two bytes would shift the columns.
-    for (const TableCell& cell : row)
-      cells.push_back(absl::StrReplaceAll(cell.text, {{"±", "+-"}}));
-    text.Add(std::move(cells));
-  }
-  return text.Text();
+std::string TableText(const ReportTable& table, size_t width) {
+  const auto with_spreads = [&](size_t columns) {
+    TextTable text(table.columns);
+    for (const auto& row : table.rows) {
+      std::vector<std::string> cells;
+      // A sign of two bytes would shift the columns.
+      for (const TableCell& cell : row)
+        cells.push_back(absl::StrReplaceAll(cells.size() < columns ? cell.text : cell.brief,
+                                            {{"±", "+-"}}));
+      text.Add(std::move(cells));
+    }
+    return text.Text();
+  };
+  const std::string all = with_spreads(table.columns.size());
+  return WidthOf(all) <= width ? all : with_spreads(kAlwaysSpread);
 }
 
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+std::string TableCsv(const ReportTable& table) {
+  std::vector<bool> spreads(table.columns.size());
+  for (const auto& row : table.rows) {
+    for (size_t c = 0; c < row.size(); ++c) spreads[c] = spreads[c] || !row[c].spread.empty();
+  }
+  std::vector<std::vector<std::string>> rows(table.rows.size() + 1);
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    rows[0].push_back(table.columns[c]);
+    if (spreads[c]) rows[0].push_back(table.columns[c] + " spread");
+    for (size_t r = 0; r < table.rows.size(); ++r) {
+      const TableCell& cell = table.rows[r][c];
+      const bool word = cell.number.empty() && cell.text != kNothing.text;
+      rows[r + 1].push_back(word ? cell.text : cell.number);
+      if (spreads[c]) rows[r + 1].push_back(cell.spread);
+    }
+  }
+  return Csv(rows);
+}
+
+std::string Csv(const std::vector<std::vector<std::string>>& rows) {
+  std::string csv;
+  for (const auto& row : rows) {
+    csv += absl::StrJoin(row, ",", [](std::string* out, const std::string& cell) {
+      absl::StrAppend(out, CsvCell(cell));
+    });
+    csv += "\n";
+  }
+  return csv;
 }
 
 std::string RunsCsv(const ReportRuns& report) {
-  std::string csv =
-      "id,configuration,seed,status,twin,accuracy,loss,epochs,steps,seconds,samples_per_second,"
-      "bytes_pushed,bytes_pulled,bytes_pushed_dense,bytes_pulled_dense,staleness_mean,staleness_"
-      "p99,"
-      "staleness_max,workers,shards,servers,transport,codec,detail\n";
+  std::vector<std::vector<std::string>> rows{
+      {"id", "configuration", "seed", "status", "twin", "accuracy", "loss", "epochs", "steps",
+       "seconds", "samples_per_second", "bytes_pushed", "bytes_pulled", "bytes_pushed_dense",
+       "bytes_pulled_dense", "staleness_mean", "staleness_p99", "staleness_max", "workers",
+       "shards", "servers", "transport", "codec", "detail"}};
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
     std::vector<std::string> cells{run.id, run.label, absl::StrCat(run.seed), NameOf(run.status),
@@ -135,12 +184,9 @@ std::string RunsCsv(const ReportRuns& report) {
     cells.push_back(absl::StrCat(summary.shards));
     cells.push_back(absl::StrCat(summary.servers));
     cells.insert(cells.end(), {summary.transport, summary.codec, run.detail});
-    csv += absl::StrJoin(cells, ",", [](std::string* out, const std::string& cell) {
-      absl::StrAppend(out, CsvCell(cell));
-    });
-    csv += "\n";
+    rows.push_back(std::move(cells));
   }
-  return csv;
+  return Csv(rows);
 }
 
 }  // namespace psgd

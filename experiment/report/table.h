@@ -11,6 +11,8 @@ namespace psgd {
 struct TableCell {
   std::string text;    // for people
   std::string number;  // to sort by, and for machines; empty: it is a word, or there is none
+  std::string spread;  // over seeds, for machines; empty: there are no two
+  std::string brief;   // the text without the spread
 };
 
 struct ReportTable {
@@ -22,12 +24,15 @@ struct ReportTable {
 ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& groups);
 
 std::string TableMarkdown(const ReportTable& table);
-std::string TableText(const ReportTable& table);
+// Lines wider than that do without the spreads of all but accuracies.
+std::string TableText(const ReportTable& table, size_t width);
+// A column more for the spread of each that has one.
+std::string TableCsv(const ReportTable& table);
 
 // A row for each run, all that is known of it: for spreadsheets.
 std::string RunsCsv(const ReportRuns& report);
 
-// A cell of a CSV file, in quotes where it needs them.
-std::string CsvCell(const std::string& text);
+// Cells in quotes where they need them.
+std::string Csv(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace psgd

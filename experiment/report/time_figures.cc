@@ -20,6 +20,7 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
       "phases", "Where the workers' time went", "", "share of the workers' time", WholePercent, {}, {}};
   std::vector<std::vector<std::string>> data{{"configuration", "phase", "seconds", "share"}};
   std::vector<std::string> phases;
+  size_t left_out = 0;
   for (const ReportGroup& group : groups) {
     std::map<std::string, double> seconds;
     double total = 0;
@@ -40,21 +41,26 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
                            absl::StrFormat("%s: %s %.1f %%", group.label, phases[i], share * 100)});
       data.push_back({group.label, phases[i], CsvNumber(seconds[phases[i]]), CsvNumber(share)});
     }
-    if (plot.bars.size() < kMostPhaseBars || group.twin) plot.bars.push_back(std::move(bar));
+    if (plot.bars.size() < kMostPhaseBars || group.twin) {
+      plot.bars.push_back(std::move(bar));
+    } else {
+      ++left_out;
+    }
   }
   if (plot.bars.empty()) return {};
   for (size_t i = 0; i < phases.size(); ++i) {
     plot.legend.emplace_back(absl::StrCat("c", i % kSeriesColors), phases[i]);
   }
   plot.description = absl::StrCat(plot.bars.size(), " configurations.");
+  std::string caption =
+      "data: waiting for samples. compute: forward and backward, and handing updates to the network. "
+      "encode: updates to payloads, and payloads of pulls to weights. wait: for weights that a shard "
+      "held back, for slower workers or its journal. wire: for weights on their way. apply: for "
+      "weights, while the shard took in updates. * is the twin.";
+  if (left_out > 0)
+    absl::StrAppend(&caption, " ", left_out, " more configurations are in the data alone.");
   std::vector<Figure> figures;
-  figures.push_back({plot.id, plot.title,
-                     "data: waiting for samples. compute: forward and backward, and handing "
-                     "updates to the network. "
-                     "encode: updates to payloads, and payloads of pulls to weights. wait: for weights "
-                     "that a shard held back, for slower workers or its journal. wire: for weights on "
-                     "their way. apply: for weights, while the shard took in updates. * is the twin.",
-                     Draw(plot), std::move(data)});
+  figures.push_back({plot.id, plot.title, caption, Draw(plot), std::move(data)});
   return figures;
 }
 

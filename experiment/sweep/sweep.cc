@@ -28,6 +28,7 @@
 #include "experiment/sweep/sweep_runner.h"
 #include "experiment/sweep/sweep_yaml.h"
 #include "experiment/sweep/trial.h"
+#include "experiment/terminal.h"
 #include "worker/gpu_devices.h"
 
 namespace psgd {
@@ -182,7 +183,9 @@ absl::StatusOr<std::string> Results(const SweepOptions& options, const std::stri
   const std::vector<ReportGroup> groups = GroupRuns(report);
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
-  return absl::StrCat("\n", TableText(TableOf(report, groups)), "\nreport: ", written.files.front(),
+  // What is kept of it has all.
+  const size_t width = isatty(STDOUT_FILENO) == 1 ? static_cast<size_t>(TerminalWidth(STDOUT_FILENO)) : SIZE_MAX;
+  return absl::StrCat("\n", TableText(TableOf(report, groups), width), "\nreport: ", written.files.front(),
                       "\n");
 }
 

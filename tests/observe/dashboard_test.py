@@ -162,7 +162,10 @@ class FiftyWorkersTest(PagesTest):
             page.run(f"document.getElementById('panel-{panel}').scrollIntoView()")
             median, largest, records = page.run(LATENESS)
             print(f"50 live workers, {panel} in sight: {median:.1f} ms late, at most {largest:.0f} ms; {records} records in 10 s")
-            self.assertGreater(records, 0)
+            # Far more than a page takes that keeps up, also on a machine with much else to do.
+            self.assertLess(median, 100)
+            self.assertLess(largest, 5000)
+            self.assertGreater(records, 5)
         self.assertEqual(page.errors(), [])
 
 

@@ -125,6 +125,19 @@ class RecordsTest(unittest.TestCase):
         names = {event["args"]["name"] for event in events if event["ph"] == "M"}
         self.assertTrue({"ps-server", "worker 0", "worker 1", "shard 0", "shard 2", "steps"} <= names, names)
 
+    def test_each_server_of_a_run_is_a_process_with_its_shards(self):
+        several = self.folder / "several"
+        run(BIN / "ps-run", self.folder / "recorded.yaml", "--run-dir", several, "--trace", "12", "--set", "train.epochs=1",
+            "--set", "cluster.servers=2", "--quiet")
+        events = json.loads((several / "trace.json").read_text())["traceEvents"]
+        processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        shards = {}
+        for event in events:
+            if event["name"] == "apply":
+                shards.setdefault(processes[event["pid"]], set()).add(event["tid"])
+        self.assertEqual(set(shards), {"ps-server", "ps-server 2"})
+        self.assertEqual(set.intersection(*shards.values()), set())
+
     def test_the_grafana_dashboard_asks_for_what_there_is(self):
         dashboard = json.loads(GRAFANA.read_text())
         expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]

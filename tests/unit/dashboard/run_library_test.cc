@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -66,6 +67,19 @@ TEST_F(RunLibraryTest, ListsRunsAtAnyDepthAndSaysWhatIsWrong) {
   fs::remove_all(root_ + "/good");
   EXPECT_TRUE(library.Scan());
   EXPECT_FALSE(library.Run("good").ok());
+}
+
+TEST_F(RunLibraryTest, ARunThatLostItsFilesOrHoldsPipesIsListed) {
+  Write("lost/weights.safetensors", "x");
+  Write("piped/server/server.log", "");
+  for (const char* name : {"config.yaml", "metrics.jsonl", "summary.json"}) {
+    ASSERT_EQ(mkfifo((root_ + "/piped/" + name).c_str(), 0600), 0);
+  }
+  RunLibrary library(root_);
+  EXPECT_TRUE(library.Scan());
+  EXPECT_EQ(Row(library, "lost")["status"], "broken");
+  EXPECT_EQ(Row(library, "piped")["status"], "broken");
+  EXPECT_THAT(*library.Run("piped"), HasSubstr("metrics.jsonl is a pipe"));
 }
 
 TEST_F(RunLibraryTest, TakesOneRunByItself) {

@@ -20,8 +20,8 @@ TraceSpan Span(TraceSpan::Kind kind, int64_t start, int64_t duration, uint64_t s
 
 TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
   const Record trace = Record::parse(
-      TraceJson({Span(TraceSpan::COMMIT, 8000, 1000, 5), Span(TraceSpan::APPLY, 6000, 2000, 5),
-                 Span(TraceSpan::PUSH, 3000, 9000, 5), Span(TraceSpan::COMPUTE, 1000, 4000)}));
+      TraceJson({{1, Span(TraceSpan::COMMIT, 8000, 1000, 5)}, {1, Span(TraceSpan::APPLY, 6000, 2000, 5)},
+                 {1, Span(TraceSpan::PUSH, 3000, 9000, 5)}, {1, Span(TraceSpan::COMPUTE, 1000, 4000)}}));
   std::vector<std::pair<std::string, double>> flow;
   for (const Record& event : trace["traceEvents"]) {
     const std::string phase = event["ph"];
@@ -39,13 +39,31 @@ TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
   EXPECT_EQ(flow, (std::vector<std::pair<std::string, double>>{{"s", 2}, {"f", 11}, {"t", 5}}));
 }
 
+TEST(TraceFile, EachServerIsAProcess) {
+  const Record trace = Record::parse(
+      TraceJson({{1, Span(TraceSpan::APPLY, 1000, 100, 1)}, {2, Span(TraceSpan::APPLY, 2000, 100, 2)},
+                 {3, Span(TraceSpan::APPLY, 3000, 100, 3)}, {1, Span(TraceSpan::PULL, 4000, 100)}}));
+  std::map<int, std::string> processes;
+  std::map<int, int> applied;
+  for (const Record& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "apply") ++applied[event["pid"]];
+  }
+  std::vector<std::string> names;
+  for (const auto& [process, name] : processes) {
+    names.push_back(name);
+    EXPECT_EQ(applied[process], name == "worker 1" ? 0 : 1) << name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"ps-server", "worker 1", "ps-server 2", "ps-server 3"}));
+}
+
 TEST(TraceFile, WithoutSpansThereIsNoFile) {
   const std::string path = testing::TempDir() + "psgd-trace.json";
   (void)remove(path.c_str());
   TraceFile file;
   EXPECT_TRUE(file.Write(path).ok());
   EXPECT_NE(access(path.c_str(), F_OK), 0);
-  file.Add({Span(TraceSpan::PULL, 1, 2)});
+  file.Add(1, {Span(TraceSpan::PULL, 1, 2)});
   EXPECT_TRUE(file.Write(path).ok());
   EXPECT_EQ(remove(path.c_str()), 0);
 }

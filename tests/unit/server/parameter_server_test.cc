@@ -147,7 +147,7 @@ TEST_F(ParameterServerTest, AReportThatComesAgainIsHandedOnOnce) {
   std::vector<TraceSpan> spans;
   int choices = 0;
   options_.trace_steps = 10;
-  options_.on_spans = [&](std::vector<TraceSpan> more) { spans.insert(spans.end(), more.begin(), more.end()); };
+  options_.on_spans = [&](uint32_t, std::vector<TraceSpan> more) { spans.insert(spans.end(), more.begin(), more.end()); };
   options_.on_choices = [&](const CodecChoices&) { ++choices; };
   Start("memory");
   const WorkerKey key = Join();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace psgd {
 namespace {
 
@@ -46,6 +48,63 @@ TEST(Svg, TextIsEscaped) {
 TEST(FigureCsv, QuotesWhatNeedsIt) {
   const Figure figure{"id", "t", "c", Svg(1, 1, "i", "t", "d"), {{"a", "b"}, {"x, \"y\"", "1"}}};
   EXPECT_EQ(FigureCsv(figure), "a,b\n\"x, \"\"y\"\"\",1\n");
+}
+
+// Beyond what a figure can show: twins are there all the same, the data has all, and the caption says
+// what is not drawn.
+TEST(Figures, WhatIsLeftOutIsSaid) {
+  ReportRuns report;
+  for (int i = 0; i <= 410; ++i) {
+    ReportRun run;
+    run.twin = i == 410;  // the last, behind more runs than are drawn
+    run.label = run.twin ? "dense" : absl::StrCat("run ", i);
+    run.status = ReportStatus::kFinished;
+    run.accuracy = 0.5;
+    run.data.curve = {{1, 1, 0.4}, {2, 2, 0.5}};
+    run.data.progress = Record{{"kind", "progress"}, {"seconds_compute", 3}, {"seconds_wait", 1}};
+    report.runs.push_back(run);
+  }
+  std::map<std::string, Figure> figures;
+  for (Figure& figure : MakeFigures(report, GroupRuns(report), {})) {
+    figures.emplace(figure.id, std::move(figure));
+  }
+  const Figure& curves = figures.at("accuracy-time");
+  EXPECT_EQ(curves.data.size(), 1u + 2 * 411);
+  EXPECT_THAT(curves.caption, HasSubstr("the first 400 other runs are drawn, 10 more"));
+  EXPECT_THAT(curves.svg.Inline(), HasSubstr("line ink"));
+  const Figure& phases = figures.at("phases");
+  EXPECT_EQ(phases.data.size(), 1u + 2 * 411);
+  EXPECT_THAT(phases.caption, HasSubstr("370 more configurations are in the data alone"));
+  EXPECT_THAT(phases.svg.Inline(), HasSubstr("dense *"));
+}
+
+TEST(Figures, OfManyKeysThoseWithoutAFigureAreNamed) {
+  ReportRuns report;
+  const std::vector<std::string> keys{"a.one", "a.two", "a.three", "a.four", "a.five"};
+  for (const std::string& varied : keys) {
+    for (const char* value : {"1", "2", "3"}) {
+      ReportRun run;
+      for (const std::string& key : keys) run.axes.emplace_back(key, key == varied ? value : "0");
+      run.label = AxesLabel(run.axes);
+      run.status = ReportStatus::kFinished;
+      run.accuracy = 0.5;
+      report.runs.push_back(run);
+    }
+  }
+  const std::vector<Figure> figures = MakeFigures(report, GroupRuns(report), {});
+  ASSERT_EQ(figures.back().id, "throughput-four");
+  EXPECT_THAT(figures.back().caption, HasSubstr("Not drawn over: a.five."));
+}
+
+TEST(Legend, SaysHowManyItHasNoRoomFor) {
+  XyPlot plot{"id", "t", "d", {"x", false, false, CsvNumber, {}}, {"y", false, false, CsvNumber, {}}, {}, {}};
+  for (int i = 0; i < 25; ++i) {
+    PlotSeries series;
+    series.name = absl::StrCat("s", i);
+    series.points = {{1, 1}};
+    plot.series.push_back(series);
+  }
+  EXPECT_THAT(Draw(plot).Inline(), AllOf(HasSubstr(">s19<"), HasSubstr("and 5 more")));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -73,6 +74,16 @@ TEST_F(RunDataTest, DamageIsToldAndTheRestIsRead) {
   EXPECT_FALSE(run.summary);
   EXPECT_THAT(run.problems, ElementsAre("config.yaml is missing", HasSubstr("not a run's summary"),
                                         "metrics.jsonl, line 1 is damaged; it is left out"));
+}
+
+TEST_F(RunDataTest, PipesInPlaceOfFilesAreToldAndNotWaitedFor) {
+  std::filesystem::create_directories(dir_);
+  for (const char* name : {"config.yaml", "metrics.jsonl", "summary.json"}) {
+    ASSERT_EQ(mkfifo((dir_ + "/" + name).c_str(), 0600), 0);
+  }
+  EXPECT_THAT(ReadRunData(dir_).problems,
+              ElementsAre(HasSubstr("config.yaml is a pipe"), HasSubstr("summary.json is a pipe"),
+                          HasSubstr("metrics.jsonl is a pipe")));
 }
 
 TEST_F(RunDataTest, FollowsAFileThatGrows) {
