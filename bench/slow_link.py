@@ -27,8 +27,9 @@ NETNS = str(ROOT / "scripts" / "netns.sh")
 BATCH = 32
 
 SPARSE = ["compression.dense_below=0"]
-# Of the wide layers; what the others have travels as few elements. One shard gets the inputs once.
-FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
+# Of the wide layers; what the others have travels as few elements, as it does once a warm-up is over. One
+# shard gets the inputs once.
+FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0, warmup: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
            "cluster.shards=1"]
 WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"]}
 PSGD = {  # what is compared: keys of the config
@@ -36,7 +37,7 @@ PSGD = {  # what is compared: keys of the config
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
     "onebit, fp16 down": ["compression.push=onebit", "compression.pull=fp16"],
     "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
-    "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+    "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001, warmup: 0}}", "compression.pull=delta"] + SPARSE,
     "factors, delta down": ["compression.push=factors", "compression.pull=delta"],
     "factors fp16 + dgc, delta down": FACTORS,
     "factors fp16 + dgc, delta down, a step ahead": FACTORS + ["consistency={staleness: 1, pull_ahead: true}"],
