@@ -14,6 +14,9 @@
 namespace psgd {
 namespace {
 
+// Tells keys of tensors from those of slices, of which there are fewer.
+constexpr uint64_t kOfTensors = uint64_t{1} << 31;
+
 CodecOptions CodecOptionsOf(const Config& config) {
   CodecOptions options;
   options.workers = static_cast<uint32_t>(config.cluster().workers());
@@ -80,7 +83,9 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
       tensor.factors = std::make_unique<FactorPushes>(parameter, static_cast<uint32_t>(index),
                                                       placement, rows,
                                                       ChooseCodec(config.compression(), parameter)
-                                                          .factors());
+                                                          .factors(),
+                                                      MakeKey(config.seed(), RandomPurpose::kCodec,
+                                                              (uint64_t{worker} << 32) | kOfTensors | index));
     }
     encoder->tensors_.push_back(std::move(tensor));
   }
@@ -146,7 +151,7 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
   }
   if (tensor.factors != nullptr) {
     const double decay = tensor.decays ? weight_decay : 0;
-    tensor.factors->Encode(gradient, weights, static_cast<float>(decay), out);
+    tensor.factors->Encode(gradient, weights, static_cast<float>(decay), step, out);
     Pack(std::span(*out).subspan(before));
     return;
   }
