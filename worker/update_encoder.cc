@@ -282,7 +282,8 @@ absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out
   double encode_seconds = 0;
   for (const Slice& slice : tensor.slices) {
     PSGD_ASSIGN_OR_RETURN(const ByteSpan payload, slice.device_encoder->Finish());
-    out->push_back({slice.id, tensor.codec->id(), Bytes::CopyOf(payload)});
+    const CodecId codec = slice.device_encoder->raw() ? CODEC_NONE : tensor.codec->id();
+    out->push_back({slice.id, codec, Bytes::CopyOf(payload)});
     if (!tensor.trying()) continue;
     PSGD_ASSIGN_OR_RETURN(const double seconds, slice.device_encoder->Seconds());
     encode_seconds += seconds;

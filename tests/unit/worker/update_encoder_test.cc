@@ -171,7 +171,13 @@ TEST(UpdateEncoder, PacksWhatCodecsMade) {
 // Some codecs would send a number for it, 65504 or a sign, and keep the rest of it for good.
 TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
   const std::vector<float> good = {3, -1, 2, 0.5f, 8, -4, 1, 0.25f};
+  const auto device = codec_test::MakeEmulatedCodecs(/*backwards=*/false);
+  std::vector<std::pair<CodecConfig, DeviceCodecs*>> cases;
   for (const CodecConfig& codec : DefaultCodecs()) {
+    cases.emplace_back(codec, nullptr);
+    cases.emplace_back(codec, device.get());
+  }
+  for (const auto& [codec, where] : cases) {
     Config config;
     config.mutable_compression()->set_dense_below(0);
     *config.mutable_compression()->mutable_push() = codec;
@@ -181,12 +187,17 @@ TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
     parameter->add_shape(8);
     Placement placement;
     placement.add_slices()->set_count(8);
-    const auto poisoned = UpdateEncoder::Create(config, model, placement, 0).value();
-    const auto clean = UpdateEncoder::Create(config, model, placement, 0).value();
+    const auto poisoned = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
+    const auto clean = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
     const auto encode = [&](UpdateEncoder& encoder, const std::vector<float>& gradient,
                             uint64_t clock) {
       std::vector<EncodedSlice> slices;
-      encoder.Encode(0, gradient, gradient, 0, clock, &slices);
+      if (encoder.on_device()[0]) {
+        EXPECT_TRUE(encoder.Start(0, {gradient.data(), gradient.data(), nullptr}, 0, clock).ok());
+        EXPECT_TRUE(encoder.Finish(0, &slices).ok());
+      } else {
+        encoder.Encode(0, gradient, gradient, 0, clock, &slices);
+      }
       return slices.at(0);
     };
     encode(*poisoned, good, 1);
