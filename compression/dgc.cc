@@ -119,6 +119,7 @@ class Dgc final : public SparseCodec {
   Dgc(const DgcOptions& options, const CodecKernels& kernels)
       : SparseCodec(CODEC_DGC, "dgc", kernels), options_(options) {}
   size_t state_arrays() const override { return 1; }
+  uint32_t memory() const override { return CODEC_DGC; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<DgcEncoder>(options_, shape, kernels());
   }

@@ -377,18 +377,4 @@ absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
   return client_->Evaluated(request).status();
 }
 
-absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
-  session_->SaveState(checkpoint, std::move(residuals));
-  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
-  saved_checkpoint_ = checkpoint;
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::LoadState() {
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, session_->LoadState());
-  return encoder_->RestoreResiduals(residuals);
-}
-
 }  // namespace psgd

@@ -116,6 +116,8 @@ class TwinEncoder final : public DeviceEncoder {
     return device_->Write(remembered(), arrays.data() + elements, further * sizeof(float));
   }
 
+  bool takes_residual() const override { return residual() != nullptr; }
+
  private:
   // Before the payload: its length, where that varies, and whether the gradient is not finite.
   static constexpr size_t kHeadBytes = 16, kBadAt = 8;
@@ -163,8 +165,6 @@ class TwinEncoder final : public DeviceEncoder {
     std::byte* const head = static_cast<std::byte*>(payload_.data());
     return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
   }
-  float* residual() const { return static_cast<float*>(residual_.data()); }
-  float* remembered() const { return static_cast<float*>(remembered_.data()); }
   uint32_t* Bad() const {
     return reinterpret_cast<uint32_t*>(static_cast<std::byte*>(payload_.data()) + kBadAt);
   }
@@ -180,6 +180,8 @@ class TwinEncoder final : public DeviceEncoder {
     }
     return AsBytes(gradient_);
   }
+  float* residual() const { return static_cast<float*>(residual_.data()); }
+  float* remembered() const { return static_cast<float*>(remembered_.data()); }
 
   Device* const device_;
   TwinOptions options_;
@@ -189,11 +191,11 @@ class TwinEncoder final : public DeviceEncoder {
   typename Device::Memory residual_;    // none as long as no codec keeps one
   typename Device::Memory remembered_;  // by the codec beside it
   typename Device::Memory payload_, pinned_;
-  size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
-  size_t bound_ = 0, likely_ = 0;               // of the last Start
   DeviceEncodeInput input_;                     // of the last Start
   std::vector<float> gradient_;                 // its, if it is not finite
   bool raw_ = false;
+  size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
+  size_t bound_ = 0, likely_ = 0;               // of the last Start
 };
 
 }  // namespace psgd::cuda

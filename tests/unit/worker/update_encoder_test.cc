@@ -111,7 +111,7 @@ TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
   for (uint64_t clock = 1; clock < 4; ++clock) step(*first, clock);
   std::map<uint32_t, Bytes> saved = Saved(*first);
   ASSERT_EQ(saved.size(), 2u);
-  EXPECT_EQ(saved.at(1).size(), 2 * 80 * sizeof(float));
+  EXPECT_EQ(saved.at(1).size(), (2 * 80 + 1) * sizeof(float));
   ASSERT_TRUE(second->RestoreResiduals(saved).ok());
   EXPECT_EQ(*second->ResidualNorm(), *first->ResidualNorm());
   EXPECT_GT(*first->ResidualNorm(), 0);
@@ -122,7 +122,7 @@ TEST(UpdateEncoder, RestoresWhatCodecsRemember) {
     EXPECT_FALSE(std::ranges::equal(a[s].payload.span(), fresh[s].payload.span()));
   }
   saved[0] = Bytes::CopyOf(AsBytes(gradient));  // 200 values are no whole arrays of 120
-  EXPECT_EQ(second->RestoreResiduals(saved).code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(absl::IsDataLoss(second->RestoreResiduals(saved).status()));
 }
 
 // What travels is packed where that makes it shorter; what codecs leave behind is as without.
