@@ -48,6 +48,7 @@ std::vector<CodecConfig> BenchedCodecs() {
     // What 1 % of the elements reach.
     if (config.has_threshold()) config.mutable_threshold()->set_tau(2.576);
   }
+  configs.emplace_back().mutable_topk()->set_values(TopkCodec::FP16);
   configs.emplace_back().mutable_topk()->set_select(TopkCodec::SAMPLED);
   CodecConfig ternary = configs.back();
   ternary.mutable_topk()->set_values(TopkCodec::TERNARY);
@@ -59,6 +60,7 @@ std::vector<CodecConfig> BenchedCodecs() {
 std::string CaseName(const Codec& codec, const CodecConfig& config) {
   std::string name(codec.name());
   if (config.topk().select() == TopkCodec::SAMPLED) name += "-sampled";
+  if (config.topk().values() == TopkCodec::FP16) name += "-fp16";
   if (config.topk().values() == TopkCodec::TERNARY) name += "-ternary";
   if (config.int8().rounding() == Rounding::NEAREST) name += "-nearest";
   return name;

@@ -3,7 +3,7 @@
 
     bench/codec_order.py                                # eight codecs, one seed: some 15 minutes on two cores
     bench/codec_order.py --only 'none,onebit' --seeds 1,2,3
-    bench/codec_order.py --only 'none,onebit,onebit 256,onebit 128,onebit 64' --epochs 10
+    bench/codec_order.py --only 'none,onebit,onebit 1024,onebit 256,onebit 64' --epochs 10
     bench/codec_order.py --json > rows.json
 
 Each run is ps-run's, of the build that this tree has (--bin for another), on the same images: textures,
@@ -36,7 +36,7 @@ CODECS = {  # keys of the config
                   "optimizer.sgd.momentum=0"],
     "powersgd 4": ["compression.push={powersgd: {rank: 4}}"],
 }
-MORE = {f"onebit {block}": [f"compression.push={{onebit: {{block: {block}}}}}"] for block in (256, 128, 64)}
+MORE = {f"onebit {block}": [f"compression.push={{onebit: {{block: {block}}}}}"] for block in (1024, 256, 64)}
 
 CONFIG = """name: codec-order
 seed: 1

@@ -27,19 +27,24 @@ NETNS = str(ROOT / "scripts" / "netns.sh")
 BATCH = 32
 
 SPARSE = ["compression.dense_below=0"]
-# Of the wide layers; what the others have travels as few elements. One shard gets the inputs once.
-FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
+# Of the wide layers; what the others have travels as few elements, as it does once a warm-up is over. One
+# shard gets the inputs once.
+FACTORS = ["compression={push: {dgc: {density: 0.001, momentum: 0, warmup: 0}}, pull: delta, dense_below: 0, rules: WIDE}",
            "cluster.shards=1"]
+BYTES = [FACTORS[0].replace("WIDE", "WIDE_INT8"), FACTORS[1]]
+AHEAD = ["consistency={staleness: 1, pull_ahead: true}"]
 WIDE = {"mlp": ["1.weight", "3.weight"], "vgg11": ["22.weight", "24.weight"]}
 PSGD = {  # what is compared: keys of the config
     "none": [],
     "fp16": ["compression.push=fp16", "compression.pull=fp16"],
     "onebit, fp16 down": ["compression.push=onebit", "compression.pull=fp16"],
     "topk 1 %, delta down": ["compression.push={topk: {density: 0.01}}", "compression.pull=delta"] + SPARSE,
-    "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001}}", "compression.pull=delta"] + SPARSE,
+    "dgc 0.1 %, delta down": ["compression.push={dgc: {density: 0.001, warmup: 0}}", "compression.pull=delta"] + SPARSE,
     "factors, delta down": ["compression.push=factors", "compression.pull=delta"],
     "factors fp16 + dgc, delta down": FACTORS,
-    "factors fp16 + dgc, delta down, a step ahead": FACTORS + ["consistency={staleness: 1, pull_ahead: true}"],
+    "factors fp16 + dgc, delta down, a step ahead": FACTORS + AHEAD,
+    "factors int8 + dgc, delta down": BYTES,
+    "factors int8 + dgc, delta down, a step ahead": BYTES + AHEAD,
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
 }
@@ -144,8 +149,9 @@ def last_progress(run):
 def psgd(name, sets, seconds, options, folder):
     """As ddp."""
     run = folder / "run"
-    rules = [f"{{match: '{layer}', push: {{factors: {{values: fp16}}}}}}" for layer in WIDE[name]]
-    sets = [each.replace("WIDE", f"[{', '.join(rules)}]") for each in sets]
+    for word, values in (("WIDE_INT8", "int8"), ("WIDE", "fp16")):
+        rules = [f"{{match: '{layer}', push: {{factors: {{values: {values}}}}}}}" for layer in WIDE[name]]
+        sets = [each.replace(word, f"[{', '.join(rules)}]") for each in sets]
     subprocess.run(["rm", "-rf", str(run)], check=True)
     model, shape = network(name)
     path = folder / f"{name}.onnx"

@@ -103,6 +103,9 @@ class Codec {
   virtual bool keeps_residual() const { return !lossless(); }
   // Arrays that its encoders remember, see Encoder::SaveState; at most kMostStateArrays.
   virtual size_t state_arrays() const { return 0; }
+  // What these arrays mean: a codec takes them from a checkpoint only where it says the same. 0 where
+  // there are none. Stored: do not change.
+  virtual uint32_t memory() const { return 0; }
   virtual std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const = 0;
   // Checks the whole payload; an error says what is wrong with it: OutOfRange for a value that is
   // not finite, InvalidArgument for lengths, indices and codes that cannot be. Needs none of the

@@ -39,6 +39,9 @@ class DeviceEncoder {
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start; it is good until the next.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
+  // Whether that is no payload but the gradient, with its weight decay, because it is not finite: residual
+  // and what the codec remembers are as they were, and a shard to which it comes as none refuses it.
+  virtual bool raw() const = 0;
   // What the device spent on that payload and its way to the host, beside whatever else it did.
   // REQUIRES: after Finish; it was timed.
   virtual absl::StatusOr<double> Seconds() = 0;
@@ -48,6 +51,7 @@ class DeviceEncoder {
   virtual absl::Status Use(const TwinOptions& options) = 0;
   virtual absl::StatusOr<std::vector<float>> CopyState() = 0;
   virtual absl::Status LoadState(std::span<const float> arrays) = 0;
+  virtual bool takes_residual() const = 0;
 };
 
 // Numbers in the memory of a device, freed with this object.

@@ -119,6 +119,7 @@ class Dgc final : public SparseCodec {
   Dgc(const DgcOptions& options, const CodecKernels& kernels)
       : SparseCodec(CODEC_DGC, "dgc", kernels), options_(options) {}
   size_t state_arrays() const override { return 1; }
+  uint32_t memory() const override { return CODEC_DGC; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<DgcEncoder>(options_, shape, kernels());
   }
@@ -147,14 +148,14 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t 
     return absl::InvalidArgumentError(absl::StrCat("dgc.momentum is ", config.momentum(),
                                                    "; it is at least 0 and below 1, such as 0.9"));
   }
-  if (!(config.clip() >= 0) || !std::isfinite(config.clip()) || config.warmup() < 0) {
+  if (!(config.clip() >= 0) || !std::isfinite(config.clip()) || config.warmup().steps() < 0) {
     return absl::InvalidArgumentError("dgc.clip and dgc.warmup are at least 0");
   }
   DgcOptions options;
   options.density = config.density();
   options.momentum = static_cast<float>(config.momentum());
   options.limit = DgcLimit(config, workers);
-  options.warmup = static_cast<uint64_t>(config.warmup());
+  options.warmup = static_cast<uint64_t>(config.warmup().steps());
   return std::make_unique<Dgc>(options, kernels);
 }
 

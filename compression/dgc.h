@@ -10,7 +10,8 @@
 //      the whole model's gradient at once, which is not known before the last layer's is.) 0: none
 //   2. momentum correction: u = momentum * u + g;  v = v + u
 //   3. warm-up: at step t of the first W, the density is 0.25^(1 - t / W) * density^(t / W), which
-//      passes the paper's 25 %, 6.25 %, 1.6 %, 0.4 % at its quarters on the way to 0.1 %
+//      passes the paper's 25 %, 6.25 %, 1.6 %, 0.4 % at its quarters on the way to 0.1 %. Codecs count in
+//      steps: who knows how many an epoch has makes them of epochs (InSteps of policy.h)
 //   4. the largest |v| are sent, selected as by topk with select: sampled
 //   5. momentum factor masking: u and v of what is sent become 0. Where all elements are sent, which
 //      then wait for nothing, u goes on: that is plain momentum, as for tensors that travel whole

@@ -12,9 +12,13 @@ ErrorFeedback::ErrorFeedback(const Codec& codec, const SliceShape& shape,
 
 void ErrorFeedback::Use(const Codec& codec) {
   state_arrays_ = codec.state_arrays();
+  lossless_ = codec.lossless();
   encoder_ = codec.NewEncoder(shape_);
   // A lossless codec sends what another left out, and needs none for itself.
-  if (options_.accumulate && codec.keeps_residual()) residual_.resize(shape_.elements);
+  if (options_.accumulate && codec.keeps_residual()) {
+    residual_.resize(shape_.elements);
+    owed_ = false;
+  }
 }
 
 void ErrorFeedback::Encode(std::span<const float> gradient, PhiloxKey key, uint64_t step,
@@ -23,6 +27,9 @@ void ErrorFeedback::Encode(std::span<const float> gradient, PhiloxKey key, uint6
     for (float& r : residual_) r *= options_.decay;
   }
   encoder_->Encode({gradient, residual_, key, step}, out);
+  if (!owed_) return;
+  residual_ = {};
+  owed_ = false;
 }
 
 double ErrorFeedback::SquaredNorm() const { return kernels_.dense.sum_squares(residual_); }
@@ -40,7 +47,14 @@ std::vector<float> ErrorFeedback::CopyState() const {
 }
 
 void ErrorFeedback::LoadState(std::span<const float> arrays) {
-  if (!residual_.empty() && arrays.size() >= shape_.elements) SetResidual(arrays.first(shape_.elements));
+  if (arrays.size() >= shape_.elements) {
+    const auto left = arrays.first(shape_.elements);
+    if (lossless_ && residual_.empty()) {
+      owed_ = std::ranges::any_of(left, [](float v) { return v != 0; });
+      if (owed_) residual_.resize(shape_.elements);
+    }
+    if (!residual_.empty()) SetResidual(left);
+  }
   const size_t needed = (1 + state_arrays_) * shape_.elements;
   if (state_arrays_ > 0 && arrays.size() >= needed) {
     encoder_->LoadState(arrays.first(needed).subspan(shape_.elements));

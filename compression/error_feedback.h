@@ -38,18 +38,21 @@ class ErrorFeedback {
   // Goes on with another codec: what is left out stays, what the encoder remembered does not.
   void Use(const Codec& codec);
 
-  // What is left out so far. Empty where nothing is kept: lossless codecs, accumulate off.
+  // What is left out so far. Empty where nothing is kept: accumulate off, and lossless codecs, which send
+  // what another left out with their first payload.
   std::span<const float> residual() const { return residual_; }
   double SquaredNorm() const;
   // REQUIRES: values.size() == residual().size().
   void SetResidual(std::span<const float> values);
   void Reset();
+  bool takes_residual() const { return lossless_ || !residual_.empty(); }
 
   // For a checkpoint: the residual (zeros where none is kept) and after it the arrays that the
   // encoder remembers, each as long as the slice. Empty where neither is there.
   std::vector<float> CopyState() const;
   // From a checkpoint: as many arrays as both sides have, so that a run may go on with another
-  // codec. REQUIRES: whole arrays.
+  // codec. A codec without a residual of its own takes one if it is lossless, else it is dropped: see
+  // takes_residual. REQUIRES: whole arrays; what follows the residual is of a codec of the same memory().
   void LoadState(std::span<const float> arrays);
 
  private:
@@ -57,8 +60,10 @@ class ErrorFeedback {
   const SliceShape shape_;
   const CodecKernels& kernels_;
   size_t state_arrays_ = 0;  // of the encoder
+  bool lossless_ = false;    // likewise
   std::unique_ptr<Encoder> encoder_;
   std::vector<float> residual_;
+  bool owed_ = false;  // it came from a checkpoint, and goes with the next payload
 };
 
 }  // namespace psgd

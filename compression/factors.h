@@ -6,7 +6,8 @@
 // The layer computed y = W x for each of B samples, so its gradient is
 //   dW = D X,  D: M rows and B columns, the gradient of y;  X: B rows and N columns, the inputs
 // and the shard forms the rows of that product as it applies them. Nothing is lost but the order of
-// B additions, so there is no residual. Weight decay is not in the payload: the shard adds it.
+// B additions, or by rounding both matrices to binary16 or bytes, so there is no residual. Weight decay is
+// not in the payload: the shard adds it.
 //
 // All slices of a tensor that are on one shard share a payload, since each needs all of X
 // (Codec::OpenShared).
@@ -18,6 +19,8 @@
 //   10  i16       d: D was multiplied by 2^d; likewise
 //   12  X         row by row, entries as sparse_payload.h says: what relu made zero does not travel
 //   ... D         for each slice in order, the rows of the tensor that it touches; entries likewise
+// where a matrix whose entries' values are bytes has behind its entries B u16, upper halves of fp32 values,
+// at least 0: the units that the values of each sample are multiples of,
 // or, for one slice alone:
 //   0   u32       0
 //   4   n fp32    as none

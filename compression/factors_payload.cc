@@ -6,16 +6,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/coarse.h"
 #include "compression/factors.h"
 #include "compression/matrix_view.h"
 #include "compression/payload_bytes.h"
 #include "compression/powersgd_payload.h"
+#include "compression/quantize_random.h"
+#include "compression/quantized_unit.h"
 #include "compression/sparse_payload.h"
 
 namespace psgd {
 namespace {
 
 constexpr size_t kHeaderBytes = 12;
+constexpr size_t kValueCodingAt = 6;  // of a matrix: sparse_payload.h
+constexpr float kMostLevel = 127;
 constexpr int kMostShift = 126;  // 2 to it, and its inverse, are floats
 
 // Both matrices of one payload.
@@ -109,16 +114,39 @@ class ProductReader final : public PayloadReader {
   uint64_t first_row_ = 0, rows_ = 0, first_column_ = 0, columns_ = 0;
 };
 
-absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, int shift,
-                                              const CodecKernels& kernels) {
+// Of each sample, behind the entries of a matrix whose values are bytes.
+absl::StatusOr<std::vector<float>> ReadUnits(ByteSpan bytes) {
+  std::vector<float> units;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint16_t)) {
+    units.push_back(FromCoarseBits(LoadField<uint16_t>(bytes.data() + at)));
+    if (!std::isfinite(units.back())) {
+      return absl::OutOfRangeError("factors payload holds NaN or infinity");
+    }
+    if (std::signbit(units.back())) return absl::InvalidArgumentError("factors unit is negative");
+  }
+  return units;
+}
+
+// Value i is of sample i / each % batch.
+absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, int shift, uint64_t batch,
+                                              uint64_t each, const CodecKernels& kernels) {
   if (std::abs(shift) > kMostShift) {
     return absl::InvalidArgumentError(
         absl::StrCat("factors payload with a matrix that was multiplied by 2^", shift));
   }
-  PSGD_ASSIGN_OR_RETURN(const auto reader,
-                        OpenSparse(bytes, static_cast<uint32_t>(count), "factors", kernels));
+  const bool in_units = bytes.size() >= kSparseHeaderBytes &&
+                        LoadField<ValueCoding>(bytes.data() + kValueCodingAt) == ValueCoding::kByte;
+  const size_t unit_bytes = in_units ? batch * sizeof(uint16_t) : 0;
+  if (bytes.size() < unit_bytes) {
+    return absl::InvalidArgumentError("factors payload ends within its units");
+  }
+  const ByteSpan entries = bytes.first(bytes.size() - unit_bytes);
+  PSGD_ASSIGN_OR_RETURN(const std::vector<float> units, ReadUnits(bytes.subspan(entries.size())));
+  PSGD_ASSIGN_OR_RETURN(const auto reader, OpenSparse(entries, static_cast<uint32_t>(count), "factors",
+                                                      kernels, ValueCoding::kByte));
   std::vector<float> matrix(count);
   reader->AddBlock(std::ldexp(1.0f, -shift), matrix);
+  for (uint64_t i = 0; !units.empty() && i < count; ++i) matrix[i] *= units[i / each % batch];
   return matrix;
 }
 
@@ -147,34 +175,65 @@ uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes) {
   return batch * (shapes[0].tensor_columns + RowsOf(shapes));
 }
 
-void FactorsEncoder::Begin(std::span<const float> factors, uint64_t batch, uint64_t columns) {
+float FactorsEncoder::RoundRow(size_t begin, size_t count, uint32_t first, const FactorsDraw& draw) {
+  const auto values = factors_.subspan(begin, count);
+  QuantizeDraw rounding;
+  rounding.largest_level = kMostLevel;
+  rounding.unit = QuantizedUnit(Largest(values), kMostLevel);
+  rounding.inverse = InverseUnit(rounding.unit);
+  rounding.stochastic = true;
+  rounding.key = draw.key;
+  rounding.step = draw.step;
+  rounding.first = first;
+  kernels_.quantize.quantize(values, rounding, levels_.data() + begin, nullptr);
+  return rounding.unit;
+}
+
+void FactorsEncoder::RoundToBytes(const FactorsDraw& draw) {
+  const size_t width = factors_.size() / batch_;
+  const auto groups = [](size_t count) { return (count + kRandomGroup - 1) / kRandomGroup * kRandomGroup; };
+  const size_t padded = groups(columns_), drawn = padded + groups(width - columns_);
+  levels_.resize(factors_.size());
+  for (uint64_t n = 0; n < batch_; ++n) {
+    const auto first = static_cast<uint32_t>(n * drawn);
+    right_units_.push_back(CoarseBits(RoundRow(n * width, columns_, first, draw)));
+    left_units_.push_back(CoarseBits(RoundRow(n * width + columns_, width - columns_,
+                                              first + static_cast<uint32_t>(padded), draw)));
+  }
+}
+
+void FactorsEncoder::Begin(std::span<const float> factors, uint64_t batch, uint64_t columns,
+                           const FactorsDraw& draw) {
   factors_ = factors;
   batch_ = batch;
   columns_ = columns;
   const size_t width = factors.size() / batch;
   step_coding_ = ValueCoding::kFloat;
   left_shift_ = right_shift_ = 0;
-  if (coding_ == ValueCoding::kHalf) {
+  left_units_.clear();
+  right_units_.clear();
+  if (coding_ != ValueCoding::kFloat) {
     float left = 0, right = 0;
     for (uint64_t n = 0; n < batch; ++n) {
       const auto row = factors.subspan(n * width, width);
       right = std::max(right, Largest(row.first(columns)));
       left = std::max(left, Largest(row.subspan(columns)));
     }
-    // Binary16 would make a number of what is infinite, and a shard should refuse it.
-    if (std::isfinite(left + right)) {
-      step_coding_ = ValueCoding::kHalf;
+    // Either would make a number of what is infinite, and a shard should refuse it.
+    if (kernels_.dense.all_finite(AsBytes(factors).data(), factors.size())) step_coding_ = coding_;
+    if (step_coding_ == ValueCoding::kHalf) {
       left_shift_ = ShiftFor(left);
       right_shift_ = ShiftFor(right);
     }
+    if (step_coding_ == ValueCoding::kByte) RoundToBytes(draw);
   }
   const float scale = std::ldexp(1.0f, right_shift_);
   matrix_.clear();
   for (uint64_t n = 0; n < batch; ++n) {
-    for (float x : factors.subspan(n * width, columns)) matrix_.push_back(x * scale);
+    for (uint64_t j = 0; j < columns; ++j) matrix_.push_back(Sent(n * width + j) * scale);
   }
   right_.clear();
-  AppendMatrix(&right_);
+  AppendMatrix(right_units_, &right_);
 }
 
 bool FactorsEncoder::Encode(std::span<const SliceShape> shapes, std::vector<std::byte>* out) {
@@ -186,7 +245,7 @@ bool FactorsEncoder::Encode(std::span<const SliceShape> shapes, std::vector<std:
     const uint64_t first = shape.offset / columns_, rows = MatrixView(shape).rows;
     for (uint64_t row = first; row < first + rows; ++row) {
       for (uint64_t n = 0; n < batch_; ++n) {
-        matrix_.push_back(factors_[n * width + columns_ + row] * scale);
+        matrix_.push_back(Sent(n * width + columns_ + row) * scale);
       }
     }
   }
@@ -196,15 +255,18 @@ bool FactorsEncoder::Encode(std::span<const SliceShape> shapes, std::vector<std:
   StoreField(static_cast<int16_t>(right_shift_), header + 8);
   StoreField(static_cast<int16_t>(left_shift_), header + 10);
   out->insert(out->end(), right_.begin(), right_.end());
-  AppendMatrix(out);
+  AppendMatrix(left_units_, out);
   return true;
 }
 
-void FactorsEncoder::AppendMatrix(std::vector<std::byte>* out) {
-  if (nonzero_.Encode(matrix_, out, step_coding_)) return;
-  all_.resize(matrix_.size());
-  std::iota(all_.begin(), all_.end(), 0u);
-  WriteSparse({all_, matrix_, matrix_.size()}, step_coding_, -1, kernels_, out);
+void FactorsEncoder::AppendMatrix(std::span<const uint16_t> units, std::vector<std::byte>* out) {
+  if (!nonzero_.Encode(matrix_, out, step_coding_)) {
+    all_.resize(matrix_.size());
+    std::iota(all_.begin(), all_.end(), 0u);
+    WriteSparse({all_, matrix_, matrix_.size()}, step_coding_, -1, kernels_, out);
+  }
+  const ByteSpan bytes = std::as_bytes(units);
+  out->insert(out->end(), bytes.begin(), bytes.end());
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
@@ -230,10 +292,10 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   factors->columns = shapes[0].tensor_columns;
   PSGD_ASSIGN_OR_RETURN(factors->right,
                         ReadMatrix(rest.first(right_bytes), batch * factors->columns, right_shift,
-                                   kernels));
+                                   batch, factors->columns, kernels));
   PSGD_ASSIGN_OR_RETURN(factors->left,
                         ReadMatrix(rest.subspan(right_bytes), batch * RowsOf(shapes), left_shift,
-                                   kernels));
+                                   batch, 1, kernels));
   if (!ProductIsFinite(AsRaw(factors->left), factors->left.size(), AsRaw(factors->right),
                        factors->right.size(), batch)) {
     return absl::OutOfRangeError("factors payload holds a product that may be infinite");

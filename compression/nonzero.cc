@@ -5,7 +5,9 @@
 namespace psgd {
 namespace {
 // An index takes less than two bits for each element of the slice beside its value's.
-double MostDensity(ValueCoding coding) { return coding == ValueCoding::kHalf ? 0.85 : 0.9; }
+double MostDensity(ValueCoding coding) {
+  return coding == ValueCoding::kByte ? 0.75 : coding == ValueCoding::kHalf ? 0.85 : 0.9;
+}
 }  // namespace
 
 bool NonzeroEncoder::Encode(std::span<const float> gradient, std::vector<std::byte>* out,

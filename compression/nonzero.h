@@ -15,7 +15,8 @@ namespace psgd {
 class NonzeroEncoder {
  public:
   // Appends the payload; false, and nothing, where sending all elements takes no more room. Values
-  // coded as binary16 are rounded. REQUIRES: `coding` is not that of signs.
+  // coded as binary16 are rounded. REQUIRES: `coding` is not that of signs; of bytes, values are whole
+  // numbers from -127 to 127.
   bool Encode(std::span<const float> gradient, std::vector<std::byte>* out,
               ValueCoding coding = ValueCoding::kFloat);
 

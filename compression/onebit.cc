@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<Codec>> MakeOnebit(const OnebitCodec& config,
   if (!ValidBlock(config.block())) {
     return absl::InvalidArgumentError(
         absl::StrCat("onebit.block is ", config.block(),
-                     "; it must be a multiple of 64 between 64 and 1048576, such as 1024"));
+                     "; it must be a multiple of 64 between 64 and 1048576, such as 128"));
   }
   return std::make_unique<Onebit>(static_cast<uint32_t>(config.block()), kernels);
 }

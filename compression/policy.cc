@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/ascii.h"
@@ -59,6 +60,21 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   if (IsSmall(config, parameter)) return Whole(std::move(chosen));
   if (parameter.sparse() && chosen.has_auto_()) return None();
   return chosen;
+}
+
+CompressionConfig InSteps(CompressionConfig config, double steps_per_epoch) {
+  const auto count = [&](CodecConfig* codec) {
+    if (!codec->dgc().warmup().has_epochs()) return;
+    constexpr double kMost = 1e15;
+    const double steps = std::ceil(codec->dgc().warmup().epochs() * steps_per_epoch);
+    codec->mutable_dgc()->mutable_warmup()->set_steps(
+        static_cast<int64_t>(std::clamp(steps, 0.0, kMost)));
+  };
+  if (config.has_push()) count(config.mutable_push());
+  for (CompressionRule& rule : *config.mutable_rules()) {
+    if (rule.has_push()) count(rule.mutable_push());
+  }
+  return config;
 }
 
 std::string PushCodecName(const CompressionConfig& config) {

@@ -17,6 +17,9 @@ namespace psgd {
 // sparse ones where the choice is auto's: of their gradients, what is not zero is sent anyway.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
+// The same, with the lengths of codecs' options in steps, of which an epoch has so many.
+CompressionConfig InSteps(CompressionConfig config, double steps_per_epoch);
+
 // The codec that the pushes of large tensors use, as "topk".
 std::string PushCodecName(const CompressionConfig& config);
 

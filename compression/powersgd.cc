@@ -128,6 +128,8 @@ class Powersgd final : public Codec {
   absl::string_view name() const override { return "powersgd"; }
   bool lossless() const override { return false; }
   size_t state_arrays() const override { return 1; }
+  // Of another rank Q is another matrix.
+  uint32_t memory() const override { return CODEC_POWERSGD | rank_ << 8; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<PowersgdEncoder>(rank_, shape, kernels_);
   }

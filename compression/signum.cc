@@ -45,6 +45,7 @@ class Signum final : public Codec {
   bool lossless() const override { return false; }
   bool keeps_residual() const override { return false; }
   size_t state_arrays() const override { return 1; }
+  uint32_t memory() const override { return CODEC_SIGNUM; }
   std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
     return std::make_unique<SignumEncoder>(momentum_, shape.elements, kernels_);
   }

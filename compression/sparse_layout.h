@@ -9,7 +9,7 @@
 namespace psgd {
 
 enum class IndexCoding : uint8_t { kRice = 0, kAll = 1 };
-enum class ValueCoding : uint8_t { kFloat = 0, kHalf = 1, kSign = 2 };
+enum class ValueCoding : uint8_t { kFloat = 0, kHalf = 1, kSign = 2, kByte = 3 };
 
 inline constexpr size_t kSparseHeaderBytes = 8;
 
@@ -21,6 +21,8 @@ PS_HD constexpr size_t SparseValueBytes(ValueCoding coding, size_t count) {
       return count * sizeof(uint16_t);
     case ValueCoding::kSign:
       return sizeof(float) + (count + 7) / 8;
+    case ValueCoding::kByte:
+      return count;
   }
   return 0;
 }

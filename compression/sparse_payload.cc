@@ -44,6 +44,12 @@ void WriteValues(std::span<float> values, ValueCoding coding, float magnitude,
       kernels.onebit.add(bits, 0, -magnitude, magnitude, values);
       break;
     }
+    case ValueCoding::kByte:
+      for (size_t i = 0; i < values.size(); ++i) {
+        StoreField(static_cast<int8_t>(values[i]), out + i);
+        values[i] = 0;
+      }
+      break;
   }
 }
 

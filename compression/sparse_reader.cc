@@ -1,4 +1,5 @@
 // The reading side of sparse_payload.h.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -14,6 +15,8 @@
 
 namespace psgd {
 namespace {
+
+constexpr float kLargestByte = 127;
 
 struct SparseParts {
   uint32_t count = 0;
@@ -38,6 +41,8 @@ class Values {
         return LoadField<float>(bytes_ + entry * sizeof(float));
       case ValueCoding::kHalf:
         return FloatFromHalf(LoadField<uint16_t>(bytes_ + entry * sizeof(uint16_t)));
+      case ValueCoding::kByte:
+        return LoadField<int8_t>(bytes_ + entry);
       case ValueCoding::kSign:
         break;
     }
@@ -48,6 +53,7 @@ class Values {
   // Of the first `count`.
   float Largest(size_t count) const {
     if (coding_ == ValueCoding::kFloat) return LargestMagnitude(bytes_, count);
+    if (coding_ == ValueCoding::kByte) return kLargestByte;
     return coding_ == ValueCoding::kHalf ? kLargestHalf : magnitude_;
   }
 
@@ -63,6 +69,9 @@ class Values {
       case ValueCoding::kSign:
         kernels.onebit.add(bytes_ + sizeof(float), first, scale * magnitude_, -(scale * magnitude_),
                            y);
+        break;
+      case ValueCoding::kByte:
+        kernels.ternary.add(reinterpret_cast<const int8_t*>(bytes_) + first, scale, y);
     }
   }
 
@@ -107,7 +116,8 @@ class AllReader final : public PayloadReader {
 };
 
 // Where the parts lie. The values and indices themselves are not yet looked at.
-absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements, const std::string& name) {
+absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements, const std::string& name,
+                                        ValueCoding last) {
   if (payload.size() < kSparseHeaderBytes) {
     return absl::InvalidArgumentError(name + " payload ends within its header");
   }
@@ -121,7 +131,7 @@ absl::StatusOr<SparseParts> SplitSparse(ByteSpan payload, uint32_t elements, con
         absl::StrCat(name, " payload of ", parts.count, " entries for ", elements, " elements"));
   }
   const bool all = parts.index_coding == IndexCoding::kAll;
-  if (parts.index_coding > IndexCoding::kAll || parts.value_coding > ValueCoding::kSign ||
+  if (parts.index_coding > IndexCoding::kAll || parts.value_coding > last ||
       payload[7] != std::byte{0} || (all && parts.count != elements)) {
     return absl::InvalidArgumentError(name + " payload in a form that there is not");
   }
@@ -149,6 +159,11 @@ absl::Status CheckValues(const SparseParts& parts, const CodecKernels& kernels, 
     finite = kernels.dense.all_finite(parts.values, parts.count);
   } else if (parts.value_coding == ValueCoding::kHalf) {
     finite = kernels.fp16.all_finite(parts.values, parts.count);
+  } else if (parts.value_coding == ValueCoding::kByte) {
+    const std::span<const std::byte> levels(parts.values, parts.count);
+    if (std::ranges::find(levels, std::byte{0x80}) != levels.end()) {
+      return absl::InvalidArgumentError(name + " payload holds -128, which no value is");
+    }
   } else {
     const float magnitude = LoadField<float>(parts.values);
     finite = std::isfinite(magnitude);
@@ -186,9 +201,9 @@ absl::Status CheckIndices(RiceReader reader, uint32_t count, uint32_t elements,
 
 absl::StatusOr<std::unique_ptr<PayloadReader>> OpenSparse(ByteSpan payload, uint32_t elements,
                                                           absl::string_view literal,
-                                                          const CodecKernels& kernels) {
+                                                          const CodecKernels& kernels, ValueCoding last) {
   const std::string name(literal);
-  PSGD_ASSIGN_OR_RETURN(const SparseParts parts, SplitSparse(payload, elements, name));
+  PSGD_ASSIGN_OR_RETURN(const SparseParts parts, SplitSparse(payload, elements, name, last));
   PSGD_RETURN_IF_ERROR(CheckValues(parts, kernels, name));
   if (parts.index_coding == IndexCoding::kAll) {
     return std::make_unique<AllReader>(parts, kernels);

@@ -61,7 +61,7 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
     case CodecConfig::kDgc:
       twin.codec = DgcTwin{config.dgc().density(), static_cast<float>(config.dgc().momentum()),
                            DgcLimitOfSlice(DgcLimit(config.dgc(), options.workers), shape),
-                           static_cast<uint64_t>(config.dgc().warmup())};
+                           static_cast<uint64_t>(config.dgc().warmup().steps())};
       return twin;
     case CodecConfig::kRandomk:
       twin.codec = RandomkTwin{config.randomk().density()};

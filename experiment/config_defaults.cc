@@ -33,7 +33,9 @@ void SetToDefault(Message* message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return reflection->SetEnum(message, &field, field.default_value_enum());
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return;  // a length that is not given has no default: it means "never"
+      // Most lengths that are not given have no default: it means "never".
+      if (const auto usual = UsualLength(field)) reflection->MutableMessage(message, &field)->CopyFrom(*usual);
+      return;
   }
 }
 

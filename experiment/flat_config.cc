@@ -29,6 +29,7 @@ void Append(const Message& message, const std::string& prefix, bool with_default
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const std::string key = prefix.empty() ? field.name() : absl::StrCat(prefix, ".", field.name());
+    const bool never_given = IsProgress(field) && !UsualLength(field);  // but where it is
     if (field.is_repeated()) {
       const int size = reflection->FieldSize(message, &field);
       if (!IsSection(field)) {
@@ -44,9 +45,9 @@ void Append(const Message& message, const std::string& prefix, bool with_default
       if (field.real_containing_oneof() != nullptr) flat->emplace_back(prefix, field.name());
       Append(reflection->GetMessage(message, &field), key, with_defaults, flat);
     } else if (reflection->HasField(message, &field) ||
-               (with_defaults && field.real_containing_oneof() == nullptr && !IsProgress(field))) {
+               (with_defaults && field.real_containing_oneof() == nullptr && !never_given)) {
       std::string value = FormatValue(message, field, -1);
-      const bool given = IsProgress(field) || field.real_containing_oneof() != nullptr;
+      const bool given = never_given || field.real_containing_oneof() != nullptr;
       const bool is_default = !given && value == FormatValue(*defaults, field, -1);
       if (with_defaults || !is_default) flat->emplace_back(key, std::move(value));
     }

@@ -83,6 +83,7 @@ std::string FormatValue(const Message& message, const FieldDescriptor& field, in
       Progress progress;
       progress.CopyFrom(index < 0 ? reflection->GetMessage(message, &field)
                                   : reflection->GetRepeatedMessage(message, &field, index));
+      if (index < 0 && !reflection->HasField(message, &field)) progress = UsualLength(field).value_or(progress);
       return FormatProgress(progress);
     }
     case FieldDescriptor::CPPTYPE_UINT32:

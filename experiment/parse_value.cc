@@ -200,7 +200,14 @@ absl::Status ParseValue(const FieldDescriptor& field, absl::string_view text, bo
     }
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       Progress value;
-      PSGD_RETURN_IF_ERROR(ParseProgress(text, quoted, &value));
+      const absl::Status parsed = ParseProgress(text, quoted, &value);
+      if (!parsed.ok()) {
+        const bool bare = UsualLength(field).has_value() && !quoted &&
+                          std::ranges::all_of(text, [](unsigned char c) { return absl::ascii_isdigit(c); });
+        if (!bare) return parsed;
+        PSGD_RETURN_IF_ERROR(
+            ParseValue(*Progress::descriptor()->FindFieldByName("steps"), text, false, &value));
+      }
       const Reflection* reflection = message->GetReflection();
       (field.is_repeated() ? reflection->AddMessage(message, &field)
                            : reflection->MutableMessage(message, &field))

@@ -20,6 +20,13 @@ bool IsProgress(const FieldDescriptor& field) {
   return field.message_type() == Progress::descriptor();
 }
 
+std::optional<Progress> UsualLength(const FieldDescriptor& field) {
+  if (!IsProgress(field) || !field.options().HasExtension(usual_epochs)) return std::nullopt;
+  Progress usual;
+  usual.set_epochs(field.options().GetExtension(usual_epochs));
+  return usual;
+}
+
 bool IsSection(const FieldDescriptor& field) {
   return field.message_type() != nullptr && !IsProgress(field);
 }

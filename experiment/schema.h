@@ -9,11 +9,15 @@
 
 #include "absl/strings/string_view.h"
 #include "common/status.h"
+#include "proto/codec_config.pb.h"
 
 namespace psgd {
 
 // A Progress: a message in the schema, one word such as `2 epochs` in YAML.
 bool IsProgress(const google::protobuf::FieldDescriptor& field);
+
+// What such a length is where it is not given; none: it then means "never". See usual_epochs of the schema.
+std::optional<Progress> UsualLength(const google::protobuf::FieldDescriptor& field);
 
 // A section of keys, as against a value.
 bool IsSection(const google::protobuf::FieldDescriptor& field);

@@ -7,8 +7,7 @@
 //   kSlice     slice id   0          SliceRecord
 //   kWeights   slice id   0          fp32, little-endian
 //   kState     slice id   index      fp32; the array that SliceRecord names at that index
-//   kResidual  worker     slice id   fp32: the residual, then what the worker's encoder remembers, in
-//                                    arrays of the same length
+//   kResidual  worker     slice id   as compression/saved_state.h
 //   kWorker    worker     0          WorkerMark
 //   kShown     worker     slice id   fp32: the weights that it was sent last (images of a journal)
 //

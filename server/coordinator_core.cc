@@ -52,6 +52,10 @@ void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
   total->set_resent(total->resent() + report.resent());
   for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
+  const double lost = report.residual_norm_lost();
+  if (lost > 0 && std::isfinite(lost)) {
+    total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), lost));
+  }
 }
 
 // A worker may name any shapes: what shards cannot hold must not be tried.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "compression/saved_state.h"
 #include "server/checkpoint_store.h"
 #include "server/placement.h"
 
@@ -136,8 +137,7 @@ absl::Status LoadedCheckpoint::AddTensor(const ParameterSpec& parameter,
 
 absl::Status LoadedCheckpoint::AddResidual(uint32_t worker, const SliceSnapshot& slice,
                                            const Bytes& values) {
-  const size_t bytes = slice.weights.size();
-  if (bytes == 0 || values.empty() || values.size() % bytes != 0) {
+  if (!ReadSavedState(values.span(), slice.spec.count())) {
     return NotSound(absl::StrCat("the residual of worker ", worker, " for slice ", slice.id,
                               " has the wrong length"));
   }
@@ -159,25 +159,33 @@ Bytes LoadedCheckpoint::Weights(absl::string_view parameter) const {
 
 Bytes LoadedCheckpoint::CutResidual(const std::vector<Residual>& residuals, uint64_t offset,
                                     uint64_t count) {
-  std::vector<std::byte> cut;
-  const size_t bytes = count * sizeof(float);
+  std::vector<float> residual, remembered;  // zeros where nothing is stored
+  uint32_t memory = 0;
   for (const Residual& stored : residuals) {
     if (!Overlaps(stored.offset, stored.count, offset, count)) continue;
     if (stored.offset == offset && stored.count == count) return stored.values;
-    const size_t stored_bytes = stored.count * sizeof(float);
-    const size_t arrays = stored.values.size() / stored_bytes;
-    // Zeros where nothing is stored.
-    if (cut.size() < arrays * bytes) cut.resize(arrays * bytes);
+    const SavedState state = *ReadSavedState(stored.values.span(), stored.count);
+    // What several codecs remember makes no whole.
+    if (residual.empty()) {
+      memory = state.memory;
+    } else if (memory != state.memory) {
+      memory = 0;
+    }
+    residual.resize(count);
+    remembered.resize(count);
     const uint64_t begin = std::max(stored.offset, offset);
     const uint64_t end = std::min(stored.offset + stored.count, offset + count);
-    for (size_t array = 0; array < arrays; ++array) {
-      std::memcpy(cut.data() + array * bytes + (begin - offset) * sizeof(float),
-                  stored.values.data() + array * stored_bytes +
-                      (begin - stored.offset) * sizeof(float),
+    const auto copy = [&](ByteSpan from, std::vector<float>* to) {
+      if (from.empty()) return;
+      std::memcpy(to->data() + (begin - offset), from.data() + (begin - stored.offset) * sizeof(float),
                   (end - begin) * sizeof(float));
-    }
+    };
+    copy(state.residual, &residual);
+    copy(state.remembered, &remembered);
   }
-  return cut.empty() ? Bytes() : Bytes::Adopt(std::move(cut));
+  if (residual.empty()) return Bytes();
+  if (memory != 0) residual.insert(residual.end(), remembered.begin(), remembered.end());
+  return MakeSavedState(residual, memory);
 }
 
 absl::StatusOr<SliceContents> LoadedCheckpoint::Extract(absl::string_view parameter,

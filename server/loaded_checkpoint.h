@@ -23,8 +23,7 @@ struct SliceContents {
   uint64_t steps = 0;    // likewise
   Bytes weights;
   std::vector<std::pair<std::string, Bytes>> states;  // by name
-  // By worker; those that have none are left out. Where encoders remember more than the residual,
-  // the arrays of it follow.
+  // By worker, as compression/saved_state.h; those that have none are left out.
   std::map<uint32_t, Bytes> residuals;
 };
 
@@ -58,7 +57,7 @@ class LoadedCheckpoint {
   struct Residual {
     uint64_t offset;
     uint64_t count;
-    Bytes values;  // one array of so many, or several, one after the other
+    Bytes values;  // as compression/saved_state.h
   };
   struct Tensor {
     uint64_t elements = 0;

@@ -258,6 +258,11 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   reply->set_clock_ns(SteadyNow().count());
   if (again) return reply;
   const WorkerReport& report = readable.report();
+  if (report.residual_norm_lost() > 0 && options_.on_news) {
+    options_.on_news(absl::StrCat("a residual of norm ", report.residual_norm_lost(),
+                                  " of the checkpoint is lost: no codec of worker ",
+                                  request.key().worker(), " takes it"));
+  }
   if (report.has_choices() && options_.on_choices) options_.on_choices(report.choices());
   if (report.spans_size() > 0 && options_.on_spans) {
     options_.on_spans(kThisServer, {report.spans().begin(), report.spans().end()});

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,6 +196,8 @@ class ShardCore {
 
   // Checkpoints and worker state (shard_core_cut.cc).
   void OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out);
+  // What the checkpoint that the run went on from holds for workers that have not pushed it yet, but those.
+  void AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const;
   void OnLoadState(PeerId from, const Message& message, Outbox* out);
   // True when the cut was completed and later pushes may go on.
   bool ProgressCut();

@@ -1,17 +1,16 @@
 // The part of ShardCore that takes consistent cuts, and keeps the workers' own state in them.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compression/saved_state.h"
 #include "server/shard_core.h"
 
 namespace psgd {
 namespace {
 
-// A residual, and perhaps arrays of its length that the worker's encoder remembers.
-bool IsWorkerState(size_t bytes, size_t slice_bytes) {
-  return slice_bytes == 0 ? bytes == 0
-                          : bytes > 0 && bytes % slice_bytes == 0 &&
-                                bytes / slice_bytes <= 1 + kMostStateArrays;
+bool IsWorkerState(ByteSpan saved, size_t elements) {
+  return elements == 0 ? saved.empty() : ReadSavedState(saved, elements).has_value();
 }
 
 }  // namespace
@@ -22,7 +21,13 @@ void ShardCore::StartCut(const TakeCheckpoint& command) {
   Cut cut;
   cut.id = command.id;
   cut.clock = command.clock;
-  for (const WorkerKey& key : command.savers) cut.saved[key.worker()] = false;
+  std::set<uint32_t> savers;
+  for (const WorkerKey& key : command.savers) {
+    cut.saved[key.worker()] = false;
+    savers.insert(key.worker());
+  }
+  // Now: one that joins behind the cut may push what it was handed before the cut is complete.
+  AddUnclaimed(savers, &cut.snapshot);
   cut_ = std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
   ReleaseHeld();
 }
@@ -46,8 +51,8 @@ void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message,
   bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
   for (int i = 0; sound && i < save.slices_size(); ++i) {
     const auto local = Local(save.slices(i));
-    sound = local && IsWorkerState(message.payloads[i].size(),
-                                   slices_[*local].weights.read().size_bytes());
+    sound = local &&
+            IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size());
   }
   if (!sound) {
     Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices", member.next_seq,
@@ -72,6 +77,10 @@ bool ShardCore::ProgressCut() {
     if (member.running && member.clock < cut_->clock) return false;
   }
   for (const SliceState& slice : slices_) cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
+  // Of savers that ended before they pushed.
+  std::set<uint32_t> saved;
+  for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
+  AddUnclaimed(saved, &cut_->snapshot);
   for (const auto& [worker, member] : members_) {
     WorkerMark& mark = cut_->snapshot.workers[worker];
     mark.set_incarnation(member.incarnation);
@@ -81,6 +90,14 @@ bool ShardCore::ProgressCut() {
   finished_.push_back({cut_->id, std::move(cut_->snapshot)});
   cut_.reset();
   return true;
+}
+
+void ShardCore::AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
+  for (const SliceState& slice : slices_) {
+    for (const auto& [worker, state] : slice.resumed_residuals) {
+      if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(slice.id, state);
+    }
+  }
 }
 
 void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {

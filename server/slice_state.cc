@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/slice_shape.h"
 #include "proto/initialize.h"
+#include "server/left_residuals.h"
 #include "server/placement.h"
 
 namespace psgd {
@@ -25,6 +26,7 @@ bool IsPlainSgd(const OptimizerConfig& optimizer) {
 
 SliceUpdater::SliceUpdater(const Config& config)
     : consistency_(config.consistency()),
+      workers_(static_cast<uint32_t>(config.cluster().workers())),
       decoupled_decay_(config.optimizer().has_adamw()),
       logs_changes_(config.compression().pull().has_delta() &&
                     !config.compression().pull().delta().has_codec()),
@@ -61,6 +63,7 @@ absl::StatusOr<SliceState> SliceUpdater::Make(uint32_t id, const SliceSpec& spec
   if (checkpoint != nullptr) {
     PSGD_ASSIGN_OR_RETURN(SliceContents saved,
                           checkpoint->Extract(parameter.name(), spec.offset(), spec.count()));
+    HandOnResiduals(workers_, spec.count(), &saved.residuals);
     return Restore(id, spec, model, std::move(saved));
   }
   SliceState slice = Prepare(id, spec, parameter);

@@ -120,6 +120,7 @@ class SliceUpdater {
   static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB
 
   const ConsistencyConfig consistency_;
+  const uint32_t workers_;
   const bool decoupled_decay_;
   const bool logs_changes_;
   const bool logs_updates_;  // of factors: those of plain sgd can be made anywhere

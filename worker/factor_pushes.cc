@@ -16,6 +16,18 @@ bool NamesFactors(const CompressionConfig& compression) {
   return any;
 }
 
+ValueCoding CodingOf(FactorsCodec::Values values) {
+  switch (values) {
+    case FactorsCodec::FP32:
+      return ValueCoding::kFloat;
+    case FactorsCodec::FP16:
+      return ValueCoding::kHalf;
+    case FactorsCodec::INT8:
+      return ValueCoding::kByte;
+  }
+  return ValueCoding::kFloat;
+}
+
 }  // namespace
 
 ChooseFactors FactorLayers(const Config& config, size_t replicas) {
@@ -33,12 +45,12 @@ ChooseFactors FactorLayers(const Config& config, size_t replicas) {
 }
 
 FactorPushes::FactorPushes(const ParameterSpec& parameter, uint32_t index,
-                           const Placement& placement, int64_t rows, const FactorsCodec& codec)
+                           const Placement& placement, int64_t rows, const FactorsCodec& codec,
+                           PhiloxKey key)
     : rows_(static_cast<uint64_t>(rows)),
       columns_(static_cast<uint64_t>(parameter.shape(1))),
-      encoder_(KernelsFor(CodecBackend::kSimd), codec.values() == FactorsCodec::FP16
-                                                    ? ValueCoding::kHalf
-                                                    : ValueCoding::kFloat) {
+      key_(key),
+      encoder_(KernelsFor(CodecBackend::kSimd), CodingOf(codec.values())) {
   for (int id = 0; id < placement.slices_size(); ++id) {
     const SliceSpec& spec = placement.slices(id);
     if (spec.parameter() != index) continue;
@@ -49,12 +61,17 @@ FactorPushes::FactorPushes(const ParameterSpec& parameter, uint32_t index,
 }
 
 void FactorPushes::Encode(std::span<const float> factors, std::span<const float> weights,
-                          float decay, std::vector<EncodedSlice>* out) {
-  encoder_.Begin(factors, rows_, columns_);
+                          float decay, uint64_t step, std::vector<EncodedSlice>* out) {
+  encoder_.Begin(factors, rows_, columns_, {key_, step});
   for (const auto& [shard, group] : groups_) {
     std::vector<std::byte> payload;
     if (!encoder_.Encode(group.shapes, &payload)) {
-      EncodeProduct(group, factors, weights, decay, out);
+      for (size_t i = 0; i < group.slices.size(); ++i) {
+        const SliceShape& shape = group.shapes[i];
+        const std::vector<float> gradient =
+            PartOfProduct(shape.offset, shape.elements, factors, weights, decay);
+        out->push_back({group.slices[i], CODEC_NONE, Bytes::CopyOf(AsBytes(gradient))});
+      }
       continue;
     }
     out->push_back({group.slices.front(),
@@ -64,23 +81,26 @@ void FactorPushes::Encode(std::span<const float> factors, std::span<const float>
   }
 }
 
-void FactorPushes::EncodeProduct(const Group& group, std::span<const float> factors,
-                                 std::span<const float> weights, float decay,
-                                 std::vector<EncodedSlice>* out) const {
+std::vector<float> FactorPushes::Product(std::span<const float> factors,
+                                         std::span<const float> weights, float decay) const {
+  const uint64_t rows = factors.size() / rows_ - columns_;
+  return PartOfProduct(0, rows * columns_, factors, weights, decay);
+}
+
+std::vector<float> FactorPushes::PartOfProduct(uint64_t offset, uint64_t count,
+                                               std::span<const float> factors,
+                                               std::span<const float> weights, float decay) const {
   const size_t width = factors.size() / rows_;
-  for (size_t i = 0; i < group.slices.size(); ++i) {
-    const SliceShape& shape = group.shapes[i];
-    std::vector<float> gradient(shape.elements);
-    for (uint64_t e = 0; e < shape.elements; ++e) {
-      const uint64_t row = (shape.offset + e) / columns_, column = (shape.offset + e) % columns_;
-      float sum = 0;
-      for (uint64_t n = 0; n < rows_; ++n) {
-        sum += factors[n * width + columns_ + row] * factors[n * width + column];
-      }
-      gradient[e] = decay == 0 ? sum : sum + decay * weights[shape.offset + e];
+  std::vector<float> gradient(count);
+  for (uint64_t e = 0; e < count; ++e) {
+    const uint64_t row = (offset + e) / columns_, column = (offset + e) % columns_;
+    float sum = 0;
+    for (uint64_t n = 0; n < rows_; ++n) {
+      sum += factors[n * width + columns_ + row] * factors[n * width + column];
     }
-    out->push_back({group.slices[i], CODEC_NONE, Bytes::CopyOf(AsBytes(gradient))});
+    gradient[e] = decay == 0 ? sum : sum + decay * weights[offset + e];
   }
+  return gradient;
 }
 
 }  // namespace psgd

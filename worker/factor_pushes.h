@@ -22,14 +22,18 @@ ChooseFactors FactorLayers(const Config& config, size_t replicas);
 // Those of one parameter. Not thread-safe.
 class FactorPushes {
  public:
-  // `rows`: of the factors in a step.
+  // `rows`: of the factors in a step. `key`: of this worker's draws for this parameter.
   FactorPushes(const ParameterSpec& parameter, uint32_t index, const Placement& placement,
-               int64_t rows, const FactorsCodec& codec = FactorsCodec::default_instance());
+               int64_t rows, const FactorsCodec& codec = FactorsCodec::default_instance(),
+               PhiloxKey key = {});
 
   // A payload for each shard. Where factors do not pay for what a shard has of the tensor, its
   // slices get their gradient, which then has `decay` times the weights in it.
   void Encode(std::span<const float> factors, std::span<const float> weights, float decay,
-              std::vector<EncodedSlice>* out);
+              uint64_t step, std::vector<EncodedSlice>* out);
+  // The gradient itself, with `decay` times the weights.
+  std::vector<float> Product(std::span<const float> factors, std::span<const float> weights,
+                             float decay) const;
 
  private:
   // The slices on one shard.
@@ -37,12 +41,13 @@ class FactorPushes {
     std::vector<uint32_t> slices;
     std::vector<SliceShape> shapes;
   };
-  void EncodeProduct(const Group& group, std::span<const float> factors,
-                     std::span<const float> weights, float decay,
-                     std::vector<EncodedSlice>* out) const;
+  // Of so many elements from `offset` on.
+  std::vector<float> PartOfProduct(uint64_t offset, uint64_t count, std::span<const float> factors,
+                                   std::span<const float> weights, float decay) const;
 
   const uint64_t rows_;
   const uint64_t columns_;            // of the weights
+  const PhiloxKey key_;
   std::map<uint32_t, Group> groups_;  // by shard
   FactorsEncoder encoder_;
 };

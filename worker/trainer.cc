@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
+#include "compression/policy.h"
 #include "net/wire_format.h"
 #include "worker/device_codecs.h"
 #include "worker/evaluate.h"
@@ -106,6 +107,10 @@ absl::Status Trainer::Prepare() {
   *request.mutable_model() = network_->spec();
   request.set_train_samples(data_->train->size());
   request.set_batches_per_epoch(loader_->batches_per_epoch());
+  // Each of the workers takes a batch in a step.
+  const auto batches = static_cast<double>(loader_->batches_per_epoch());
+  *config_.mutable_compression() =
+      InSteps(config_.compression(), batches / std::max(1, config_.cluster().workers()));
   PSGD_ASSIGN_OR_RETURN(const RegisterReply registered, client_->Register(request));
   placement_ = registered.placement();
   const std::vector<std::string> shards(placement_.endpoints().begin(), placement_.endpoints().end());
@@ -370,20 +375,6 @@ absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
                      epoch, request.result().accuracy(), request.result().loss(),
                      request.result().samples(), request.result().seconds());
   return client_->Evaluated(request).status();
-}
-
-absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
-  session_->SaveState(checkpoint, std::move(residuals));
-  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
-  saved_checkpoint_ = checkpoint;
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::LoadState() {
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, session_->LoadState());
-  return encoder_->RestoreResiduals(residuals);
 }
 
 }  // namespace psgd

@@ -14,6 +14,9 @@
 namespace psgd {
 namespace {
 
+// Tells keys of tensors from those of slices, of which there are fewer.
+constexpr uint64_t kOfTensors = uint64_t{1} << 31;
+
 CodecOptions CodecOptionsOf(const Config& config) {
   CodecOptions options;
   options.workers = static_cast<uint32_t>(config.cluster().workers());
@@ -80,7 +83,9 @@ absl::StatusOr<std::unique_ptr<UpdateEncoder>> UpdateEncoder::Create(const Confi
       tensor.factors = std::make_unique<FactorPushes>(parameter, static_cast<uint32_t>(index),
                                                       placement, rows,
                                                       ChooseCodec(config.compression(), parameter)
-                                                          .factors());
+                                                          .factors(),
+                                                      MakeKey(config.seed(), RandomPurpose::kCodec,
+                                                              (uint64_t{worker} << 32) | kOfTensors | index));
     }
     encoder->tensors_.push_back(std::move(tensor));
   }
@@ -145,8 +150,15 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     }
   }
   if (tensor.factors != nullptr) {
-    const double decay = tensor.decays ? weight_decay : 0;
-    tensor.factors->Encode(gradient, weights, static_cast<float>(decay), out);
+    const auto decay = static_cast<float>(tensor.decays ? weight_decay : 0);
+    const bool owes = std::ranges::any_of(
+        tensor.slices, [](const Slice& slice) { return !slice.encoder->residual().empty(); });
+    if (owes) {
+      decayed_ = tensor.factors->Product(gradient, weights, decay);
+      for (Slice& slice : tensor.slices) EncodeSlice(tensor, slice, decayed_, step, out);
+    } else {
+      tensor.factors->Encode(gradient, weights, decay, step, out);
+    }
     Pack(std::span(*out).subspan(before));
     return;
   }
@@ -157,26 +169,29 @@ void UpdateEncoder::Encode(int parameter, std::span<const float> gradient,
     gradient = decayed_;
   }
   const Time start = SteadyNow();
-  for (Slice& slice : tensor.slices) {
-    std::vector<std::byte> payload;
-    const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
-    CodecId codec = tensor.codec->id();
-    const bool exact = tensor.codec->lossless();
-    if (!exact && !KernelsFor(CodecBackend::kSimd).dense.all_finite(AsBytes(own).data(), own.size())) {
-      // Some codecs would make numbers of it, and the residual would not forget it. As it is the
-      // shard refuses it, and counts.
-      codec = CODEC_NONE;
-      payload.assign(AsBytes(own).begin(), AsBytes(own).end());
-    } else if (tensor.only_nonzero && nonzero_.Encode(own, &payload)) {
-      codec = CODEC_TOPK;
-    } else {
-      slice.encoder->Encode(own, slice.key, step, &payload);
-    }
-    out->push_back({slice.id, codec, Bytes::Adopt(std::move(payload))});
-  }
+  for (Slice& slice : tensor.slices) EncodeSlice(tensor, slice, gradient, step, out);
   const auto encoded = std::span(*out).subspan(before);
   Pack(encoded);
   if (tensor.trying()) Try(tensor, Seconds(SteadyNow() - start), encoded);
+}
+
+void UpdateEncoder::EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient,
+                                uint64_t step, std::vector<EncodedSlice>* out) {
+  std::vector<std::byte> payload;
+  const auto own = gradient.subspan(slice.spec.offset(), slice.spec.count());
+  CodecId codec = tensor.codec->id();
+  const bool exact = tensor.codec->lossless() && slice.encoder->residual().empty();
+  if (!exact && !KernelsFor(CodecBackend::kSimd).dense.all_finite(AsBytes(own).data(), own.size())) {
+    // Some codecs would make numbers of it, and the residual would not forget it. As it is the
+    // shard refuses it, and counts.
+    codec = CODEC_NONE;
+    payload.assign(AsBytes(own).begin(), AsBytes(own).end());
+  } else if (exact && tensor.only_nonzero && nonzero_.Encode(own, &payload)) {
+    codec = CODEC_TOPK;
+  } else {
+    slice.encoder->Encode(own, slice.key, step, &payload);
+  }
+  out->push_back({slice.id, codec, Bytes::Adopt(std::move(payload))});
 }
 
 double UpdateEncoder::Pack(std::span<EncodedSlice> encoded) {
@@ -277,7 +292,8 @@ absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out
   double encode_seconds = 0;
   for (const Slice& slice : tensor.slices) {
     PSGD_ASSIGN_OR_RETURN(const ByteSpan payload, slice.device_encoder->Finish());
-    out->push_back({slice.id, tensor.codec->id(), Bytes::CopyOf(payload)});
+    const CodecId codec = slice.device_encoder->raw() ? CODEC_NONE : tensor.codec->id();
+    out->push_back({slice.id, codec, Bytes::CopyOf(payload)});
     if (!tensor.trying()) continue;
     PSGD_ASSIGN_OR_RETURN(const double seconds, slice.device_encoder->Seconds());
     encode_seconds += seconds;
@@ -286,88 +302,6 @@ absl::Status UpdateEncoder::Finish(int parameter, std::vector<EncodedSlice>* out
   encode_seconds += Pack(encoded);
   if (tensor.trying()) Try(tensor, encode_seconds, encoded);
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<float>> UpdateEncoder::Slice::CopyState() const {
-  if (device_encoder != nullptr) return device_encoder->CopyState();
-  return encoder->CopyState();
-}
-
-absl::Status UpdateEncoder::Slice::LoadState(std::span<const float> arrays) {
-  if (device_encoder != nullptr) return device_encoder->LoadState(arrays);
-  encoder->LoadState(arrays);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> UpdateEncoder::CopyResiduals() const {
-  std::vector<std::pair<uint32_t, Bytes>> residuals;
-  for (const Tensor& tensor : tensors_) {
-    for (const Slice& slice : tensor.slices) {
-      PSGD_ASSIGN_OR_RETURN(const std::vector<float> state, slice.CopyState());
-      if (!state.empty()) residuals.emplace_back(slice.id, Bytes::CopyOf(AsBytes(state)));
-    }
-  }
-  return residuals;
-}
-
-absl::Status UpdateEncoder::RestoreResiduals(const std::map<uint32_t, Bytes>& residuals) {
-  for (Tensor& tensor : tensors_) {
-    for (Slice& slice : tensor.slices) {
-      auto saved = residuals.find(slice.id);
-      if (saved == residuals.end()) continue;
-      const size_t bytes = saved->second.size(), array = slice.spec.count() * sizeof(float);
-      if (bytes == 0 || bytes % array != 0) {
-        return absl::DataLossError(absl::StrCat("the saved state of slice ", slice.id, " has ",
-                                                bytes, " bytes, not a multiple of ", array));
-      }
-      std::vector<float> values(bytes / sizeof(float));
-      std::memcpy(values.data(), saved->second.data(), bytes);
-      PSGD_RETURN_IF_ERROR(slice.LoadState(values));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<double> UpdateEncoder::ResidualNorm() const {
-  double sum = 0;
-  for (const Tensor& tensor : tensors_) {
-    for (const Slice& slice : tensor.slices) {
-      if (slice.encoder != nullptr) {
-        sum += slice.encoder->SquaredNorm();
-        continue;
-      }
-      PSGD_ASSIGN_OR_RETURN(std::vector<float> state, slice.CopyState());
-      state.resize(std::min<size_t>(state.size(), slice.spec.count()));
-      for (const float value : state) sum += static_cast<double>(value) * value;
-    }
-  }
-  return std::sqrt(sum);
-}
-
-absl::StatusOr<std::vector<FlushedSlice>> UpdateEncoder::Flush() {
-  std::vector<FlushedSlice> flushed;
-  for (Tensor& tensor : tensors_) {
-    for (Slice& slice : tensor.slices) {
-      PSGD_ASSIGN_OR_RETURN(std::vector<float> state, slice.CopyState());
-      if (state.empty()) continue;
-      const auto residual = std::span(state).first(slice.spec.count());
-      double squares = 0;
-      for (float& value : residual) {
-        value *= residual_decay_;
-        squares += static_cast<double>(value) * value;
-      }
-      if (squares > 0) {
-        std::vector<std::byte> payload;
-        const bool shorter = nonzero_.Encode(residual, &payload);
-        Bytes bytes = shorter ? Bytes::Adopt(std::move(payload)) : Bytes::CopyOf(AsBytes(residual));
-        flushed.push_back({{slice.id, shorter ? CODEC_TOPK : CODEC_NONE, std::move(bytes)}, squares});
-        Pack({&flushed.back().encoded, 1});
-      }
-      std::ranges::fill(state, 0.0f);
-      PSGD_RETURN_IF_ERROR(slice.LoadState(state));
-    }
-  }
-  return flushed;
 }
 
 }  // namespace psgd

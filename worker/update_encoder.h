@@ -73,8 +73,10 @@ class UpdateEncoder {
   // What codecs left behind, and what their encoders remember, of the slices that have any: see
   // ErrorFeedback::CopyState.
   absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> CopyResiduals() const;
-  // Puts back what CopyResiduals gave, in this process or another.
-  absl::Status RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
+  // Puts back what CopyResiduals gave, in this process or another, perhaps with other codecs: those that
+  // lose nothing send it with their first payload. Returns the norm of what has to be dropped, as no codec
+  // of this config takes it.
+  absl::StatusOr<double> RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
   absl::StatusOr<double> ResidualNorm() const;
   // Everything that codecs left behind, exactly, as the pushes of a step whose gradient is 0 and whose
   // codecs leave out nothing; slices of which nothing is left are not in it. Afterwards there is no
@@ -94,6 +96,7 @@ class UpdateEncoder {
 
     absl::StatusOr<std::vector<float>> CopyState() const;
     absl::Status LoadState(std::span<const float> arrays);
+    bool takes_residual() const;
   };
   struct Tensor {
     std::string name;
@@ -113,6 +116,9 @@ class UpdateEncoder {
 
   UpdateEncoder() = default;
   static absl::StatusOr<Tensor> MakeTensor(const Config& config, const ParameterSpec& parameter);
+  // One slice of the tensor's gradient, through its codec.
+  void EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient, uint64_t step,
+                   std::vector<EncodedSlice>* out);
   // Counts what a step's payloads cost; the next step is the next candidate's when it is its turn.
   void Try(Tensor& tensor, double encode_seconds, std::span<const EncodedSlice> encoded);
   // Behind the codec, the lossless stage, if there is one; the seconds that it took.

@@ -28,6 +28,7 @@ class CudaQueue {
     return error;
   }
 
+  void SkipIf(const uint32_t* flag) { skip_ = flag; }
   template <typename Body>
   void Launch(uint32_t blocks, const Body& body);
   template <typename Flag>
@@ -54,6 +55,7 @@ class CudaQueue {
 
   const cudaStream_t stream_;
   std::byte* scratch_ = nullptr;
+  const uint32_t* skip_ = nullptr;
   size_t used_ = 0;
   cudaError_t error_ = cudaSuccess;
 };

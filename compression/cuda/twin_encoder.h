@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compression/cuda/finite.h"
 #include "compression/cuda/make_coder.h"
 #include "compression/device_codec.h"
 
@@ -45,7 +46,11 @@ class TwinEncoder final : public DeviceEncoder {
       PSGD_ASSIGN_OR_RETURN(timer_, device_->NewTimer());
     }
     if (input.timed) PSGD_RETURN_IF_ERROR(device_->StartTimer(&*timer_));
+    input_ = input;
+    // Some codecs would make numbers of what is none, and the residual would not forget it.
+    SkipUnlessFinite(device_->queue(), InputOf(input).source, options_.elements, Bad());
     coder_->Encode(device_->queue(), InputOf(input), Output());
+    device_->queue().SkipIf(nullptr);
     bound_ = coder_->Bound(input.step);
     likely_ = coder_->Likely(input.step);
     PSGD_RETURN_IF_ERROR(
@@ -56,6 +61,10 @@ class TwinEncoder final : public DeviceEncoder {
   absl::StatusOr<ByteSpan> Finish() override {
     PSGD_RETURN_IF_ERROR(device_->Wait(&done_));
     std::byte* const head = static_cast<std::byte*>(pinned_.data());
+    uint32_t bad = 0;
+    std::memcpy(&bad, head + kBadAt, sizeof bad);
+    raw_ = bad != 0;
+    if (raw_) return ReadGradient();
     uint64_t bytes = bound_;
     if (coder_->varies()) std::memcpy(&bytes, head, sizeof bytes);
     if (bytes > bound_) {
@@ -69,6 +78,8 @@ class TwinEncoder final : public DeviceEncoder {
     }
     return ByteSpan(head + kHeadBytes, bytes);
   }
+
+  bool raw() const override { return raw_; }
 
   absl::StatusOr<double> Seconds() override { return device_->SecondsOf(&*timer_); }
 
@@ -105,9 +116,11 @@ class TwinEncoder final : public DeviceEncoder {
     return device_->Write(remembered(), arrays.data() + elements, further * sizeof(float));
   }
 
+  bool takes_residual() const override { return residual() != nullptr; }
+
  private:
-  // Before the payload: its length, where that varies.
-  static constexpr size_t kHeadBytes = 16;
+  // Before the payload: its length, where that varies, and whether the gradient is not finite.
+  static constexpr size_t kHeadBytes = 16, kBadAt = 8;
 
   explicit TwinEncoder(Device* device) : device_(device) {}
 
@@ -152,6 +165,21 @@ class TwinEncoder final : public DeviceEncoder {
     std::byte* const head = static_cast<std::byte*>(payload_.data());
     return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
   }
+  uint32_t* Bad() const {
+    return reinterpret_cast<uint32_t*>(static_cast<std::byte*>(payload_.data()) + kBadAt);
+  }
+  // That of the last Start, as the host would have encoded it.
+  absl::StatusOr<ByteSpan> ReadGradient() {
+    const size_t bytes = options_.elements * sizeof(float);
+    gradient_.resize(options_.elements);
+    PSGD_RETURN_IF_ERROR(device_->Read(gradient_.data(), input_.gradient, bytes));
+    if (input_.weights != nullptr) {
+      std::vector<float> weights(options_.elements);
+      PSGD_RETURN_IF_ERROR(device_->Read(weights.data(), input_.weights, bytes));
+      for (size_t i = 0; i < weights.size(); ++i) gradient_[i] += input_.weight_decay * weights[i];
+    }
+    return AsBytes(gradient_);
+  }
   float* residual() const { return static_cast<float*>(residual_.data()); }
   float* remembered() const { return static_cast<float*>(remembered_.data()); }
 
@@ -163,6 +191,9 @@ class TwinEncoder final : public DeviceEncoder {
   typename Device::Memory residual_;    // none as long as no codec keeps one
   typename Device::Memory remembered_;  // by the codec beside it
   typename Device::Memory payload_, pinned_;
+  DeviceEncodeInput input_;                     // of the last Start
+  std::vector<float> gradient_;                 // its, if it is not finite
+  bool raw_ = false;
   size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
   size_t bound_ = 0, likely_ = 0;               // of the last Start
 };

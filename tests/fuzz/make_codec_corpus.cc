@@ -55,6 +55,7 @@ void WriteFactors(const std::filesystem::path& path, ValueCoding coding) {
 void WriteCorpus(const std::filesystem::path& folder) {
   WriteFactors(folder / "factors" / "three.bin", ValueCoding::kFloat);
   WriteFactors(folder / "factors" / "half.bin", ValueCoding::kHalf);
+  WriteFactors(folder / "factors" / "byte.bin", ValueCoding::kByte);
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     for (const uint16_t elements : {0, 1, 65, 321}) {

@@ -270,7 +270,8 @@ void WriteCheckpoint(const path& folder) {
       add(kind, slice, 0, std::string(kSliceElements[slice] * sizeof(float), '\1'));
     }
   }
-  add(ValueKind::kResidual, 1, 2, std::string(2 * kSliceElements[2] * sizeof(float), '\2'));
+  // With what an encoder remembers, and of which codec: compression/saved_state.h.
+  add(ValueKind::kResidual, 1, 2, std::string((2 * kSliceElements[2] + 1) * sizeof(float), '\2'));
   WorkerMark mark;
   mark.set_next_seq(9);
   add(ValueKind::kWorker, 1, 0, mark.SerializeAsString());

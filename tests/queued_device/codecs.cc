@@ -30,6 +30,9 @@ class CodecQueue {
   // Scratch memory lives until the launches that use it have run.
   void Begin() { loops_ = std::make_shared<codec_test::HostQueue>(/*backwards=*/false); }
 
+  void SkipIf(const uint32_t* flag) {
+    Put([=, loops = loops_] { loops->SkipIf(flag); });
+  }
   template <typename Body>
   void Launch(uint32_t blocks, const Body& body) {
     Put([=, loops = loops_] { loops->Launch(blocks, body); });

@@ -91,7 +91,7 @@ std::vector<CodecCase> AllCases() {
   cases.back().config.mutable_dgc()->set_clip(0.5);
   cases.back().conserves = false;
   add("dgc_warming").mutable_dgc()->set_density(0.02);
-  cases.back().config.mutable_dgc()->set_warmup(100);
+  cases.back().config.mutable_dgc()->mutable_warmup()->set_steps(100);
   cases.back().conserves = false;
   add("powersgd").mutable_powersgd();
   cases.back().conserves = false;  // products of floats are not on a grid

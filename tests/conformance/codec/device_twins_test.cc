@@ -266,6 +266,49 @@ TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
   }
 }
 
+// A gradient that is none comes to the host as it is, and leaves no trace.
+TEST_P(DeviceTwins, SendWhatIsNotFiniteAsItIs) {
+  constexpr float kWeightDecay = 0.0625f;
+  const ErrorFeedbackOptions feedback = {.backend = CodecBackend::kScalar};
+  for (const size_t elements : {1, 70, 9001}) {
+    const SliceShape shape = ShapeOf(elements);
+    ErrorFeedback host(*codec_, shape, feedback);
+    const auto twin = device_->NewEncoder(*TwinFor(shape, feedback)).value();
+    RandomStream stream(MakeKey(elements, RandomPurpose::kSynthetic), 7);
+    std::vector<float> weights(elements);
+    for (float& value : weights) value = stream.NextUnit();
+    const auto weights_there = device_->Upload(weights).value();
+    for (uint64_t step = 1; step <= 7; ++step) {
+      std::vector<float> gradient(elements), decayed(elements);
+      for (float& value : gradient) value = stream.NextUnit() - 0.5f;
+      const bool bad = step % 2 == 0;
+      if (bad) {
+        gradient[stream.NextBelow(static_cast<uint32_t>(elements))] =
+            step == 2 ? NAN : step == 4 ? INFINITY : -INFINITY;
+      }
+      for (size_t i = 0; i < elements; ++i) decayed[i] = gradient[i] + kWeightDecay * weights[i];
+      std::vector<std::byte> expected;
+      if (bad) {
+        expected.assign(AsBytes(decayed).begin(), AsBytes(decayed).end());
+      } else {
+        host.Encode(decayed, {}, step, &expected);
+      }
+      const auto there = device_->Upload(gradient).value();
+      DeviceEncodeInput input;
+      input.gradient = there->data();
+      input.weights = weights_there->data();
+      input.weight_decay = kWeightDecay;
+      input.step = step;
+      ASSERT_TRUE(twin->Start(input, nullptr).ok());
+      const auto payload = twin->Finish();
+      ASSERT_TRUE(payload.ok()) << payload.status();
+      EXPECT_EQ(twin->raw(), bad);
+      EXPECT_TRUE(std::ranges::equal(*payload, expected)) << elements << ", step " << step;
+      EXPECT_EQ(twin->CopyState().value(), host.CopyState()) << elements << ", step " << step;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(AllCodecs, DeviceTwins,
                          ::testing::Combine(::testing::Values(Where::kForwards, Where::kBackwards,
                                                               Where::kCuda),

@@ -19,8 +19,11 @@ class HostQueue {
   // Scratch memory is no one's any more.
   void Begin() { scratch_.clear(); }
 
+  void SkipIf(const uint32_t* flag) { skip_ = flag; }
+
   template <typename Body>
   void Launch(uint32_t blocks, const Body& body) {
+    if (Skips()) return;
     auto shared = std::make_unique<typename Body::Shared>();
     for (uint32_t b = 0; b < blocks; ++b) {
       // A block finds in its shared memory what another left there.
@@ -33,7 +36,7 @@ class HostQueue {
   void Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t* found) {
     uint32_t chosen = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      if (flag(i)) out[chosen++] = i;
+      if (!Skips() && flag(i)) out[chosen++] = i;
     }
     if (count > 0) *found = chosen;
   }
@@ -43,7 +46,7 @@ class HostQueue {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < count; ++i) {
       out[i] = sum;
-      sum += of(i);
+      if (!Skips()) sum += of(i);
     }
   }
 
@@ -62,9 +65,12 @@ class HostQueue {
   }
 
  private:
+  bool Skips() const { return skip_ != nullptr && *skip_ != 0; }
+
   static constexpr int kGarbage = 0xA5;
 
   const bool backwards_;
+  const uint32_t* skip_ = nullptr;
   std::vector<std::unique_ptr<std::byte[]>> scratch_;
 };
 

@@ -81,7 +81,7 @@ TEST(Dgc, IsPlainMomentumWhereAllIsSent) {
 
 TEST(Dgc, WarmsUpThroughThePapersDensities) {
   CodecConfig config = Config(0.001, 0.9);
-  config.mutable_dgc()->set_warmup(400);
+  config.mutable_dgc()->mutable_warmup()->set_steps(400);
   const auto codec = MakeCodec(config).value();
   const SliceShape shape = ShapeOf(10000);
   const auto encoder = codec->NewEncoder(shape);

@@ -49,9 +49,10 @@ struct FactorsOf {
   }
   // Empty where it would not pay.
   std::vector<std::byte> Payload(const std::vector<SliceShape>& shapes,
-                                 ValueCoding coding = ValueCoding::kFloat) const {
+                                 ValueCoding coding = ValueCoding::kFloat,
+                                 const FactorsDraw& draw = {}) const {
     FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd), coding);
-    encoder.Begin(values, batch, columns);
+    encoder.Begin(values, batch, columns, draw);
     std::vector<std::byte> payload;
     encoder.Encode(shapes, &payload);
     return payload;

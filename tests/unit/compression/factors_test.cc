@@ -85,14 +85,57 @@ TEST(Factors, RoundedToTwoBytesTheProductKeepsElevenBits) {
   }
 }
 
-TEST(Factors, OfZerosAloneAreSentAtTwoBytes) {
+TEST(Factors, OfZerosAloneAreSentInFewerBytes) {
   FactorsOf factors(1, 4, 8, 1);
   for (float& value : factors.values) value = 0;
   const std::vector<SliceShape> shapes = factors.Cut({});
-  const std::vector<std::byte> payload = factors.Payload(shapes, ValueCoding::kHalf);
-  const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
-  ASSERT_TRUE(readers.ok()) << readers.status();
-  EXPECT_EQ(Read(*(*readers)[0], 64), factors.Product(shapes[0]));
+  for (const ValueCoding coding : {ValueCoding::kHalf, ValueCoding::kByte}) {
+    const std::vector<std::byte> payload = factors.Payload(shapes, coding);
+    const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
+    ASSERT_TRUE(readers.ok()) << readers.status();
+    EXPECT_EQ(Read(*(*readers)[0], 64), factors.Product(shapes[0]));
+  }
+}
+
+// The mean over many steps of what is drawn is the product, though both factors are rounded: they are so
+// independently. And each product errs by no more than the units of its factors allow.
+TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
+  constexpr size_t kBatch = 6, kTensorRows = 40, kTensorColumns = 50;
+  constexpr uint64_t kSteps = 4000;
+  for (float size : {1.0f, 1e-18f, 1e15f}) {
+    FactorsOf factors(kBatch, kTensorRows, kTensorColumns, 2);
+    // Samples of very different sizes: each has a unit of its own.
+    for (size_t n = 0; n < kBatch; ++n) {
+      for (size_t i = 0; i < kTensorRows; ++i) {
+        factors.values[n * 90 + 50 + i] *= size * std::ldexp(1.0f, static_cast<int>(n));
+      }
+    }
+    const std::vector<SliceShape> shapes = factors.Cut({7, 330, 331, 1500});
+    std::vector<double> mean(kTensorRows * kTensorColumns), squares(mean.size());
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      const std::vector<std::byte> payload =
+          factors.Payload(shapes, ValueCoding::kByte, {MakeKey(1, RandomPurpose::kCodec), step});
+      if (step == 0) {
+        EXPECT_LT(static_cast<double>(payload.size()), 0.35 * static_cast<double>(factors.Payload(shapes).size()));
+      }
+      const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
+      ASSERT_TRUE(readers.ok()) << readers.status();
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        const std::vector<float> actual = Read(*(*readers)[i], 64);
+        for (size_t e = 0; e < actual.size(); ++e) {
+          mean[shapes[i].offset + e] += actual[e] / static_cast<double>(kSteps);
+          squares[shapes[i].offset + e] += double{actual[e]} * actual[e] / static_cast<double>(kSteps);
+        }
+      }
+    }
+    for (size_t e = 0; e < mean.size(); ++e) {
+      const double expected = factors.Product(e / kTensorColumns, e % kTensorColumns);
+      const double deviation = std::sqrt(std::max(0.0, squares[e] - mean[e] * mean[e]));
+      // Of 2000 means the furthest is some 3.5 of their deviations off.
+      ASSERT_NEAR(mean[e], expected, 5.5 * deviation / std::sqrt(kSteps) + 1e-6 * expected) << e;
+      ASSERT_LE(deviation, 6 * 32 * size * 2 * 4.0 / 127 * 4) << e;
+    }
+  }
 }
 
 TEST(Factors, RowsMayBeLongerThanATile) {
@@ -195,7 +238,7 @@ TEST_F(HostileFactors, OtherSlicesAreRefused) {
 }
 
 TEST_F(HostileFactors, ValuesThatAreNotFiniteAreRefused) {
-  for (const ValueCoding coding : {ValueCoding::kFloat, ValueCoding::kHalf}) {
+  for (const ValueCoding coding : {ValueCoding::kFloat, ValueCoding::kHalf, ValueCoding::kByte}) {
     for (float bad : {NAN, INFINITY, -INFINITY}) {
       for (const size_t at : {3, 33}) {  // of x, and of delta
         FactorsOf factors = factors_;
@@ -211,13 +254,42 @@ TEST_F(HostileFactors, ValuesThatAreNotFiniteAreRefused) {
 
 TEST_F(HostileFactors, FlippedBitsAreRefusedOrDecodeToNumbers) {
   RandomStream stream(MakeKey(1, RandomPurpose::kSynthetic), 8);
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<std::byte> damaged(payload_);
-    const auto size = static_cast<uint32_t>(payload_.size());
-    const size_t at = stream.NextBelow(stream.NextBelow(2) == 0 ? 24 : size);
-    damaged[at] ^= static_cast<std::byte>(1u << stream.NextBelow(8));
-    (void)Open(damaged);
+  for (const auto& sound : {payload_, factors_.Payload(shapes_, ValueCoding::kByte)}) {
+    for (int round = 0; round < 3000; ++round) {
+      std::vector<std::byte> damaged(sound);
+      const auto size = static_cast<uint32_t>(sound.size());
+      const size_t at = stream.NextBelow(stream.NextBelow(2) == 0 ? 24 : size);
+      damaged[at] ^= static_cast<std::byte>(1u << stream.NextBelow(8));
+      (void)Open(damaged);
+    }
   }
+}
+
+TEST_F(HostileFactors, UnitsAndLevelsThatCannotBeAreRefused) {
+  const std::vector<std::byte> sound = factors_.Payload(shapes_, ValueCoding::kByte);
+  ASSERT_TRUE(Open(sound).ok());
+  const auto with = [&](size_t from_end, uint16_t unit) {
+    std::vector<std::byte> damaged(sound);
+    StoreField(unit, damaged.data() + damaged.size() - from_end);
+    return Open(damaged);
+  };
+  EXPECT_TRUE(absl::IsOutOfRange(with(2, 0x7F80))) << "infinite";
+  EXPECT_TRUE(absl::IsOutOfRange(with(4, 0x7FC0))) << "no number";
+  EXPECT_TRUE(absl::IsInvalidArgument(with(2, 0xBF80))) << "negative";
+  EXPECT_TRUE(with(2, 0).ok());
+  std::vector<std::byte> damaged(sound);
+  damaged[20] = std::byte{0x80};  // the first level of x
+  EXPECT_TRUE(absl::IsInvalidArgument(Open(damaged)));
+  EXPECT_FALSE(Open({sound.begin(), sound.end() - 1}).ok());
+  EXPECT_FALSE(Open({sound.begin(), sound.begin() + 30}).ok());
+  // No other codec has such values.
+  CodecConfig topk;
+  topk.mutable_topk();
+  std::vector<std::byte> entries(8 + 4);
+  StoreField(uint32_t{4}, entries.data());
+  entries[5] = std::byte{1};
+  entries[6] = std::byte{3};
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeCodec(topk).value()->Open(entries, ShapeOf(4)).status()));
 }
 
 // Least squares, from a batch of four samples a step.

@@ -49,17 +49,32 @@ TEST(ChooseCodec, SmallTensorsAndStatisticsTravelDense) {
 TEST(ChooseCodec, SmallTensorsKeepTheMomentumOfTheirCodec) {
   CompressionConfig config;
   config.mutable_push()->mutable_dgc()->set_momentum(0.8);
-  config.mutable_push()->mutable_dgc()->set_warmup(100);
+  config.mutable_push()->mutable_dgc()->mutable_warmup()->set_steps(100);
   const DgcCodec small = ChooseCodec(config, Parameter("b", {10})).dgc();
   EXPECT_EQ(small.density(), 1);
   EXPECT_EQ(small.momentum(), 0.8);
-  EXPECT_EQ(small.warmup(), 0);
-  EXPECT_EQ(ChooseCodec(config, Parameter("w", {5000})).dgc().warmup(), 100);
+  EXPECT_FALSE(small.has_warmup());
+  EXPECT_EQ(ChooseCodec(config, Parameter("w", {5000})).dgc().warmup().steps(), 100);
   ParameterSpec mean = Parameter("bn.mean", {10});
   mean.set_role(ParameterSpec::STATISTIC);
   EXPECT_TRUE(ChooseCodec(config, mean).has_none());
   config.mutable_push()->mutable_signum()->set_momentum(0.5);
   EXPECT_EQ(ChooseCodec(config, Parameter("b", {10})).signum().momentum(), 0.5);
+}
+
+TEST(InSteps, CountsLengthsOfWholeEpochs) {
+  CompressionConfig config;
+  config.mutable_push()->mutable_dgc()->mutable_warmup()->set_epochs(1.5);
+  config.add_rules()->mutable_push()->mutable_dgc()->mutable_warmup()->set_steps(7);
+  config.add_rules()->mutable_push()->mutable_dgc();
+  config.add_rules()->mutable_push()->mutable_topk();
+  const CompressionConfig counted = InSteps(config, 33);
+  EXPECT_EQ(counted.push().dgc().warmup().steps(), 50);
+  EXPECT_EQ(counted.rules(0).push().dgc().warmup().steps(), 7);
+  EXPECT_FALSE(counted.rules(1).push().dgc().has_warmup());
+  EXPECT_TRUE(counted.rules(2).push().has_topk());
+  config.mutable_push()->mutable_dgc()->mutable_warmup()->set_epochs(1e300);
+  EXPECT_GT(InSteps(config, 33).push().dgc().warmup().steps(), 1000000);
 }
 
 // A choice for tensors that are worth one; of a sparse one, what is not zero is sent anyway.

@@ -53,6 +53,25 @@ TEST(ConfigRoundTrip, WhatAListElementLeavesOutStaysOut) {
   EXPECT_TRUE(resolved.compression().rules(1).push().topk().has_density());
 }
 
+// dgc's warm-up: a length that has a default, and where a bare number is steps.
+TEST(ConfigRoundTrip, ALengthMayHaveADefault) {
+  const auto warmup = [](const std::string& text) {
+    const auto config = ParseConfig("compression: {push: {dgc: {" + text + "}}}", "test.yaml");
+    EXPECT_TRUE(config.ok()) << config.status();
+    const Config again = *ParseConfig(FormatConfig(*config), "again.yaml");
+    return again.compression().push().dgc().warmup();
+  };
+  EXPECT_EQ(warmup("").epochs(), 4);
+  EXPECT_EQ(warmup("warmup: null").epochs(), 4);
+  EXPECT_EQ(warmup("warmup: 1.5 epochs").epochs(), 1.5);
+  EXPECT_EQ(warmup("warmup: 200").steps(), 200);
+  EXPECT_EQ(warmup("warmup: 200 steps").steps(), 200);
+  EXPECT_TRUE(warmup("warmup: 0").has_steps());
+  EXPECT_FALSE(ParseConfig("compression: {push: {dgc: {warmup: soon}}}", "test.yaml").ok());
+  EXPECT_FALSE(ParseConfig("compression: {push: {dgc: {warmup: -5}}}", "test.yaml").ok());
+  EXPECT_FALSE(ParseConfig("schedule: {warmup: 200}", "test.yaml").ok());
+}
+
 TEST(ConfigFormat, IsReadable) {
   Config config;
   config.mutable_compression()->mutable_push()->mutable_topk();

@@ -89,10 +89,10 @@ TEST(ConfigValidate, CrossChecks) {
        "batches"},
       {{"compression.push={onebit: {block: 100}}"},
        "compression.push: onebit.block is 100; it must be a multiple of 64 between 64 "
-       "and 1048576, such as 1024"},
+       "and 1048576, such as 128"},
       {{"compression.push.auto.codecs=[{onebit: {block: 100}}]"},
        "compression.push.auto.codecs[0]: onebit.block is 100; it must be a multiple of 64 between 64 "
-       "and 1048576, such as 1024"},
+       "and 1048576, such as 128"},
       {{"compression.push.auto.codecs=[topk, dgc]"},
        "compression.push.auto.codecs[1]: dgc applies momentum on the worker, and no other codec could "
        "go on from it: leave it out, or name it as compression.push"},
@@ -117,7 +117,7 @@ TEST(ConfigValidate, CrossChecks) {
        "compression.pull.delta.codec auto: only pushes are measured: name a codec"},
       {{"compression.rules=[{match: fc*, push: {onebit: {block: 65}}}]"},
        "compression.rules[0].push: onebit.block is 65; it must be a multiple of 64 "
-       "between 64 and 1048576, such as 1024"},
+       "between 64 and 1048576, such as 128"},
       {{"model.loss=squared", "model.label_smoothing=0.1"},
        "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out"},
       {{"optimizer.sgd.nesterov=true"},
@@ -171,7 +171,7 @@ TEST(ConfigValidate, CrossChecks) {
        "gradients: set node.reduce to host or none"},
       {{"compression.pull={delta: {codec: {onebit: {block: 65}}}}"},
        "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 and "
-       "1048576, such as 1024"},
+       "1048576, such as 128"},
       {{"compression.push=dgc", "optimizer.sgd.momentum=0.9"},
        "compression.push: dgc applies momentum on the worker, so the server's optimizer must be sgd "
        "without: set optimizer.sgd.momentum to 0 and compression.push.dgc.momentum to what it was"},

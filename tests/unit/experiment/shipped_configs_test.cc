@@ -76,7 +76,7 @@ std::string Kind(const FieldDescriptor& field) {
 std::string Default(const FieldDescriptor& field, const Message& defaults) {
   if (field.is_repeated()) return "`[]`";
   const bool none =
-      IsProgress(field) || field.real_containing_oneof() != nullptr ||
+      (IsProgress(field) && !UsualLength(field)) || field.real_containing_oneof() != nullptr ||
       (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && field.default_value_string().empty());
   return none ? "none" : absl::StrCat("`", FormatValue(defaults, field, -1), "`");
 }

@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "compression/saved_state.h"
+#include "proto/data.pb.h"
 #include "server/checkpoint_store.h"
 #include "tests/unit/server/checkpoint_fixture.h"
 
@@ -62,6 +64,9 @@ TEST_F(CheckpointTest, CutsEveryArrayOfAWorkersState) {
           arrays.insert(arrays.end(), bytes.begin(), bytes.end());
         }
       }
+      const uint32_t memory = CODEC_DGC;
+      const auto bytes = std::as_bytes(std::span(&memory, 1));
+      arrays.insert(arrays.end(), bytes.begin(), bytes.end());
       shard.residuals[kWorker].emplace_back(slice.id, Bytes::Adopt(std::move(arrays)));
     }
   }
@@ -70,7 +75,9 @@ TEST_F(CheckpointTest, CutsEveryArrayOfAWorkersState) {
   for (uint64_t offset : {0, 500, 1023}) {
     constexpr uint64_t kCount = 1100;
     const Bytes cut = loaded->Extract("fc1.weight", offset, kCount)->residuals.at(kWorker);
-    ASSERT_EQ(cut.size(), 2 * kCount * sizeof(float));
+    const auto state = ReadSavedState(cut.span(), kCount);
+    ASSERT_TRUE(state.has_value());
+    EXPECT_EQ(state->memory, uint32_t{CODEC_DGC});
     const auto* values = reinterpret_cast<const float*>(cut.data());
     for (uint64_t i = 0; i < 2 * kCount; ++i) {
       const int array = i < kCount ? 30 : 31;

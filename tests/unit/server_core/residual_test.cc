@@ -99,10 +99,17 @@ TEST(Residual, OfARunThatIsOverItIsInTheCheckpoint) {
 // A worker's encoder and session against a shard that answers at once.
 class Pusher {
  public:
-  Pusher(ShardFixture* shard, uint32_t worker) : shard_(shard), worker_(worker) {
+  static CodecConfig Topk() {
+    CodecConfig topk;
+    topk.mutable_topk()->set_density(0.05);
+    return topk;
+  }
+
+  Pusher(ShardFixture* shard, uint32_t worker, const CodecConfig& codec = Topk())
+      : shard_(shard), worker_(worker) {
     Config config;
     config.mutable_compression()->set_dense_below(0);
-    config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
+    *config.mutable_compression()->mutable_push() = codec;
     encoder_ = UpdateEncoder::Create(config, *shard->install().model, *shard->install().placement,
                                      worker)
                    .value();
@@ -139,12 +146,25 @@ class Pusher {
     EXPECT_EQ(*encoder_->ResidualNorm(), 0);
   }
 
+  // What a checkpoint takes of it; and from one.
+  std::vector<std::pair<uint32_t, Bytes>> State() const { return encoder_->CopyResiduals().value(); }
+  double Load() {
+    session_->LoadState(now_);
+    Exchange();
+    EXPECT_FALSE(session_->loading());
+    return encoder_->RestoreResiduals(session_->TakeLoadedState()).value();
+  }
+  double ResidualNorm() const { return encoder_->ResidualNorm().value(); }
+
  private:
   void Push(EncodedSlice& slice) {
     session_->Push(clock_, slice, now_);
   }
   void End() {
     session_->EndClock(clock_, now_);
+    Exchange();
+  }
+  void Exchange() {
     while (auto next = session_->Next()) {
       const Message message = *next->message;
       session_->Sent(now_);
@@ -187,6 +207,92 @@ TEST_P(LastPush, MakesWhatIsAppliedTheSumOfAllGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AtEveryStaleness, LastPush, testing::Values(0, 2, -1));
+
+// A run goes on with fewer workers, and with another codec: nothing of what the three left behind is lost.
+class ResumedRun : public testing::Test {
+ protected:
+  // Stops a run of three workers after some steps.
+  ResumedRun() {
+    ShardFixture before({.elements = {200, 40}});
+    before.Start(3);
+    std::vector<std::unique_ptr<Pusher>> pushers;
+    for (uint32_t w = 0; w < 3; ++w) pushers.push_back(std::make_unique<Pusher>(&before, w));
+    for (int step = 0; step < 3; ++step) {
+      for (auto& pusher : pushers) pusher->Step(sum_);
+    }
+    for (uint32_t w = 0; w < 3; ++w) residuals_[w] = pushers[w]->State();
+    for (uint32_t id = 0; id < 2; ++id) weights_.push_back(before.Weights(id));
+  }
+
+  std::unique_ptr<ShardFixture> Resumed(int workers) {
+    Config config;
+    config.mutable_cluster()->set_workers(workers);
+    auto shard = std::make_unique<ShardFixture>(FixtureOptions{.elements = {200, 40}}, config);
+    CheckpointManifest manifest;
+    *manifest.mutable_model() = *shard->install().model;
+    *manifest.mutable_placement() = *shard->install().placement;
+    manifest.mutable_placement()->add_endpoints("tcp://x");
+    manifest.add_shards();
+    ShardSnapshot snapshot;
+    snapshot.residuals = residuals_;
+    for (uint32_t id = 0; id < 2; ++id) {
+      SliceSnapshot& slice = snapshot.slices.emplace_back();
+      slice.id = id;
+      slice.spec = manifest.placement().slices(static_cast<int>(id));
+      slice.parameter = manifest.model().parameters(static_cast<int>(id)).name();
+      slice.weights = BytesOf(weights_[id]);
+    }
+    shard->install().checkpoint =
+        std::make_shared<LoadedCheckpoint>(*LoadedCheckpoint::Assemble(manifest, {snapshot}));
+    shard->Start(static_cast<uint32_t>(workers));
+    return shard;
+  }
+
+  void ExpectNothingIsLost(const ShardFixture& shard) {
+    for (uint32_t p = 0; p < 2; ++p) {
+      for (float& value : sum_[p]) value = 0 - value;
+      EXPECT_EQ(shard.Weights(p), sum_[p]);
+    }
+  }
+
+  std::vector<std::vector<float>> sum_ = {Values(200), Values(40)};
+  std::vector<std::vector<float>> weights_;
+  std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals_;
+};
+
+TEST_F(ResumedRun, OfOneWorkerPushesWhatAllLeftBehind) {
+  const auto shard = Resumed(1);
+  Pusher alone(shard.get(), 0);
+  EXPECT_EQ(alone.Load(), 0);
+  alone.Step(sum_);
+  alone.Flush();
+  ExpectNothingIsLost(*shard);
+}
+
+TEST_F(ResumedRun, WithACodecThatLosesNothingSendsItWithTheFirstPush) {
+  CodecConfig none;
+  none.mutable_none();
+  const auto shard = Resumed(2);
+  Pusher first(shard.get(), 0, none), second(shard.get(), 1, none);
+  EXPECT_EQ(first.Load(), 0);
+  EXPECT_EQ(second.Load(), 0);
+  EXPECT_GT(first.ResidualNorm(), 0);
+  for (int step = 0; step < 2; ++step) {
+    first.Step(sum_);
+    second.Step(sum_);
+  }
+  EXPECT_EQ(first.ResidualNorm(), 0);
+  ExpectNothingIsLost(*shard);
+}
+
+TEST_F(ResumedRun, WithACodecThatKeepsNothingSaysWhatIsLost) {
+  CodecConfig signum;
+  signum.mutable_signum();
+  const auto shard = Resumed(3);
+  Pusher first(shard.get(), 0, signum), before(shard.get(), 1);
+  EXPECT_EQ(before.Load(), 0);
+  EXPECT_GT(first.Load(), 0.1 * before.ResidualNorm());
+}
 
 }  // namespace
 }  // namespace psgd

@@ -1,4 +1,6 @@
 // Checkpoints: cuts that hold exactly what they should, and the workers' own state in them.
+#include "compression/saved_state.h"
+#include "server/left_residuals.h"
 #include "tests/unit/server_core/shard_fixture.h"
 
 namespace psgd {
@@ -156,9 +158,13 @@ TEST_P(ShardCutTest, RefusesStateThatDoesNotFit) {
   EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 4, 1, {{0, Values(12, 1)}}, false)).reason(),
             Refusal::MALFORMED);
   // A residual, and an array that the worker's encoder remembers.
-  const Message last = ShardFixture::SaveOf(0, 5, 1, {{1, {1, 2, 3, 4, 5, 6, 7, 8}}});
-  EXPECT_EQ(shard.Acknowledged(last), 6u);
-  EXPECT_EQ(shard.Acknowledged(last), 6u);
+  const Values state = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_EQ(shard.Refused(ShardFixture::SaveOf(0, 5, 1, {{1, state}}, false)).reason(),
+            Refusal::MALFORMED);
+  Message last = ShardFixture::SaveOf(0, 6, 1, {{1, {}}});
+  last.payloads[0] = MakeSavedState(state, CODEC_DGC);
+  EXPECT_EQ(shard.Acknowledged(last), 7u);
+  EXPECT_EQ(shard.Acknowledged(last), 7u);
   const auto cut = shard.core().TakeFinishedCut();
   ASSERT_TRUE(cut.has_value());
   ASSERT_EQ(cut->snapshot.residuals.at(0).size(), 1u);
@@ -184,8 +190,9 @@ TEST_P(ShardCutTest, WhatItWaitsForIsNeverSentAway) {
   shard.Acknowledged(later);
 }
 
-// A checkpoint with residuals of workers 0 and 1 in both slices.
-std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard) {
+// A checkpoint with residuals of workers 0 and 1 in both slices, or of others.
+std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard,
+                                                     const std::vector<uint32_t>& workers = {0, 1}) {
   ShardSnapshot snapshot;
   CheckpointManifest manifest;
   *manifest.mutable_model() = *shard.install().model;
@@ -199,7 +206,7 @@ std::shared_ptr<const LoadedCheckpoint> CheckpointOf(ShardFixture& shard) {
     slice.parameter = shard.install().model->parameters(static_cast<int>(id)).name();
     slice.version = 5;
     slice.weights = BytesOf({1, 2, 3, 4});
-    for (uint32_t worker = 0; worker < 2; ++worker) {
+    for (const uint32_t worker : workers) {
       snapshot.residuals[worker].emplace_back(id, BytesOf(Values(4, worker + 0.5f)));
     }
   }
@@ -240,6 +247,89 @@ TEST(ShardResume, HandsSavedStateToTheSameWorkerUntilItPushes) {
   Message other = ShardFixture::Header(0);
   other.header.mutable_load_state()->set_request(1);
   EXPECT_EQ(shard.Send(other).size(), 2u);
+}
+
+Config ClusterOf(int workers) {
+  Config config;
+  config.mutable_cluster()->set_workers(workers);
+  return config;
+}
+
+// The first value of each slice's residual that the worker is handed.
+Values Loaded(ShardFixture& shard, uint32_t worker) {
+  Message load = ShardFixture::Header(worker);
+  load.header.mutable_load_state()->set_request(1);
+  Values first;
+  for (const Outgoing& out : shard.Send(load)) {
+    for (const Bytes& payload : out.message.payloads) first.push_back(Floats(payload)[0]);
+  }
+  return first;
+}
+
+std::map<uint32_t, float> InCut(const ShardCut& cut) {
+  std::map<uint32_t, float> first;
+  for (const auto& [worker, states] : cut.snapshot.residuals) {
+    EXPECT_EQ(states.size(), 2u) << worker;
+    first[worker] = Floats(states[0].second)[0];
+  }
+  return first;
+}
+
+// Those of workers that the run will not have go to those that it will: fewer, or others after some left.
+TEST(ShardResume, HandsOnTheResidualsOfWorkersThatWillNotCome) {
+  for (const auto& [workers, saved, handed] :
+       {std::tuple<int, std::vector<uint32_t>, Values>{1, {0, 1, 2}, {0.5f + 1.5f + 2.5f}},
+        {1, {1}, {1.5f}},
+        {2, {0, 1, 2}, {0.5f + 2.5f, 1.5f}},
+        {2, {3, 5}, {0, 3.5f + 5.5f}}}) {
+    ShardFixture shard({.staleness = 4}, ClusterOf(workers));
+    shard.install().checkpoint = CheckpointOf(shard, saved);
+    shard.Start(static_cast<uint32_t>(workers) + 1);
+    for (uint32_t w = 0; w < handed.size(); ++w) {
+      EXPECT_EQ(Loaded(shard, w), handed[w] == 0 ? Values() : Values(2, handed[w])) << w;
+    }
+    EXPECT_EQ(Loaded(shard, static_cast<uint32_t>(workers)), Values());
+  }
+}
+
+// What nobody came for is in the next checkpoints, until its worker pushed it.
+TEST(ShardResume, KeepsWhatNobodyCameForInLaterCheckpoints) {
+  ShardFixture shard({.staleness = 4}, ClusterOf(3));
+  shard.install().checkpoint = CheckpointOf(shard, {0, 1, 2});
+  shard.Start(1);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
+  TakeCheckpoint take{1, 1, {ShardFixture::Key(0)}};
+  ASSERT_TRUE(shard.Execute(take).ok());
+  // One that joins behind the cut pushes what it was handed before the cut is complete.
+  shard.Admit(1);
+  shard.Begin(1, 1000, {0, 1});
+  shard.Acknowledged(ShardFixture::PushOf(1, 1, 2, {}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 2, 1, {{0, Values(4, 7)}, {1, Values(4, 7)}}));
+  auto cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(InCut(*cut), (std::map<uint32_t, float>{{0, 7}, {1, 1.5f}, {2, 2.5f}}));
+  // The next has that of the second worker from the worker itself.
+  take = {2, 2, {ShardFixture::Key(0), ShardFixture::Key(1)}};
+  ASSERT_TRUE(shard.Execute(take).ok());
+  shard.Acknowledged(ShardFixture::PushOf(0, 3, 2, {}));
+  shard.Acknowledged(ShardFixture::SaveOf(0, 4, 2, {}));
+  shard.Acknowledged(ShardFixture::SaveOf(1, 2, 2, {{0, Values(4, 8)}, {1, Values(4, 8)}}));
+  cut = shard.core().TakeFinishedCut();
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_EQ(InCut(*cut), (std::map<uint32_t, float>{{1, 8}, {2, 2.5f}}));
+}
+
+// The heir's own memory stays, that of the others is given up.
+TEST(ShardResume, HandsOnNoMemories) {
+  std::map<uint32_t, Bytes> states;
+  states[0] = MakeSavedState(Values{1, 2, 5, 6}, CODEC_DGC);
+  states[2] = MakeSavedState(Values{10, 20, 50, 60}, CODEC_DGC);
+  states[3] = MakeSavedState(Values{3, 4, 7, 8}, CODEC_DGC);
+  HandOnResiduals(2, 2, &states);
+  ASSERT_EQ(states.size(), 2u);
+  const Bytes sum = MakeSavedState(Values{11, 22, 5, 6}, CODEC_DGC), alone = BytesOf({3, 4});
+  EXPECT_TRUE(std::ranges::equal(states[0].span(), sum.span()));
+  EXPECT_TRUE(std::ranges::equal(states[1].span(), alone.span()));
 }
 
 }  // namespace

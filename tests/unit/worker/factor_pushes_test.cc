@@ -54,7 +54,7 @@ TEST(FactorPushes, AreOneForEachShard) {
   FactorPushes pushes(Weights(), 1, placement, 4);
   std::vector<EncodedSlice> out;
   const std::vector<float> weights(kRows * kColumns, 1.0f);
-  pushes.Encode(factors.values, weights, 0.5f, &out);
+  pushes.Encode(factors.values, weights, 0.5f, 1, &out);
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0].slice, 1u);
   EXPECT_EQ(out[0].also, (std::vector<uint32_t>{3}));
@@ -83,7 +83,7 @@ TEST(FactorPushes, AShardForWhichTheyDoNotPayGetsTheGradient) {
   std::vector<float> weights = Gaussian(kRows * kColumns, 3);
   for (float decay : {0.0f, 0.5f}) {
     std::vector<EncodedSlice> out;
-    pushes.Encode(factors.values, weights, decay, &out);
+    pushes.Encode(factors.values, weights, decay, 1, &out);
     ASSERT_EQ(out.size(), 2u);
     EXPECT_EQ(out[0].codec, CODEC_FACTORS);
     EXPECT_EQ(out[1].codec, CODEC_NONE);
