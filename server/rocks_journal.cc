@@ -63,6 +63,9 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalO
 absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOptions options) {
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
   PSGD_RETURN_IF_ERROR(CheckLogEnds(journal->LogFolder()));
+  // RocksDB syncs the log that it writes, not those that it finds: what the last life wrote and did not sync, and this
+  // one is about to acknowledge, is only with the operating system.
+  if (journal->options_.sync) PSGD_RETURN_IF_ERROR(SyncFiles(journal->LogFolder()));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
   return journal;
 }
