@@ -175,7 +175,9 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   options.sync = true;
   PSGD_RETURN_IF_ERROR(FromRocks(db_->Put(options, SliceOf(key), value), LogFolder()));
   Reach(options_.failpoint.get(), Failpoint::kImageRecorded);
-  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  damaged_.erase(entry);
+  PSGD_ASSIGN_OR_RETURN(std::vector<uint64_t> images, Images());
+  std::erase_if(images, [this](uint64_t image) { return damaged_.contains(image); });
   return images.size() > 1 ? Trim(images[1]) : absl::OkStatus();
 }
 
@@ -244,6 +246,10 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
     auto image = ReadImage(entry);
     if (image.ok()) return image;
     last = image.status();
+    {
+      std::lock_guard lock(mutex_);
+      damaged_.insert(entry);
+    }
     notes->push_back(absl::StrCat("passed over: ", std::string(last.message())));
   }
   return last;
