@@ -73,8 +73,10 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
 
 std::optional<ShardCommand> Saboteur::OnCommand(uint32_t shard, const ShardCommand& command) const {
   if (shard != 0) return command;
-  if (kind_ == Sabotage::kKeepDead && std::holds_alternative<RemoveWorker>(command)) {
-    return std::nullopt;
+  if (const auto* removed = std::get_if<RemoveWorker>(&command); removed != nullptr && kind_ == Sabotage::kKeepDead) {
+    RemoveWorker nobody = *removed;
+    nobody.key.set_worker(UINT32_MAX);
+    return nobody;
   }
   if (const auto* take = std::get_if<TakeCheckpoint>(&command)) {
     TakeCheckpoint changed = *take;

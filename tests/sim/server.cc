@@ -216,7 +216,10 @@ bool Server::CarryOut() {
     }
   }
   if (orders_.pending()) return false;
-  orders_.Written(std::min(orders_.last(), *std::min_element(written_.begin(), written_.end())));
+  if (const absl::Status known = orders_.Written(written_); !known.ok()) {
+    cluster_->oracle().Breach(std::string(known.message()));
+    return false;
+  }
   if (installs && !SaveRecord()) return false;
   return !DiesHere();
 }
