@@ -120,6 +120,17 @@ absl::Status SyncFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status SyncFiles(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (!at->is_regular_file()) continue;
+    const OpenFile file(at->path().string());
+    if (file.fd() < 0) return FileError("open", at->path().string(), errno);
+    if (fsync(file.fd()) != 0) return FileError("sync", at->path().string(), errno);
+  }
+  return error ? FileError("list", folder, error.value()) : SyncFolder(folder);
+}
+
 bool FileExists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);

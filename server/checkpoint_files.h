@@ -27,6 +27,8 @@ absl::Status RemoveFolder(const std::string& path);
 // Replaces an empty or absent `to`.
 absl::Status RenameFolder(const std::string& from, const std::string& to);
 absl::Status SyncFolder(const std::string& path);
+// And every file in it.
+absl::Status SyncFiles(const std::string& folder);
 bool FileExists(const std::string& path);
 
 // Syncs every file of `folder` and the folder itself, and says what is in them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/shard_order.h"
 
 namespace psgd {
@@ -11,8 +12,23 @@ void OrderBook::Add(std::vector<ShardCommand> commands) {
   for (ShardCommand& command : commands) orders_.push_back({++last_, std::move(command)});
 }
 
-void OrderBook::Written(uint64_t number) {
-  while (!orders_.empty() && orders_.front().number <= number) orders_.pop_front();
+absl::Status OrderBook::Written(const std::vector<uint64_t>& numbers) {
+  uint64_t all = last_;
+  for (size_t shard = 0; shard < numbers.size(); ++shard) {
+    all = std::min(all, numbers[shard]);
+    if (numbers[shard] > 0) PSGD_RETURN_IF_ERROR(Check(shard, numbers[shard]));
+  }
+  written_ = std::max(written_, all);
+  while (!orders_.empty() && orders_.front().number <= all) orders_.pop_front();
+  return absl::OkStatus();
+}
+
+absl::Status OrderBook::Check(size_t shard, uint64_t number) const {
+  if (number >= written_ && number <= last_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "shard ", shard, " has carried out the coordinator's orders up to ", number, ", and the coordinator's record says ",
+      number > last_ ? absl::StrCat("that it gave ", last_) : absl::StrCat("that it had written down ", written_),
+      ": did a machine lose power? Go on from the last checkpoint with ps-run --resume"));
 }
 
 bool OrderBook::installs() const {
@@ -40,6 +56,8 @@ absl::Status OrderBook::Restore(const CoordinatorRecord& record) {
     PSGD_ASSIGN_OR_RETURN(ShardCommand command, FromOrder(order));
     orders_.push_back({order.number(), std::move(command)});
   }
+  // An order is in the record until all have written it down.
+  written_ = orders_.empty() ? last_ : orders_.front().number - 1;
   return absl::OkStatus();
 }
 

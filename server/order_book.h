@@ -23,8 +23,11 @@ class OrderBook {
   };
 
   void Add(std::vector<ShardCommand> commands);
-  // Every shard has written down the orders up to this one.
-  void Written(uint64_t number);
+  // By shard: it has written down the orders up to this one; 0: it has not said. DATA_LOSS: as Check.
+  absl::Status Written(const std::vector<uint64_t>& numbers);
+  // Whether a shard that has carried out the orders up to this one can go on with these. DATA_LOSS: it was given more,
+  // or lacks some that it had written down: a machine lost power before they were on its disk.
+  absl::Status Check(size_t shard, uint64_t number) const;
 
   bool empty() const { return orders_.empty(); }
   uint64_t last() const { return last_; }
@@ -43,6 +46,7 @@ class OrderBook {
  private:
   std::deque<Order> orders_;
   uint64_t last_ = 0;
+  uint64_t written_ = 0;  // by all, up to this one
 };
 
 }  // namespace psgd

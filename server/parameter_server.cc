@@ -158,9 +158,9 @@ absl::Status ParameterServer::CarryOutOrders() {
     }
   }
   PSGD_RETURN_IF_ERROR(failed);
-  uint64_t written = orders_.last();
-  for (const auto& shard : shards) written = std::min(written, shard->written_order());
-  orders_.Written(written);
+  std::vector<uint64_t> written;
+  for (const auto& shard : shards) written.push_back(shard->written_order());
+  PSGD_RETURN_IF_ERROR(orders_.Written(written));
   return installs ? SaveRecord() : absl::OkStatus();
 }
 

@@ -125,6 +125,9 @@ absl::Status ParameterServer::RecoverShards() {
 
 absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable) {
   std::lock_guard lock(mutex_);
+  OrderBook orders;  // those of this run are given once all shards are here
+  PSGD_RETURN_IF_ERROR(orders.Restore(*recovered_));
+  PSGD_RETURN_IF_ERROR(orders.Check(shard, durable->core().last_order()));
   const auto& under_way = core_.checkpoint_under_way();
   if (under_way && shard == 0) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
   recovered_entries_ += durable->entries();

@@ -240,7 +240,11 @@ absl::Status RemoteHost::Serve(const std::string& name, const HostSays::Ready& r
     heard_ = SteadyNow();
     silent_ = false;
     stream_ = stream;
-    for (int i = 0; i < ready.shards_size(); ++i) shards_[ready.shards(i)].known.address = ready.addresses(i);
+    for (int i = 0; i < ready.shards_size(); ++i) {
+      Known& known = shards_[ready.shards(i)].known;
+      known.address = ready.addresses(i);
+      known.written_order = 0;  // until it says so again: its machine may have lost power
+    }
   }
   std::thread reader([&] {
     HostSays says;

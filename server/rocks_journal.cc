@@ -63,6 +63,9 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalO
 absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOptions options) {
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
   PSGD_RETURN_IF_ERROR(CheckLogEnds(journal->LogFolder()));
+  // RocksDB syncs the log that it writes, not those that it finds: what the last life wrote and did not sync, and this
+  // one is about to acknowledge, is only with the operating system.
+  if (journal->options_.sync) PSGD_RETURN_IF_ERROR(SyncFiles(journal->LogFolder()));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
   return journal;
 }
@@ -177,7 +180,9 @@ absl::Status RocksJournal::SaveImage(const ShardImage& image) {
   options.sync = true;
   PSGD_RETURN_IF_ERROR(FromRocks(db_->Put(options, SliceOf(key), value), LogFolder()));
   Reach(options_.failpoint.get(), Failpoint::kImageRecorded);
-  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  damaged_.erase(entry);
+  PSGD_ASSIGN_OR_RETURN(std::vector<uint64_t> images, Images());
+  std::erase_if(images, [this](uint64_t image) { return damaged_.contains(image); });
   return images.size() > 1 ? Trim(images[1]) : absl::OkStatus();
 }
 
@@ -248,6 +253,10 @@ absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* not
     auto image = ReadImage(entry);
     if (image.ok()) return image;
     last = image.status();
+    {
+      std::lock_guard lock(mutex_);
+      damaged_.insert(entry);
+    }
     notes->push_back(absl::StrCat("passed over: ", std::string(last.message())));
   }
   return last;

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,8 +86,9 @@ class RocksJournal final : public Journal {
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
   bool failed_ = false;       // the last write
-  mutable std::mutex mutex_;  // guards db_ against being opened anew, and logs_
+  mutable std::mutex mutex_;  // guards db_ against being opened anew, logs_ and damaged_
   Logs logs_;
+  std::set<uint64_t> damaged_;  // images that were passed over: they count for none of the two that are kept
   std::string value_;  // scratch of Append
 };
 

@@ -19,6 +19,12 @@ ShardCore::ShardCore(ShardOptions options)
 
 absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
   if (number != 0 && number <= last_order_) return absl::OkStatus();
+  // Orders are given again until they are written down, unless a machine lost power before they were on the disk.
+  if (number > last_order_ + 1) {
+    return absl::DataLossError(absl::StrCat(
+        "shard ", options_.shard, " has carried out the coordinator's orders up to ", last_order_, ", and ", number,
+        " is the next that it is given: did its machine lose power? Go on from the last checkpoint with ps-run --resume"));
+  }
   // Before what follows from it, such as pulls that need no longer wait.
   if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
     JournalEntry entry;

@@ -236,6 +236,7 @@ void SessionCore::OnPullReply(PeerId from, Shard& shard, const Message& message)
       continue;
     }
     slice_seen_[part.slice()] = true;
+    if (part.version() < base_versions_[part.slice()]) WentBack(from, part);
     pulled_[part.slice()] = {part.codec(), part.version(), part.form(), part.mark(),
                              message.payloads[payloads - 1], part.zstd()};
     --parts_left_[from];

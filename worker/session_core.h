@@ -169,6 +169,9 @@ class SessionCore {
   void ResendAll(Shard& shard);
   // A shard that expects a push that it acknowledged has lost it, unless its word is an old one: asks.
   void Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now);
+  absl::Status Lost(PeerId from, const std::string& how) const;
+  // It shows an earlier version than it did: others' pushes, or this worker's, are lost.
+  void WentBack(PeerId from, const PullPart& part);
   void OnWelcome(PeerId from, Shard& shard, const Welcome& welcome);
   bool Owes(const Shard& shard) const;
   Message MakeMessage(uint32_t shard) const;

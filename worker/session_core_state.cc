@@ -69,13 +69,24 @@ void SessionCore::OnWelcome(PeerId from, Shard& shard, const Welcome& welcome) {
     shard.probe.reset();
     --probes_left_;
   }
-  if (shard.doubt == 0 || welcome.probe() != shard.doubt) return;
+  if (shard.doubt == 0 || welcome.probe() != shard.doubt) {
+    // Who waits for weights pushes nothing: this is how it hears of it.
+    return Doubt(from, shard, welcome.next_seq(), now_);
+  }
   shard.doubt = 0;
   if (welcome.next_seq() >= shard.doubt_seq) return;
-  fatal_ = absl::DataLossError(absl::StrCat(
-      "shard ", from, " at ", placement_.endpoints(static_cast<int>(from)),
-      " has lost pushes that it acknowledged: it expects push ", welcome.next_seq(), ", and had all below ",
-      shard.doubt_seq, "; was its journal damaged, or put back to an older copy? Go on from the last "
+  fatal_ = Lost(from, absl::StrCat("it expects push ", welcome.next_seq(), ", and had all below ", shard.doubt_seq));
+}
+
+void SessionCore::WentBack(PeerId from, const PullPart& part) {
+  fatal_ = Lost(from, absl::StrCat("slice ", part.slice(), " is at version ", part.version(), ", and was at ",
+                                   base_versions_[part.slice()]));
+}
+
+absl::Status SessionCore::Lost(PeerId from, const std::string& how) const {
+  return absl::DataLossError(absl::StrCat(
+      "shard ", from, " at ", placement_.endpoints(static_cast<int>(from)), " has lost pushes that it acknowledged: ",
+      how, "; was its journal damaged, or put back to an older copy, or did its machine lose power? Go on from the last "
       "checkpoint with ps-run --resume"));
 }
 

@@ -14,7 +14,9 @@ constexpr uint32_t kProcessesBeforeCalm = kMembers - 5;  // the rest is for endi
 Cluster::Cluster(const Scenario& scenario, bool trace)
     : scenario_([&] {
         Scenario planned = scenario;
-        planned.network.heals_at = EventQueue().now() + kFaultsFor;
+        Duration faults = kFaultsFor;
+        for (const Event& event : scenario.events) faults = std::max(faults, event.at + event.length);
+        planned.network.heals_at = EventQueue().now() + faults;
         return planned;
       }()),
       tracing_(trace),
@@ -85,25 +87,26 @@ void Cluster::PlanMisfortunes() {
     network_.Cut(link, queue_.now() + length);
   });
   if (scenario_.drain_after.count() > 0) {
-    queue_.After(scenario_.drain_after, [this] {
-      DrainRequest request;
-      request.set_reason("asked to");
-      if (!server_->up()) return;
-      Effects effects;
-      coordinator().Drain(request, &effects);
-      server_->Apply(std::move(effects));
-    });
+    queue_.After(scenario_.drain_after, [this] { Drain(); });
   }
-  plan(scenario_.server_crashes, [this] {
-    if (chance_.Happens(0.5)) {
-      server_->Die();
-    } else {
-      server_->DieSoon();
-    }
+  const auto plan_deaths = [&](int times, Server::Death death) {
+    plan(times, [this, death] {
+      if (chance_.Happens(0.5)) {
+        server_->Die(death);
+      } else {
+        server_->DieSoon(death);
+      }
+    });
+  };
+  plan_deaths(scenario_.server_crashes, Server::Death::kKilled);
+  plan_deaths(scenario_.power_losses, Server::Death::kPower);
+  plan(scenario_.server_pauses, [this] {
+    server_->PauseAny(chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500)));
   });
   plan(scenario_.standby_deaths, [this] { server_->KillStandby(); });
-  plan(scenario_.joined_crashes, [this] { server_->KillJoined(); });
-  plan(scenario_.broken_connections, [this] { server_->BreakConnection(); });
+  plan(scenario_.joined_crashes, [this] { server_->KillJoined(Server::Death::kKilled); });
+  plan(scenario_.joined_power_losses, [this] { server_->KillJoined(Server::Death::kPower); });
+  plan(scenario_.broken_connections, [this] { server_->BreakAnyConnection(); });
   plan(scenario_.leaves, [this] { server_->LeaveJoined(); });
   plan(scenario_.full_disks, [this] {
     server_->FillDisks(
@@ -128,6 +131,12 @@ void Cluster::PlanMisfortunes() {
       if (Worker* worker = AnyWorker()) worker->SlowDown(scenario_.slow_step);
     });
   }
+}
+
+void Cluster::FoundOut(const std::string& what) {
+  if (!oracle_.may_have_lost()) return oracle_.Breach(what);
+  if (tracing_) Note(absl::StrCat("found out: ", what));
+  outcome_.found_out = what;
 }
 
 void Cluster::Ended(Worker* worker) {
@@ -193,11 +202,15 @@ void Cluster::CheckEnd() {
 Outcome Cluster::Run() {
   for (int i = 0; i < scenario_.processes; ++i) StartProcess();
   PlanMisfortunes();
+  PlanEvents();
   Tick();
   const Time limit = scenario_.network.heals_at + scenario_.patience;
-  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() && queue_.RunOne()) {
+  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() && outcome_.found_out.empty() &&
+         queue_.RunOne()) {
   }
-  if (Over()) {
+  if (!outcome_.found_out.empty()) {
+    // What the weights are worth, the checkpoints know.
+  } else if (Over()) {
     CheckEnd();
   } else if (oracle_.breaches().empty()) {
     std::string waiting;
@@ -221,6 +234,9 @@ Outcome Cluster::Run() {
   outcome_.crashes = server_->crashes();
   outcome_.takeovers = server_->takeovers();
   outcome_.images = server_->images();
+  outcome_.power_losses = server_->power_losses();
+  outcome_.torn_images = server_->torn_images();
+  outcome_.server_pauses = server_->pauses();
   outcome_.moves = server_->moves();
   outcome_.undone_moves = server_->undone_moves();
   outcome_.joined_crashes = server_->joined_crashes();

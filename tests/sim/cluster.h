@@ -19,6 +19,7 @@ namespace psgd::sim {
 
 struct Outcome {
   std::vector<std::string> breaches;
+  std::string found_out;                            // that acknowledged pushes are lost, where they may be; the run's end
   uint64_t hash = 0;                                // of everything that happened
   std::map<uint32_t, std::vector<float>> weights;   // by slice, at the end
   Oracle::Counts counts;
@@ -32,6 +33,9 @@ struct Outcome {
   uint64_t undone_moves = 0;
   uint64_t joined_crashes = 0;                      // of servers that joined
   uint64_t images = 0;                              // of its shards' journals
+  uint64_t power_losses = 0;                        // of servers' machines
+  uint64_t torn_images = 0;                         // that were passed over
+  uint64_t server_pauses = 0;
   std::vector<std::string> trace;                   // its tail, when asked for
 };
 
@@ -54,6 +58,8 @@ class Cluster {
   void Note(const std::string& what);
   bool tracing() const { return tracing_; }
   void Ended(Worker* worker);
+  // Somebody noticed that what was acknowledged is lost: right where it may be, and wrong elsewhere.
+  void FoundOut(const std::string& what);
   void CountResent(uint64_t messages) { outcome_.resent += messages; }
 
   // For the server: what a shard, as it is now, has for a worker.
@@ -77,6 +83,12 @@ class Cluster {
                std::function<void(absl::StatusOr<Reply>)> answer);
   void StartProcess();
   void PlanMisfortunes();
+  // Those that somebody wrote down (cluster_events.cc).
+  void PlanEvents();
+  void Happen(const Event& event);
+  void HappenToWorker(const Event& event);
+  void ChangeRates(const Event& event);
+  void Drain();
   Worker* AnyWorker();
   void Tick();
   bool Over() const;
@@ -110,15 +122,17 @@ void Cluster::Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effect
   constexpr Duration kRetry = std::chrono::milliseconds(150);
   const Link link = ToCoordinator(worker->process());
   network_.Send(link, true, [=, this] {
-    if (!server_->up()) return;
-    Effects effects;
-    absl::StatusOr<Reply> reply = ask(&effects);
-    if (reply.ok()) server_->Heard(worker->key());
-    if (!server_->Apply(std::move(effects))) return;
-    network_.Send(link, false, [=] {
-      if (*answered) return;
-      *answered = true;
-      worker->Post([=] { answer(reply); });
+    server_->WhenAwake([=, this] {
+      if (!server_->up()) return;
+      Effects effects;
+      absl::StatusOr<Reply> reply = ask(&effects);
+      if (reply.ok()) server_->Heard(worker->key());
+      if (!server_->Apply(std::move(effects))) return;
+      network_.Send(link, false, [=] {
+        if (*answered) return;
+        *answered = true;
+        worker->Post([=] { answer(reply); });
+      });
     });
   });
   queue_.After(kRetry, [=, this] {

@@ -1,5 +1,6 @@
 #include "tests/sim/holder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,15 +38,39 @@ void Holder::Fill(bool full) {
   for (auto& [shard, disk] : disks_) disk->full = full;
 }
 
-void Holder::Die() {
+bool Holder::Die(bool power) {
   for (auto& [shard, durable] : shards_) {
-    // Written, and nobody heard of it any more.
+    if (durable->journal() == nullptr) continue;
+    // Written, if perhaps not synced, and nobody heard of it any more.
+    ShardDisk* const disk = disks_.at(shard).get();
     Outbox lost;
+    disk->dies_writing = chance_.Happens(0.5);
     if (chance_.Happens(0.3)) durable->Commit(&lost);
+    disk->dies_writing = false;
   }
   shards_.clear();
   commit_due_.clear();
   ++life_;
+  awake_at_ = {};
+  bool lost = false;
+  for (auto& [shard, disk] : disks_) {
+    disk->late.clear();
+    if (!power) continue;
+    lost = LosePower(&chance_, disk.get()) || lost;
+    if (chance_.Happens(scenario_.torn_images)) TearImage(disk.get());
+  }
+  return lost;
+}
+
+void Holder::Pause(Time until) { awake_at_ = std::max(awake_at_, until); }
+
+bool Holder::paused() const { return cluster_->queue().now() < awake_at_; }
+
+void Holder::WhenAwake(std::function<void()> action) {
+  if (!paused()) return action();
+  cluster_->queue().At(awake_at_, [this, action = std::move(action), life = life_] {
+    if (life == life_) WhenAwake(action);
+  });
 }
 
 void Holder::Deliver(uint32_t process, uint32_t shard, Message message) {
@@ -68,8 +93,10 @@ void Holder::CommitLater(uint32_t shard) {
   if (!commit_due_.insert(shard).second) return;
   cluster_->queue().After(chance_.Between(Duration(0), scenario_.disk_delay), [this, shard, life = life_] {
     if (life != life_) return;
-    commit_due_.erase(shard);
-    Commit(shard);
+    WhenAwake([this, shard] {
+      commit_due_.erase(shard);
+      Commit(shard);
+    });
   });
 }
 
@@ -83,7 +110,10 @@ void Holder::Commit(uint32_t shard) {
     cluster_->Answer(static_cast<uint32_t>(outgoing.to), server_, shard, std::move(outgoing.message),
                      durable->core());
   }
-  while (auto cut = durable->TakeFinishedCut()) on_cut_(shard, *cut);
+  while (auto cut = durable->TakeFinishedCut()) {
+    saboteur_->OnCut(durable->core(), &*cut);
+    on_cut_(shard, *cut);
+  }
   if (auto image = durable->TakeDueImage()) SaveImageLater(shard, std::move(*image));
 }
 
@@ -93,12 +123,17 @@ void Holder::CommitAll() {
 
 void Holder::SaveImageLater(uint32_t shard, ShardImage image) {
   const Duration length = chance_.Between(std::chrono::milliseconds(0), std::chrono::milliseconds(80));
+  if (const OnImage on_image = std::exchange(on_image_, nullptr)) on_image(length);
   cluster_->queue().After(length, [this, shard, life = life_, image = std::move(image)] {
-    DurableShard* const durable = Find(shard);
-    if (life != life_ || durable == nullptr) return;
-    ++images_;
-    durable->ImageSaved(durable->journal()->SaveImage(image));
+    if (life == life_) WhenAwake([this, shard, image] { SaveImageNow(shard, image); });
   });
+}
+
+void Holder::SaveImageNow(uint32_t shard, const ShardImage& image) {
+  DurableShard* const durable = Find(shard);
+  if (durable == nullptr) return;
+  ++images_;
+  durable->ImageSaved(durable->journal()->SaveImage(image));
 }
 
 }  // namespace psgd::sim

@@ -33,7 +33,16 @@ class Holder {
   const Shards& shards() const { return shards_; }
   DurableShard* Find(uint32_t shard) const;
   void Put(uint32_t shard, std::unique_ptr<DurableShard> durable) { shards_[shard] = std::move(durable); }
-  void Die();
+  // Its machine loses power, or only the process is killed. True: something that it wrote is lost.
+  bool Die(bool power);
+  // It does nothing until then.
+  void Pause(Time until);
+  bool paused() const;
+  // Now, or once the pause is over; not at all if it dies before.
+  void WhenAwake(std::function<void()> action);
+  // Called when the next image begins to be written, with how long that takes.
+  using OnImage = std::function<void(Duration)>;
+  void TellOfNextImage(OnImage on_image) { on_image_ = std::move(on_image); }
 
   // The disks.
   Disks& disks() { return disks_; }
@@ -51,17 +60,20 @@ class Holder {
  private:
   void CommitLater(uint32_t shard);
   void SaveImageLater(uint32_t shard, ShardImage image);
+  void SaveImageNow(uint32_t shard, const ShardImage& image);
 
   Cluster* const cluster_;
   const Scenario& scenario_;
   const uint32_t server_;
   Saboteur* const saboteur_;
   const OnCut on_cut_;
+  OnImage on_image_;
   Chance chance_;
   Disks disks_;
   bool full_ = false;
   Shards shards_;
   uint64_t life_ = 0;
+  Time awake_at_{};
   std::set<uint32_t> commit_due_;
   uint64_t images_ = 0;
 };

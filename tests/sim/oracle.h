@@ -54,6 +54,11 @@ class Oracle {
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
 
+  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone, which has to be
+  // found out.
+  void MayHaveLost();
+  bool may_have_lost() const { return may_have_lost_ && scenario_.config.durability().acknowledge() == DurabilityConfig::JOURNAL; }
+
   void Breach(const std::string& what);
   const std::vector<std::string>& breaches() const { return breaches_; }
 
@@ -129,6 +134,7 @@ class Oracle {
   std::map<uint32_t, std::map<uint32_t, std::vector<float>>> kept_;
   std::map<std::pair<uint32_t, uint64_t>, Bytes> shown_;  // by slice and version
   std::vector<uint32_t> owners_;  // by shard; empty: nobody else may hold any
+  bool may_have_lost_ = false;
   std::vector<std::string> breaches_;
   Counts counts_;
 };

@@ -1,65 +1,115 @@
 #include "tests/sim/sabotage.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/sim/gradients.h"
 
 namespace psgd::sim {
 namespace {
+
 constexpr uint64_t kVictimAfter = 3;  // numbers; so that training has begun
+
+std::vector<float> FloatsOf(const Bytes& payload) {
+  std::vector<float> values(payload.size() / sizeof(float));
+  std::memcpy(values.data(), payload.data(), values.size() * sizeof(float));
+  return values;
+}
+
 }  // namespace
 
 Saboteur::Sender Saboteur::SenderOf(const Message& message) {
   return {message.header.shard(), {message.header.worker(), message.header.incarnation()}};
 }
 
+void Saboteur::ChangeOther(Message* message) const {
+  DataHeader& header = message->header;
+  if (kind_ == Sabotage::kIgnoreGate && header.has_pull()) header.mutable_pull()->set_clock(0);
+  if (kind_ == Sabotage::kForgetOwn && header.has_pull()) header.mutable_pull()->clear_own_clock();
+  if (kind_ == Sabotage::kClaimNewer && header.has_pull()) {
+    for (uint64_t& mark : *header.mutable_pull()->mutable_marks()) mark += mark > 0;
+  }
+  if (!header.has_save_state()) return;
+  if (shifted_from_.contains(SenderOf(*message))) header.mutable_save_state()->set_seq(header.save_state().seq() + 1);
+  if (kind_ != Sabotage::kChangeState) return;
+  for (Bytes& payload : message->payloads) {
+    std::vector<float> changed = FloatsOf(payload);
+    for (float& value : changed) value += 1;
+    payload = Bytes::CopyOf(AsBytes(changed));
+  }
+}
+
+bool Saboteur::IsVictim(const Sender& sender, const Push& push) {
+  if (push.parts_size() == 0 || !push.end_of_clock()) return false;
+  if (kind_ == Sabotage::kApplyRepeats) {
+    // The latest that was absorbed, once more.
+    return shifted_from_.empty() && push.seq() > kVictimAfter && push.seq() + 1 == acknowledged_[sender];
+  }
+  if (victim_.empty() && push.seq() > kVictimAfter) victim_[sender] = push.seq();
+  const auto victim = victim_.find(sender);
+  return victim != victim_.end() && victim->second == push.seq();
+}
+
 std::vector<Message> Saboteur::OnMessage(Message message) {
-  if (kind_ == Sabotage::kIgnoreGate && message.header.has_pull()) {
-    message.header.mutable_pull()->set_clock(0);
-  }
-  if (kind_ == Sabotage::kForgetOwn && message.header.has_pull()) {
-    message.header.mutable_pull()->clear_own_clock();
-  }
-  if (kind_ == Sabotage::kClaimNewer && message.header.has_pull()) {
-    for (uint64_t& mark : *message.header.mutable_pull()->mutable_marks()) mark += mark > 0;
-  }
   if (!message.header.has_push()) {
-    if (auto shifted = shifted_from_.find(SenderOf(message));
-        shifted != shifted_from_.end() && message.header.has_save_state()) {
-      message.header.mutable_save_state()->set_seq(message.header.save_state().seq() + 1);
-    }
+    ChangeOther(&message);
     return {std::move(message)};
   }
   const Sender sender = SenderOf(message);
   Push* push = message.header.mutable_push();
-  if (victim_.empty() && push->seq() > kVictimAfter && push->parts_size() > 0 &&
-      push->end_of_clock()) {
-    victim_[sender] = push->seq();
-  }
-  const auto victim = victim_.find(sender);
-  const bool hit = victim != victim_.end() && victim->second == push->seq();
+  const bool hit = IsVictim(sender, *push);
   if (auto shifted = shifted_from_.find(sender);
       shifted != shifted_from_.end() && push->seq() >= shifted->second) {
     push->set_seq(push->seq() + 1);
   }
+  if (kind_ == Sabotage::kCleanPoison) {
+    for (Bytes& payload : message.payloads) {
+      std::vector<float> clean = FloatsOf(payload);
+      for (float& value : clean) value = std::isfinite(value) ? value : 0;
+      payload = Bytes::CopyOf(AsBytes(clean));
+    }
+  }
   if (!hit) return {std::move(message)};
+  return ChangeVictim(sender, std::move(message));
+}
+
+std::vector<Message> Saboteur::ChangeVictim(const Sender& sender, Message message) {
+  Push* push = message.header.mutable_push();
+  const auto repeat = [&] {
+    Message again = message;
+    shifted_from_[sender] = push->seq() + 1;
+    again.header.mutable_push()->set_seq(push->seq() + 1);
+    again.header.mutable_push()->set_clock(push->clock() + 1);
+    again.header.mutable_push()->set_end_of_clock(false);
+    return again;
+  };
   switch (kind_) {
     case Sabotage::kRepeatPush: {
-      Message again = message;
-      shifted_from_[sender] = push->seq() + 1;
-      again.header.mutable_push()->set_seq(push->seq() + 1);
-      again.header.mutable_push()->set_clock(push->clock() + 1);
-      again.header.mutable_push()->set_end_of_clock(false);
+      Message again = repeat();
       return {std::move(message), std::move(again)};
     }
+    case Sabotage::kApplyRepeats:
+      return {repeat()};
     case Sabotage::kLosePush:
       push->clear_parts();
       message.payloads.clear();
       break;
+    case Sabotage::kLosePart:
+      push->mutable_parts()->RemoveLast();
+      message.payloads.pop_back();
+      break;
     case Sabotage::kChangePush: {
-      const ByteSpan payload = message.payloads[0].span();
-      std::vector<std::byte> changed(payload.begin(), payload.end());
-      // The last element's sign: a whole number stays one.
-      changed.back() ^= std::byte{0x80};
-      message.payloads[0] = Bytes::Adopt(std::move(changed));
+      std::vector<float> changed = FloatsOf(message.payloads[0]);
+      changed.back() = -changed.back();
+      message.payloads[0] = Bytes::CopyOf(AsBytes(changed));
+      break;
+    }
+    case Sabotage::kForgePush: {
+      std::vector<float> changed = FloatsOf(message.payloads[0]);
+      const auto mark = std::find(changed.begin(), changed.begin() + kRegister, -1.0f);
+      std::iter_swap(mark, changed.begin() + kRegister - 1);
+      message.payloads[0] = Bytes::CopyOf(AsBytes(changed));
       break;
     }
     case Sabotage::kRefuseSound:
@@ -71,10 +121,12 @@ std::vector<Message> Saboteur::OnMessage(Message message) {
   return {std::move(message)};
 }
 
-std::optional<ShardCommand> Saboteur::OnCommand(uint32_t shard, const ShardCommand& command) const {
+ShardCommand Saboteur::OnCommand(uint32_t shard, const ShardCommand& command) const {
   if (shard != 0) return command;
-  if (kind_ == Sabotage::kKeepDead && std::holds_alternative<RemoveWorker>(command)) {
-    return std::nullopt;
+  if (const auto* removed = std::get_if<RemoveWorker>(&command); removed != nullptr && kind_ == Sabotage::kKeepDead) {
+    RemoveWorker nobody = *removed;
+    nobody.key.set_worker(UINT32_MAX);
+    return nobody;
   }
   if (const auto* take = std::get_if<TakeCheckpoint>(&command)) {
     TakeCheckpoint changed = *take;
@@ -83,6 +135,16 @@ std::optional<ShardCommand> Saboteur::OnCommand(uint32_t shard, const ShardComma
     return changed;
   }
   return command;
+}
+
+void Saboteur::OnCut(const ShardCore& core, ShardCut* cut) const {
+  if (kind_ != Sabotage::kIgnoreMarker) return;
+  const auto now = core.ShareWeights();
+  for (SliceSnapshot& slice : cut->snapshot.slices) {
+    for (const auto& [id, weights] : now) {
+      if (id == slice.id) slice.weights = weights;
+    }
+  }
 }
 
 void Saboteur::OnGive(ShardImage* image) const {
@@ -97,7 +159,11 @@ void Saboteur::OnGiveSince(DurableShard* durable, GivenSteps* given) const {
   if (kind_ == Sabotage::kLoseSteps && given->stands_still) given->steps.entries.clear();
 }
 
-void Saboteur::OnAnswer(Message* message) const {
+void Saboteur::OnAnswer(Message* message) {
+  if (message->header.has_push_ack()) {
+    uint64_t& below = acknowledged_[SenderOf(*message)];
+    below = std::max(below, message->header.push_ack().next_seq());
+  }
   auto shifted = shifted_from_.find(SenderOf(*message));
   if (shifted == shifted_from_.end()) return;
   const auto back = [&](uint64_t next) { return next > shifted->second ? next - 1 : next; };

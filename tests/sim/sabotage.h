@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "net/message.h"
@@ -19,21 +18,28 @@ class Saboteur {
 
   // What the shard gets instead of the message.
   std::vector<Message> OnMessage(Message message);
-  // What the shard is told instead of the command; nothing: it is not told.
-  std::optional<ShardCommand> OnCommand(uint32_t shard, const ShardCommand& command) const;
+  // What the shard is told instead of the command.
+  ShardCommand OnCommand(uint32_t shard, const ShardCommand& command) const;
   // Of a shard that goes to another server: its image, and its steps since.
   void OnGive(ShardImage* image) const;
   void OnGiveSince(DurableShard* durable, GivenSteps* given) const;
+  // What one shard gives as its part of a checkpoint.
+  void OnCut(const ShardCore& core, ShardCut* cut) const;
   // Undoes what the worker must not notice.
-  void OnAnswer(Message* message) const;
+  void OnAnswer(Message* message);
 
  private:
   using Sender = std::pair<uint32_t, std::pair<uint32_t, uint32_t>>;  // shard, worker, incarnation
   static Sender SenderOf(const Message& message);
+  void ChangeOther(Message* message) const;
+  // Changes the push that was chosen; there may be one more.
+  std::vector<Message> ChangeVictim(const Sender& sender, Message message);
+  bool IsVictim(const Sender& sender, const Push& push);
 
   const Sabotage kind_;
   std::map<Sender, uint64_t> shifted_from_;  // numbers from here on are one higher at the shard
   std::map<Sender, uint64_t> victim_;
+  std::map<Sender, uint64_t> acknowledged_;  // numbers below
 };
 
 }  // namespace psgd::sim

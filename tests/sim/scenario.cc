@@ -9,18 +9,6 @@ namespace {
 
 constexpr int kLongestTraining = static_cast<int>(kClocks);
 
-ModelSpec MakeModel(int parameters, uint32_t elements) {
-  ModelSpec model;
-  model.set_name("register");
-  for (int i = 0; i < parameters; ++i) {
-    ParameterSpec* parameter = model.add_parameters();
-    parameter->set_name(absl::StrCat("p", i));
-    parameter->add_shape(elements + i);
-    parameter->mutable_initializer()->mutable_constant()->set_value(kInitial);
-  }
-  return model;
-}
-
 Config BaseConfig() {
   Config config;
   config.mutable_train()->set_max_steps(kLongestTraining);
@@ -38,12 +26,24 @@ Config BaseConfig() {
 
 }  // namespace
 
+ModelSpec SimulatedModel(int slices) {
+  ModelSpec model;
+  model.set_name("register");
+  for (int i = 0; i < slices; ++i) {
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name(absl::StrCat("p", i));
+    parameter->add_shape(kRegister + kContents + i);
+    parameter->mutable_initializer()->mutable_constant()->set_value(kInitial);
+  }
+  return model;
+}
+
 Scenario RandomScenario(uint64_t seed) {
   Chance chance(seed, 0);
   Scenario s;
   s.seed = s.network_seed = seed;
   s.config = BaseConfig();
-  s.model = MakeModel(static_cast<int>(chance.Between(1, 5)), kRegister + kContents);
+  s.model = SimulatedModel(static_cast<int>(chance.Between(1, 5)));
   s.processes = static_cast<int>(chance.Between(1, 4));
   s.config.set_seed(seed);
   s.config.mutable_cluster()->set_shards(static_cast<int>(chance.Between(1, 3)));
@@ -74,9 +74,14 @@ Scenario RandomScenario(uint64_t seed) {
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
   if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
   if (chance.Happens(0.6)) {
-    const bool followed = chance.Happens(0.5);
-    s.config.mutable_durability()->set_acknowledge(followed ? DurabilityConfig::REPLICATED
-                                                            : DurabilityConfig::JOURNAL);
+    const auto level = chance.Choice({DurabilityConfig::REPLICATED, DurabilityConfig::REPLICATED,
+                                      DurabilityConfig::FSYNC, DurabilityConfig::JOURNAL});
+    const bool followed = level == DurabilityConfig::REPLICATED;
+    s.config.mutable_durability()->set_acknowledge(level);
+    // With a journal that is not synced the run may end there.
+    s.power_losses = static_cast<int>(level == DurabilityConfig::JOURNAL ? chance.Choice({0, 0, 0, 1})
+                                                                         : chance.Choice({0, 1, 1, 2}));
+    s.torn_images = chance.Choice({0.0, 0.5});
     s.standby_deaths = followed ? static_cast<int>(chance.Choice({0, 0, 1, 3})) : 0;
     s.server_crashes = static_cast<int>(chance.Choice({0, 1, 2, 4}));
     s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
@@ -90,11 +95,17 @@ Scenario RandomScenario(uint64_t seed) {
   if (chance.Happens(0.1)) {
     s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
   }
+  s.server_pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
   s.clock_steps = static_cast<int>(chance.Choice({0, 0, 1, 2}));
   const auto acknowledge = s.config.durability().acknowledge();
   if (acknowledge != DurabilityConfig::REPLICATED && chance.Happens(0.6)) {
     s.joined = static_cast<int>(chance.Between(1, 3));
-    s.joined_crashes = acknowledge == DurabilityConfig::JOURNAL ? static_cast<int>(chance.Choice({0, 1, 3})) : 0;
+    if (acknowledge != DurabilityConfig::MEMORY) {
+      s.joined_crashes = static_cast<int>(chance.Choice({0, 1, 3}));
+      if (acknowledge == DurabilityConfig::FSYNC || s.power_losses > 0) {
+        s.joined_power_losses = static_cast<int>(chance.Choice({0, 1, 2}));
+      }
+    }
     s.broken_connections = static_cast<int>(chance.Choice({0, 1, 3}));
     s.leaves = static_cast<int>(chance.Choice({0, 1, 2}));
     s.moves = chance.Choice({0.0, 0.05, 0.3});
@@ -117,7 +128,7 @@ Scenario CalmScenario(uint64_t seed, int workers, int64_t staleness) {
   s.config.mutable_cluster()->set_segment(4);
   s.config.mutable_consistency()->set_staleness(staleness);
   s.config.mutable_durability()->mutable_checkpoint()->set_steps(4);
-  s.model = MakeModel(5, kRegister + kContents);
+  s.model = SimulatedModel(5);
   s.batches_per_epoch = 14;
   s.processes = workers;
   return s;
@@ -132,8 +143,10 @@ std::string Describe(const Scenario& s) {
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
       s.poison, ", server crashes ", s.server_crashes,
-      s.config.durability().acknowledge() == DurabilityConfig::REPLICATED ? " (followed)" : "",
-      ", standby deaths ", s.standby_deaths, ", full disks ", s.full_disks, ", clock steps ",
+      " (", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ")",
+      ", standby deaths ", s.standby_deaths, ", power losses ", s.power_losses, "+",
+      s.joined_power_losses, ", torn images ", s.torn_images, ", server pauses ", s.server_pauses, ", full disks ",
+      s.full_disks, ", clock steps ",
       s.clock_steps, ", joined servers ", s.joined, ", their crashes ", s.joined_crashes, ", broken connections ",
       s.broken_connections, ", leaves ", s.leaves, ", moves ", s.moves, ", broken calls ", s.broken_calls,
       ", late calls ", s.late_calls, ", killed moves ", s.killed_moves, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,

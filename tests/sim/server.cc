@@ -16,11 +16,7 @@ Server::Server(Cluster* cluster, const Scenario& scenario)
       own_(cluster, scenario, ShardMoves::kCoordinator, &saboteur_,
            [this](uint32_t shard, const ShardCut& cut) { TakeCut(shard, cut); }),
       standby_(scenario.network_seed, shards(), scenario.sabotage != Sabotage::kDontWait,
-               [this](uint32_t shard) {
-                 DurableShardOptions options = ShardOptionsFor(own_, shard);
-                 options.journal = nullptr;
-                 return options;
-               }),
+               [this](uint32_t shard) { return ShardOptionsWithoutJournal(shard); }),
       behind_(std::make_shared<Standby*>(&standby_)),
       moves_(std::vector<uint32_t>(shards(), ShardMoves::kCoordinator)),
       join_chance_(scenario.network_seed, 6) {
@@ -37,19 +33,30 @@ bool Server::journals() const {
   return scenario_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
 }
 
-DurableShardOptions Server::ShardOptionsFor(Holder& holder, uint32_t shard) {
+bool Server::syncs() const {
+  return scenario_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+}
+
+DurableShardOptions Server::ShardOptionsWithoutJournal(uint32_t shard) {
   DurableShardOptions options;
   options.shard.shard = shard;
   options.shard.config = scenario_.config;
+  if (scenario_.sabotage == Sabotage::kGateOff) options.shard.config.mutable_consistency()->set_staleness(-1);
   options.shard.reply_bytes = scenario_.reply_bytes;
   options.shard.held_bytes = scenario_.held_bytes;
   options.shard.starts = ++shard_lives_;
   options.image_after = scenario_.image_after;
   options.given_bytes = scenario_.given_bytes;
+  return options;
+}
+
+DurableShardOptions Server::ShardOptionsFor(Holder& holder, uint32_t shard) {
+  DurableShardOptions options = ShardOptionsWithoutJournal(shard);
+  ShardDisk* const disk = holder.disks()[shard].get();
   if (replicated()) {
-    options.journal = std::make_unique<SimReplicatedJournal>(holder.disks()[shard].get(), shard, behind_);
+    options.journal = std::make_unique<SimReplicatedJournal>(disk, shard, behind_);
   } else if (journals()) {
-    options.journal = std::make_unique<SimJournal>(holder.disks()[shard].get());
+    options.journal = std::make_unique<SimJournal>(disk, SimJournalOptions{syncs(), scenario_.disk_fault});
   }
   return options;
 }
@@ -85,99 +92,6 @@ uint64_t Server::images() const {
   return images;
 }
 
-void Server::Die() {
-  if (!up_) return;
-  if (cluster_->tracing()) cluster_->Note("the server dies");
-  own_.Die();
-  coordinator_.reset();
-  orders_ = OrderBook();
-  cuts_.clear();
-  moving_ = {};
-  up_ = false;
-  ++life_;
-  ++crashes_;
-  steps_to_live_ = 0;
-  DisconnectAll();
-  if (own_.disks().contains(0)) Damage(scenario_.disk_fault, own_.disks()[0].get());
-  cluster_->queue().After(
-      chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(600)),
-      [this] { StartAgain(); });
-}
-
-void Server::DieSoon() { steps_to_live_ = static_cast<int>(chance_.Between(1, 9)); }
-
-bool Server::DiesHere() {
-  if (steps_to_live_ == 0 || --steps_to_live_ > 0) return false;
-  Die();
-  return true;
-}
-
-void Server::StartAgain() {
-  if (cluster_->tracing()) cluster_->Note("the server is started again");
-  // Nobody was told of a model yet: all begins anew.
-  if (record_.empty()) {
-    moves_ = ShardMoves(std::vector<uint32_t>(shards(), ShardMoves::kCoordinator));
-    told_ = 0;
-    if (replicated()) standby_.Begin();
-    Start();
-    return;
-  }
-  CoordinatorRecord record;
-  record.ParseFromString(record_);
-  const bool takes_over = standby_.may_lead() && chance_.Happens(0.85);
-  const absl::Status recovered = takes_over ? TakeOver() : Recover(record);
-  if (replicated() && !takes_over) {
-    // It comes to the server that is back as a new one.
-    standby_.Die();
-    BeginStandbyLater();
-  }
-  if (!recovered.ok()) {
-    cluster_->oracle().Breach(absl::StrCat("the server cannot go on: ", recovered.ToString()));
-    return;
-  }
-  up_ = true;
-  CarryOut();
-}
-
-void Server::RestoreCoordinator(const CoordinatorRecord& record) {
-  CoordinatorOptions options;
-  options.config = scenario_.config;
-  options.first_incarnation = static_cast<uint32_t>(crashes_ + 1);
-  coordinator_ = std::make_unique<CoordinatorCore>(options);
-  coordinator_->Restore(record, Now());
-  written_.assign(shards(), 0);
-  moves_ = ShardMoves({record.owners().begin(), record.owners().end()});
-  coordinator_->MoveShards(Endpoints());
-}
-
-absl::Status Server::Recover(const CoordinatorRecord& record) {
-  RestoreCoordinator(record);
-  PSGD_RETURN_IF_ERROR(orders_.Restore(record));
-  for (uint32_t s = 0; s < shards(); ++s) {
-    if (HolderOf(s) != ShardMoves::kCoordinator) {
-      own_.Drop(s);  // it may have been moved when the server died
-      continue;
-    }
-    std::vector<std::string> notes;
-    PSGD_ASSIGN_OR_RETURN(auto shard, DurableShard::Recover(ShardOptionsFor(own_, s), &notes));
-    own_.Put(s, std::move(shard));
-  }
-  RestoreCuts();
-  return absl::OkStatus();
-}
-
-void Server::RestoreCuts() {
-  const auto& under_way = coordinator_->checkpoint_under_way();
-  for (const auto& [s, shard] : own_.shards()) {
-    const auto cut = shard->TakeReplayedCut();
-    if (cut && under_way && cut->checkpoint == under_way->checkpoint) {
-      TakeCut(s, *cut);
-    } else if (cut) {
-      shard->CheckpointDone(cut->checkpoint);
-    }
-  }
-}
-
 bool Server::Apply(Effects effects) {
   orders_.Add(std::move(effects.commands));
   if (cluster_->tracing()) {
@@ -197,26 +111,27 @@ bool Server::CarryOut() {
     order.carried_out = true;
     Tell(order.number, order.command);
     for (uint32_t s = 0; s < shards(); ++s) {
-      const auto changed = saboteur_.OnCommand(s, order.command);
-      if (!changed) continue;
       absl::Status status;
-      if (!behind[s]) status = Execute(s, *changed, order.number);
+      if (!behind[s]) status = Execute(s, saboteur_.OnCommand(s, order.command), order.number);
       behind[s] = behind[s] || absl::IsUnavailable(status);
       if (behind[s]) {
         order.carried_out = false;
       } else if (!status.ok()) {
         // A disk that is full when the model comes: the run ends, as people would end it.
         if (!absl::IsResourceExhausted(status)) {
-          cluster_->oracle().Breach(absl::StrCat("shard ", s, ": ", status.ToString()));
+          cluster_->FoundOut(absl::StrCat("shard ", s, ": ", status.ToString()));
         }
-        Die();
+        Die(Death::kKilled);
         return false;
       }
       if (DiesHere()) return false;
     }
   }
   if (orders_.pending()) return false;
-  orders_.Written(std::min(orders_.last(), *std::min_element(written_.begin(), written_.end())));
+  if (const absl::Status known = orders_.Written(written_); !known.ok()) {
+    cluster_->FoundOut(std::string(known.message()));
+    return false;
+  }
   if (installs && !SaveRecord()) return false;
   return !DiesHere();
 }
@@ -246,9 +161,9 @@ bool Server::SaveRecord() {
   orders_.Save(&record);
   record.mutable_owners()->Assign(owners.begin(), owners.end());
   if (scenario_.sabotage == Sabotage::kForgetOrders) record.clear_orders();
-  record_ = record.SerializeAsString();
+  record_.Write(record.SerializeAsString(), syncs());
   cluster_->oracle().WrittenDown(owners);
-  return !replicated() || standby_.Save(record_).ok();
+  return !replicated() || standby_.Save(record_.latest()).ok();
 }
 
 void Server::Tell(uint64_t number, const ShardCommand& command) {
@@ -271,8 +186,8 @@ void Server::Tell(uint64_t number, const ShardCommand& command) {
 }
 
 void Server::Deliver(uint32_t process, uint32_t server, uint32_t shard, Message message) {
-  if (server == ShardMoves::kCoordinator) return own_.Deliver(process, shard, std::move(message));
-  At(server).holder->Deliver(process, shard, std::move(message));
+  Holder* const holder = HolderAt(server);
+  holder->WhenAwake([holder, process, shard, message = std::move(message)] { holder->Deliver(process, shard, message); });
 }
 
 void Server::TakeCut(uint32_t shard, const ShardCut& cut) {
@@ -286,7 +201,7 @@ void Server::TakeCut(uint32_t shard, const ShardCut& cut) {
   cluster_->queue().After(
       chance_.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(50)),
       [this, id, life = life_] {
-        if (life == life_) CheckpointWritten(id);
+        if (life == life_) own_.WhenAwake([this, id] { CheckpointWritten(id); });
       });
 }
 
@@ -302,7 +217,7 @@ void Server::TellCheckpointDone(uint64_t id) {
   // Then shards forget what the cut could be made from again, should the server die.
   if (!SaveRecord()) {
     cluster_->queue().After(std::chrono::milliseconds(20), [this, id, life = life_] {
-      if (life == life_) TellCheckpointDone(id);
+      if (life == life_) own_.WhenAwake([this, id] { TellCheckpointDone(id); });
     });
     return;
   }
@@ -325,10 +240,10 @@ void Server::FillDisks(Duration length) {
 }
 
 void Server::CheckDisks() {
-  if (!journals() || record_.empty()) return;
+  if (!journals() || record_.latest().empty()) return;
   for (uint32_t s = 0; s < shards(); ++s) {
     const uint32_t server = HolderOf(s);
-    Holder& holder = server == ShardMoves::kCoordinator ? own_ : *At(server).holder;
+    Holder& holder = *HolderAt(server);
     holder.Fill(false);
     holder.Commit(s);
     std::vector<std::string> notes;
@@ -380,7 +295,7 @@ bool Server::EndLeases(Time now) {
 
 void Server::Tick() {
   TickJoined();
-  if (!up_) return;
+  if (!up_ || own_.paused()) return;
   // A disk that was full is tried again.
   own_.CommitAll();
   constexpr Duration kStep = std::chrono::milliseconds(100);

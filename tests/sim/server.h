@@ -46,6 +46,9 @@ class Server {
   uint64_t moves() const { return moves_done_; }
   uint64_t undone_moves() const { return moves_undone_; }
   uint64_t joined_crashes() const { return joined_crashes_; }
+  uint64_t power_losses() const { return power_losses_; }
+  uint64_t torn_images() const { return torn_images_; }
+  uint64_t pauses() const { return pauses_; }
 
   // Carries out what the coordinator decided. False: nobody gets an answer, since the server died on
   // the way or cannot write it down.
@@ -64,15 +67,27 @@ class Server {
   void Heard(const WorkerKey& key);
 
   // At once, or in the midst of what it does next.
-  void Die();
-  void DieSoon();
+  enum class Death { kKilled, kPower };
+  void Die(Death death);
+  void DieSoon(Death death);
+  // Any server, now, or while it writes its next image.
+  void Kill(uint32_t server, Death death);
+  void DieWithImage(uint32_t server, Death death);
+  void Pause(uint32_t server, Duration length);
+  // Runs it once the coordinator's server stands still no more; never, if it dies before.
+  void WhenAwake(std::function<void()> action) { own_.WhenAwake(std::move(action)); }
   void FillDisks(Duration length);
   void KillStandby();
   // What befalls servers that joined, each any of them; nothing where there are none.
-  void KillJoined();
-  void BreakConnection();
+  void KillJoined(Death death);
+  void PauseAny(Duration length);
+  void BreakConnection(uint32_t server) { if (At(server).up) Disconnect(server); }
+  void BreakAnyConnection();
   // It gives its shards to others and ends; later it comes again.
+  void Leave(uint32_t server);
   void LeaveJoined();
+  // As `ps-ctl rebalance --move`.
+  void MoveTo(uint32_t shard, uint32_t server);
   // What the disks hold makes the very shards that are here.
   void CheckDisks();
 
@@ -99,8 +114,10 @@ class Server {
   void CatchUp();
   bool replicated() const;
   // In its next life.
+  DurableShardOptions ShardOptionsWithoutJournal(uint32_t shard);
   DurableShardOptions ShardOptionsFor(Holder& holder, uint32_t shard);
   bool journals() const;
+  bool syncs() const;
   // True when this is the moment at which it dies.
   bool DiesHere();
   bool CarryOut();
@@ -118,6 +135,7 @@ class Server {
   void JoinLater();
   bool Faulty() const;
   Joined& At(uint32_t server) { return joined_[server - 2]; }
+  Holder* HolderAt(uint32_t server) { return server == ShardMoves::kCoordinator ? &own_ : At(server).holder.get(); }
   // Has a server do something. UNAVAILABLE: it does not answer, and has done it, or has not, or will.
   absl::Status Call(uint32_t server, const std::function<absl::Status(Holder&)>& what);
   void HearLate(Joined* joined);
@@ -126,7 +144,7 @@ class Server {
   void ConnectLater(uint32_t server);
   void Connect(uint32_t server);
   void StartJoined(uint32_t server);
-  void Kill(uint32_t server);
+  void KillOther(uint32_t server, Death death);
   void TakeCutOf(uint32_t server, uint32_t shard, const ShardCut& cut);
   void Spread();
   void TickJoined();
@@ -135,7 +153,6 @@ class Server {
 
   // Moves (server_moves.cc).
   void MoveOn();
-  // As `ps-ctl rebalance --move`.
   void AskForMove();
   void StepOfMove();
   absl::Status CarryOutStep(const ShardMoves::Step& step);
@@ -151,7 +168,7 @@ class Server {
 
   // The disks, and the shards of this life.
   Holder own_;
-  std::string record_;
+  RecordDisk record_;
   Standby standby_;
   std::shared_ptr<Standby*> behind_;  // the shards of this life
 
@@ -177,9 +194,14 @@ class Server {
   std::map<std::pair<uint32_t, uint32_t>, Time> heard_;  // worker, incarnation -> real time
   uint64_t told_ = 0;  // orders that the oracle knows
   int steps_to_live_ = 0;
+  Death death_ = Death::kKilled;  // then
+  bool must_take_over_ = false;   // the disk of the one that led is lost
   uint32_t shard_lives_ = 0;
   uint64_t crashes_ = 0;
   uint64_t takeovers_ = 0;
+  uint64_t power_losses_ = 0;
+  uint64_t torn_images_ = 0;      // that were passed over
+  uint64_t pauses_ = 0;
 };
 
 }  // namespace psgd::sim

@@ -33,6 +33,10 @@ absl::Status Server::Call(uint32_t server, const std::function<absl::Status(Hold
   if (server == ShardMoves::kCoordinator) return what(own_);
   Joined& to = At(server);
   if (!to.connected) return Away(server);
+  if (to.holder->paused()) {
+    to.late.push_back([what, holder = to.holder.get()] { (void)what(*holder); });
+    return absl::UnavailableError(absl::StrCat("server ", server, " does not answer in time"));
+  }
   HearLate(&to);
   if (Faulty() && join_chance_.Happens(scenario_.broken_calls)) {
     if (join_chance_.Happens(0.5)) (void)what(*to.holder);
@@ -76,7 +80,7 @@ void Server::ConnectLater(uint32_t server) {
   cluster_->queue().After(after, [this, server] {
     const Joined& joined = At(server);
     if (!joined.up || joined.connected) return;
-    if (up_ && (!coordinator_->over() || orders_.pending())) return Connect(server);
+    if (up_ && !own_.paused() && !joined.holder->paused() && (!coordinator_->over() || orders_.pending())) return Connect(server);
     ConnectLater(server);
   });
 }
@@ -85,7 +89,10 @@ void Server::Connect(uint32_t server) {
   Joined& joined = At(server);
   joined.connected = true;
   std::set<uint32_t> has;
-  for (const auto& [shard, durable] : joined.holder->shards()) has.insert(shard);
+  for (const auto& [shard, durable] : joined.holder->shards()) {
+    has.insert(shard);
+    if (HolderOf(shard) == server) written_[shard] = durable->stalled().ok() ? durable->core().last_order() : 0;
+  }
   ShardMoves as_if = moves_;
   const auto back = (scenario_.sabotage == Sabotage::kKeepMove ? as_if : moves_).Back(server, has);
   if (cluster_->tracing()) {
@@ -93,7 +100,7 @@ void Server::Connect(uint32_t server) {
                                 back.drop.size(), " are not its own"));
   }
   if (!back.lost.empty()) {
-    cluster_->oracle().Breach(absl::StrCat("server ", server, " came back without shard ", back.lost[0]));
+    cluster_->FoundOut(absl::StrCat("server ", server, " came back without shard ", back.lost[0]));
   }
   for (const uint32_t shard : back.drop) {
     (void)Call(server, [&joined, shard](Holder& holder) {
@@ -132,9 +139,9 @@ void Server::StartJoined(uint32_t server) {
     std::vector<std::string> notes;
     auto durable = DurableShard::Recover(ShardOptionsFor(*joined.holder, shard), &notes);
     if (!durable.ok()) {
-      cluster_->oracle().Breach(absl::StrCat("server ", server, " cannot go on: ", durable.status().ToString()));
-      return;
+      return cluster_->FoundOut(absl::StrCat("server ", server, " cannot go on: ", durable.status().ToString()));
     }
+    torn_images_ += notes.size();
     (*durable)->StandStill();
     if (auto cut = (*durable)->TakeReplayedCut()) joined.cuts[shard] = *std::move(cut);
     joined.holder->Put(shard, *std::move(durable));
@@ -142,12 +149,19 @@ void Server::StartJoined(uint32_t server) {
   ConnectLater(server);
 }
 
-void Server::Kill(uint32_t server) {
+void Server::Kill(uint32_t server, Death death) {
+  if (server == ShardMoves::kCoordinator) return Die(death);
+  KillOther(server, death);
+}
+
+void Server::KillOther(uint32_t server, Death death) {
   Joined& joined = At(server);
   if (!std::exchange(joined.up, false)) return;
-  if (cluster_->tracing()) cluster_->Note(absl::StrCat("server ", server, " dies"));
+  const bool power = death == Death::kPower;
+  if (cluster_->tracing()) cluster_->Note(absl::StrCat("server ", server, power ? "'s machine loses power" : " dies"));
   ++joined_crashes_;
-  joined.holder->Die();
+  power_losses_ += power;
+  if (joined.holder->Die(power)) cluster_->oracle().MayHaveLost();
   joined.cuts.clear();
   Disconnect(server);
   cluster_->queue().After(
@@ -162,21 +176,29 @@ uint32_t Server::AnyJoined() {
   return At(server).up ? server : 0;
 }
 
-void Server::KillJoined() {
+void Server::KillJoined(Death death) {
   const uint32_t server = AnyJoined();
   // What lives in memory alone would be lost, and the run with it.
-  if (server != 0 && journals()) Kill(server);
+  if (server != 0 && journals()) KillOther(server, death);
 }
 
-void Server::BreakConnection() {
-  if (const uint32_t server = AnyJoined()) Disconnect(server);
+void Server::PauseAny(Duration length) {
+  const uint32_t joined = join_chance_.Happens(0.5) ? AnyJoined() : 0;
+  Pause(joined == 0 ? ShardMoves::kCoordinator : joined, length);
+}
+
+void Server::BreakAnyConnection() {
+  if (const uint32_t server = AnyJoined()) BreakConnection(server);
+}
+
+void Server::Leave(uint32_t server) {
+  if (!At(server).up) return;
+  At(server).leaving = true;
+  Spread();
 }
 
 void Server::LeaveJoined() {
-  const uint32_t server = AnyJoined();
-  if (server == 0) return;
-  At(server).leaving = true;
-  Spread();
+  if (const uint32_t server = AnyJoined()) Leave(server);
 }
 
 void Server::Spread() {
@@ -197,16 +219,19 @@ void Server::TakeCutOf(uint32_t server, uint32_t shard, const ShardCut& cut) {
   if (!At(server).connected) return;
   cluster_->queue().After(
       join_chance_.Between(Duration(0), std::chrono::milliseconds(20)), [this, server, shard, cut, life = life_] {
-        if (!up_ || life != life_ || !At(server).connected) return;
-        const auto& under_way = coordinator_->checkpoint_under_way();
-        if (under_way && under_way->checkpoint == cut.checkpoint) TakeCut(shard, cut);
+        if (life != life_) return;
+        own_.WhenAwake([this, server, shard, cut] {
+          if (!up_ || !At(server).connected) return;
+          const auto& under_way = coordinator_->checkpoint_under_way();
+          if (under_way && under_way->checkpoint == cut.checkpoint) TakeCut(shard, cut);
+        });
       });
 }
 
 void Server::TickJoined() {
   for (uint32_t i = 0; i < joined_.size(); ++i) {
     Joined& joined = joined_[i];
-    if (!joined.up) continue;
+    if (!joined.up || joined.holder->paused()) continue;
     if (join_chance_.Happens(0.5)) HearLate(&joined);
     joined.holder->CommitAll();
     if (!joined.leaving || !joined.holder->shards().empty()) continue;

@@ -25,7 +25,7 @@ void Server::MoveOn() {
   const Duration after = join_chance_.Between(std::chrono::microseconds(200), most);
   cluster_->queue().After(after, [this] {
     MoveOn();
-    if (!up_ || coordinator_->model() == nullptr) return;
+    if (!up_ || own_.paused() || coordinator_->model() == nullptr) return;
     if (Faulty() && join_chance_.Happens(scenario_.moves)) AskForMove();
     StepOfMove();
   });
@@ -34,8 +34,12 @@ void Server::MoveOn() {
 void Server::AskForMove() {
   const uint32_t to = join_chance_.Happens(0.3) ? ShardMoves::kCoordinator : AnyJoined();
   if (to == 0 || (to != ShardMoves::kCoordinator && !At(to).connected)) return;
+  MoveTo(static_cast<uint32_t>(join_chance_.Between(0, static_cast<int64_t>(shards()) - 1)), to);
+}
+
+void Server::MoveTo(uint32_t shard, uint32_t server) {
   std::vector<uint32_t> target = moves_.target();
-  target[static_cast<size_t>(join_chance_.Between(0, static_cast<int64_t>(target.size()) - 1))] = to;
+  target[shard] = server;
   moves_.SetTarget(std::move(target));
 }
 
@@ -45,7 +49,7 @@ void Server::StepOfMove() {
   if (!step || DiesHere()) return;
   if (Faulty() && journals() && join_chance_.Happens(scenario_.killed_moves)) {
     const uint32_t server = join_chance_.Happens(0.5) ? step->server : HolderOf(step->shard);
-    if (server != ShardMoves::kCoordinator) Kill(server);
+    if (server != ShardMoves::kCoordinator) KillOther(server, Death::kKilled);
   }
   const absl::Status status = CarryOutStep(*step);
   if (!up_) return;

@@ -9,10 +9,12 @@ namespace psgd::sim {
 absl::Status Server::TakeOver() {
   if (cluster_->tracing()) cluster_->Note("the standby takes over");
   ++takeovers_;
+  must_take_over_ = false;
   Standby::Held held = standby_.TakeOver();
   CoordinatorRecord record;
   record.ParseFromString(held.record);
-  record_ = held.record;
+  record_.Clear();
+  record_.Write(held.record, /*sync=*/false);
   for (uint32_t s = 0; s < shards(); ++s) own_.disks()[s] = std::move(held.disks[s]);
   behind_ = std::move(held.behind);
   *behind_ = &standby_;
@@ -25,7 +27,7 @@ absl::Status Server::TakeOver() {
 }
 
 void Server::KillStandby() {
-  if (!standby_.up()) return;
+  if (!standby_.up() || must_take_over_) return;
   if (cluster_->tracing()) cluster_->Note("the standby dies");
   standby_.Die();
   BeginStandbyLater();
@@ -44,7 +46,7 @@ void Server::BeginStandbyLater() {
 
 void Server::CatchUp() {
   if (!standby_.up() || standby_.may_lead()) return;
-  if (up_ && SaveRecord()) {
+  if (up_ && !own_.paused() && SaveRecord()) {
     for (const auto& [s, shard] : own_.shards()) {
       if (standby_.connected(s)) continue;
       const auto start = shard->StartForFollower();

@@ -2,16 +2,19 @@
 //
 //   sim_test --seeds=10000 --first=1     more of them
 //   sim_test --first=4711 --seeds=1      one again: the same seed gives the same run
+//   sim_test --case FILE [--seed N]      one that is written down (docs/simulator.md)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "tests/sim/cluster.h"
+#include "absl/strings/str_split.h"
+#include "tests/sim/case_file.h"
+#include "tests/sim/runs.h"
 
 namespace psgd::sim {
 namespace {
@@ -27,35 +30,12 @@ Range& RandomRuns() {
   return range;
 }
 
-// Empty when all is well; otherwise what to read: the seed, the breaches, the last things that
-// happened.
-std::string Failure(const Scenario& scenario) {
-  if (Cluster(scenario, false).Run().breaches.empty()) return "";
-  const Outcome again = Cluster(scenario, true).Run();
-  std::string text = absl::StrCat(Describe(scenario), "\n");
-  for (const std::string& line : again.trace) absl::StrAppend(&text, "  ", line.substr(0, 240), "\n");
-  for (const std::string& breach : again.breaches) absl::StrAppend(&text, "BREACH ", breach, "\n");
-  return text;
-}
-
-// Others that hold shards, which move and are cut short all the time.
-void AddServers(Scenario* scenario) {
-  const bool journal = scenario->config.durability().acknowledge() == DurabilityConfig::JOURNAL;
-  scenario->joined = 2;
-  scenario->moves = 0.3;
-  scenario->leaves = 2;
-  scenario->broken_connections = 3;
-  scenario->broken_calls = 0.05;
-  scenario->late_calls = 0.05;
-  scenario->joined_crashes = journal ? 2 : 0;
-  scenario->killed_moves = journal ? 0.02 : 0;
-}
-
 TEST(Simulation, RandomRunsKeepEveryPromise) {
   Oracle::Counts total;
   ShardStats stats;
   uint64_t resent = 0, evaluations = 0, crashes = 0, takeovers = 0, images = 0;
   uint64_t moves = 0, undone_moves = 0, joined_crashes = 0;
+  uint64_t power_losses = 0, found_out = 0, torn_images = 0, pauses = 0;
   int failures = 0;
   const Range range = RandomRuns();
   for (uint64_t seed = range.first; seed < range.first + range.seeds; ++seed) {
@@ -78,6 +58,10 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
     moves += outcome.moves;
     undone_moves += outcome.undone_moves;
     joined_crashes += outcome.joined_crashes;
+    power_losses += outcome.power_losses;
+    found_out += !outcome.found_out.empty();
+    torn_images += outcome.torn_images;
+    pauses += outcome.server_pauses;
     evaluations += outcome.evaluations;
   }
   std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
@@ -85,7 +69,9 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
             << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
             << evaluations << " evaluations, " << crashes << " crashes of the server, "
             << takeovers << " takeovers, " << moves << " shards moved, " << undone_moves << " moves undone, "
-            << joined_crashes << " crashes of servers that joined, " << images << " images of journals;";
+            << joined_crashes << " crashes of servers that joined, " << power_losses << " times without power, after which "
+            << found_out << " runs ended since what a journal lost was found out, " << pauses
+            << " pauses of servers, " << images << " images of journals, " << torn_images << " passed over;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
   if (range.seeds < 100) return;
@@ -100,6 +86,10 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   EXPECT_GT(moves, 2 * range.seeds);
   EXPECT_GT(undone_moves, range.seeds / 10);
   EXPECT_GT(joined_crashes, range.seeds / 10);
+  EXPECT_GT(power_losses, range.seeds / 4);
+  EXPECT_GT(found_out, range.seeds / 200);
+  EXPECT_GT(torn_images, range.seeds / 500);
+  EXPECT_GT(pauses, range.seeds / 2);
   for (const char* reason : {"out_of_order", "fenced", "non_finite", "overloaded"}) {
     EXPECT_GT(stats.refused[reason], 0u) << reason;
   }
@@ -179,11 +169,6 @@ TEST(Simulation, ALossyCodecLosesNothing) {
   }
 }
 
-void PullChanges(Scenario* scenario) {
-  scenario->config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.01);
-  scenario->config.mutable_compression()->mutable_pull()->mutable_delta();
-}
-
 // Sparse pushes, pulls of what they changed, and a network that loses and repeats replies.
 TEST(Simulation, WorkersThatPullWhatChangedHaveTheShardsWeights) {
   uint64_t changes = 0, faults = 0;
@@ -236,102 +221,50 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
   EXPECT_GT(images, 60u);
 }
 
-struct Breakage {
-  Sabotage sabotage;
-  const char* found;
-  DiskFault disk = DiskFault::kNone;
-};
-
-class CheckersCanFail : public testing::TestWithParam<Breakage> {};
-
-TEST_P(CheckersCanFail, AndSayWhy) {
-  const auto [sabotage, found, disk] = GetParam();
-  // One breach shows in several ways, and the first one found ends a run: which, the seed decides.
-  std::vector<std::string> breaches;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    Scenario scenario = CalmScenario(seed, 3, 1);
-    scenario.sabotage = sabotage;
-    if (sabotage == Sabotage::kIgnoreGate) scenario.slow_step = std::chrono::seconds(2);
-    if (sabotage == Sabotage::kForgetOwn) {
-      scenario.config.mutable_consistency()->set_staleness(-1);
-      scenario.slow_step = std::chrono::seconds(2);
-    }
-    if (sabotage == Sabotage::kKeepDead) scenario.crashes = 1;
-    if (sabotage == Sabotage::kClaimSteps) scenario.crashes = 2;  // one may hit while it trains
-    if (sabotage == Sabotage::kClaimNewer) PullChanges(&scenario);
-    if (sabotage == Sabotage::kHideStep) scenario.clock_steps = 2;
-    if (sabotage >= Sabotage::kDontStandStill) AddServers(&scenario);
-    if (sabotage == Sabotage::kKeepMove) scenario.broken_connections = 60;
-    if (disk != DiskFault::kNone || sabotage == Sabotage::kForgetOrders ||
-        sabotage == Sabotage::kOldRecord || sabotage == Sabotage::kDontWait) {
-      scenario.config.mutable_durability()->set_acknowledge(
-          sabotage == Sabotage::kDontWait ? DurabilityConfig::REPLICATED : DurabilityConfig::JOURNAL);
-      scenario.server_crashes = 2;
-      scenario.config.mutable_train()->set_epochs(3);
-    }
-    scenario.disk_fault = disk;
-    scenario.patience = std::chrono::seconds(30);
-    const Outcome broken = Cluster(scenario, false).Run();
-    breaches.insert(breaches.end(), broken.breaches.begin(), broken.breaches.end());
-    scenario.sabotage = Sabotage::kNone;
-    scenario.disk_fault = DiskFault::kNone;
-    EXPECT_EQ(Failure(scenario), "");
-  }
-  EXPECT_THAT(breaches, testing::Contains(testing::HasSubstr(found)));
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Simulation, CheckersCanFail,
-    testing::Values(Breakage{Sabotage::kRepeatPush, "was applied 2 times"},
-                    Breakage{Sabotage::kLosePush, "lacks clock"},
-                    Breakage{Sabotage::kChangePush, "the applied updates make"},
-                    Breakage{Sabotage::kIgnoreGate, "stale pull"},
-                    Breakage{Sabotage::kForgetOwn, "stale pull"},
-                    Breakage{Sabotage::kLateCut, "beyond its clock"},
-                    Breakage{Sabotage::kEarlyCut, "lacks clock"},
-                    Breakage{Sabotage::kKeepDead, "the run did not end"},
-                    Breakage{Sabotage::kRefuseSound, "refused a sound push"},
-                    Breakage{Sabotage::kClaimSteps, "dealt and not done"},
-                    Breakage{Sabotage::kClaimNewer, "has other weights than version"},
-                    Breakage{Sabotage::kForgetOrders, "the run did not end"},
-                    Breakage{Sabotage::kOldRecord, "was not dealt to it"},
-                    Breakage{Sabotage::kDontWait, "has lost pushes that it acknowledged"},
-                    Breakage{Sabotage::kHideStep, "was put out, though it was heard"},
-                    Breakage{Sabotage::kDontStandStill, "answered for shard"},
-                    Breakage{Sabotage::kLoseSteps, "has lost pushes that it acknowledged"},
-                    Breakage{Sabotage::kForgetNumbers, "has lost pushes that it acknowledged"},
-                    Breakage{Sabotage::kTellUnwritten, "answered for shard"},
-                    Breakage{Sabotage::kKeepMove, "came back without shard"},
-                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
-                             DiskFault::kForgetsLast},
-                    Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},
-                    Breakage{Sabotage::kNone, "the applied updates make", DiskFault::kChangesOne}));
-
-TEST(Simulation, TheBooksOfALossyCodecCanFail) {
-  Scenario scenario = CalmScenario(1, 2, 1);
-  scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
-  scenario.sabotage = Sabotage::kLosePush;
-  EXPECT_THAT(Cluster(scenario, false).Run().breaches,
-              testing::Contains(testing::HasSubstr("applied and kept to")));
-}
-
 }  // namespace
 
-bool ParseFlag(absl::string_view argument, absl::string_view name, uint64_t* value) {
-  return absl::ConsumePrefix(&argument, name) && absl::SimpleAtoi(argument, value);
+// Prints what happened; returns the exit code.
+int RunCase(const std::string& path, std::optional<uint64_t> seed) {
+  const auto written = LoadCase(path);
+  const auto scenario = written.ok() ? ScenarioOf(*written, seed.value_or(written->seed())) : written.status();
+  if (!scenario.ok()) {
+    std::cerr << scenario.status().message() << "\n";
+    return 2;
+  }
+  const Outcome outcome = Cluster(*scenario, true).Run();
+  std::cout << WhatHappened(*scenario, outcome);
+  if (!outcome.breaches.empty()) return 1;
+  std::cout << (outcome.found_out.empty() ? "every promise was kept"
+                                          : absl::StrCat("ended, since the loss was found out: ", outcome.found_out))
+            << "; " << Seconds(outcome.took) << " s simulated, " << outcome.counts.pushes_made << " pushes, "
+            << outcome.crashes + outcome.joined_crashes << " servers that died\n";
+  return 0;
 }
 
 int Main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  std::string path;
+  std::optional<uint64_t> seed;
   for (int i = 1; i < argc; ++i) {
-    if (ParseFlag(argv[i], "--seeds=", &RandomRuns().seeds) ||
-        ParseFlag(argv[i], "--first=", &RandomRuns().first)) {
-      continue;
+    const std::vector<std::string> flag = absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
+    const bool next = flag.size() == 1 && i + 1 < argc;
+    const std::string value = flag.size() == 2 ? flag[1] : next ? argv[++i] : "";
+    uint64_t number = 0;
+    const bool is_number = absl::SimpleAtoi(value, &number);
+    if (flag[0] == "--case" && !value.empty()) {
+      path = value;
+    } else if (flag[0] == "--seed" && is_number) {
+      seed = number;
+    } else if (flag[0] == "--seeds" && is_number) {
+      RandomRuns().seeds = number;
+    } else if (flag[0] == "--first" && is_number) {
+      RandomRuns().first = number;
+    } else {
+      std::cerr << flag[0] << ": use --seeds N and --first N, or --case FILE and --seed N\n";
+      return 2;
     }
-    std::cerr << argv[i] << ": use --seeds=N and --first=N\n";
-    return 2;
   }
-  return RUN_ALL_TESTS();
+  return path.empty() ? RUN_ALL_TESTS() : RunCase(path, seed);
 }
 
 }  // namespace psgd::sim

@@ -67,7 +67,7 @@ class Standby {
 class SimReplicatedJournal final : public Journal {
  public:
   SimReplicatedJournal(ShardDisk* disk, uint32_t shard, std::shared_ptr<Standby*> behind)
-      : local_(disk), shard_(shard), behind_(std::move(behind)) {}
+      : local_(disk, {}), shard_(shard), behind_(std::move(behind)) {}
 
   absl::Status Append(uint64_t first, std::span<const JournalEntry> entries) override {
     PSGD_RETURN_IF_ERROR(local_.Append(first, entries));

@@ -31,8 +31,9 @@ void Worker::Crash(const std::string& why) {
 
 void Worker::GiveUp(const absl::Status& status) {
   // A shard is never out of reach for as long as the deadline in a simulated run.
-  if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
-      absl::IsInvalidArgument(status) || absl::IsDataLoss(status)) {
+  if (absl::IsDataLoss(status)) {
+    cluster_->FoundOut(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
+  } else if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) || absl::IsInvalidArgument(status)) {
     cluster_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
   }
   Crash(std::string(status.message()));

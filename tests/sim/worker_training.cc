@@ -1,4 +1,5 @@
 // The part of Worker that trains: what worker/trainer.cc does between two segments and in a step.
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +11,6 @@
 namespace psgd::sim {
 namespace {
 constexpr Duration kFastest = std::chrono::milliseconds(1);
-constexpr Duration kSlowest = std::chrono::milliseconds(20);
 }  // namespace
 
 void Worker::Ask() {
@@ -72,7 +72,7 @@ void Worker::Save(uint64_t checkpoint, Then then) {
 void Worker::Evaluate(double epoch, Then then) {
   core_->Pull(clock_, Now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
-    Compute(kSlowest, [=, this] {
+    Compute(cluster_->scenario().longest_step, [=, this] {
       EvaluatedRequest request;
       *request.mutable_key() = key_;
       request.mutable_result()->set_epoch(epoch);
@@ -121,7 +121,7 @@ void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
     pulled_ahead_ = cluster_->scenario().config.consistency().pull_ahead() &&
                     HasBatch(segment, step + 1);
     if (pulled_ahead_) core_->Pull(clock, Now());
-    Compute(chance_.Between(kFastest, kSlowest), [=, this] {
+    Compute(chance_.Between(kFastest, cluster_->scenario().longest_step), [=, this] {
       PushAll(clock);
       core_->EndClock(clock, Now());
       report_.set_clock(core_->AcknowledgedClock());
@@ -163,6 +163,7 @@ void Worker::PushAll(uint64_t clock) {
       auto& residual = residuals_[id];
       residual.resize(elements);
       encoder->Encode({gradient, residual, {}, clock}, &payload);
+      if (scenario.sabotage == Sabotage::kForgetResidual) std::fill(residual.begin(), residual.end(), 0.0f);
     } else {
       gradient = scenario.smooth
                      ? SmoothGradient(scenario.seed, key_.worker(), clock, id,

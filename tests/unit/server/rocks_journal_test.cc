@@ -3,13 +3,41 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+// By their paths, of this process.
+struct SyncedFiles {
+  std::mutex mutex;
+  std::vector<std::string> paths;
+};
+SyncedFiles& synced_files() {
+  static SyncedFiles files;
+  return files;
+}
+
+}  // namespace
+}  // namespace psgd
+
+// In place of the C library's, for all of this process.
+extern "C" int fsync(int fd) {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", fd), error);
+  psgd::SyncedFiles& synced = psgd::synced_files();
+  std::lock_guard lock(synced.mutex);
+  if (!error) synced.paths.push_back(path.string());
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace psgd {
 namespace {
@@ -56,6 +84,11 @@ class RocksJournalTest : public testing::Test {
     std::vector<JournalEntry> entries;
     for (int i = 0; i < count; ++i) entries.push_back(PushOf(first + i, bytes));
     ASSERT_TRUE(journal.Append(first, entries).ok());
+  }
+  void CutOffImage(const std::string& entry) const {
+    for (const auto& found : fs::directory_iterator(root_ + "/shard-0/image-0000000000" + entry)) {
+      if (found.path().extension() == ".sst") fs::resize_file(found, fs::file_size(found) / 2);
+    }
   }
   // The numbers of the entries after `entry`, each checked; or why not.
   static absl::StatusOr<std::vector<uint64_t>> Read(RocksJournal& journal, uint64_t entry) {
@@ -109,6 +142,20 @@ TEST_F(RocksJournalTest, AProcessThatIsKilledHasWrittenWhatItAppended) {
   EXPECT_EQ(Read(**journal, 0)->size(), 50u);
 }
 
+// A server that is killed between writing and syncing has acknowledged nothing of it; started again it finds it, and
+// acknowledges it.
+TEST_F(RocksJournalTest, WhatTheLifeBeforeDidNotSyncIsSyncedBeforeItCounts) {
+  { Append(*Create(), 1, 5); }
+  const auto synced_logs = [this](bool sync) {
+    synced_files().paths.clear();
+    EXPECT_TRUE(RocksJournal::Open(Options(sync)).ok());
+    return std::count_if(synced_files().paths.begin(), synced_files().paths.end(),
+                         [](const std::string& path) { return path.ends_with(".log"); });
+  };
+  EXPECT_EQ(synced_logs(false), 0);
+  EXPECT_GT(synced_logs(true), 0);
+}
+
 TEST_F(RocksJournalTest, OldImagesAndTheirEntriesGo) {
   auto journal = Create();
   for (uint64_t entry = 10; entry <= 50; entry += 10) {
@@ -154,9 +201,7 @@ TEST_F(RocksJournalTest, ADamagedImageIsPassedOverForTheOneBefore) {
     ASSERT_TRUE(journal->SaveImage(ImageAt(10)).ok());
     Append(*journal, 11, 3);
   }
-  for (const auto& found : fs::directory_iterator(root_ + "/shard-0/image-000000000010")) {
-    if (found.path().extension() == ".sst") fs::resize_file(found, fs::file_size(found) / 2);
-  }
+  CutOffImage("10");
   auto journal = RocksJournal::Open(Options());
   ASSERT_TRUE(journal.ok()) << journal.status();
   std::vector<std::string> notes;
@@ -165,6 +210,17 @@ TEST_F(RocksJournalTest, ADamagedImageIsPassedOverForTheOneBefore) {
   EXPECT_EQ(image->record.entry(), 0u);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_THAT(notes[0], testing::HasSubstr("passed over"));
+  EXPECT_EQ(Read(**journal, 0)->size(), 13u);
+  // The damaged one is none of the two that the next one leaves: that may be damaged as well.
+  ASSERT_TRUE((*journal)->BeginLog(14).ok());
+  ASSERT_TRUE((*journal)->SaveImage(ImageAt(13)).ok());
+  CutOffImage("13");
+  journal->reset();
+  journal = RocksJournal::Open(Options());
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  const auto again = (*journal)->LoadImage(&notes);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->record.entry(), 0u);
   EXPECT_EQ(Read(**journal, 0)->size(), 13u);
 }
 

@@ -258,6 +258,42 @@ TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
 }
 
+// Who waits for weights pushes nothing, and the shard may wait for just that worker: greetings show it.
+TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
+  PushAll(1);
+  Drain();
+  Ack(0, 2);
+  const auto welcome = [&](uint64_t probe) {
+    Message message = From(0);
+    message.header.mutable_welcome()->set_probe(probe);
+    message.header.mutable_welcome()->set_next_seq(1);
+    core_->OnMessage(0, message, now_);
+  };
+  welcome(0);
+  const std::vector<Message> asked = DrainTo(0);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_TRUE(core_->Tick(now_).ok()) << "it may have been an old one";
+  welcome(asked[0].header.hello().probe());
+  EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_)));
+}
+
+// Its own pushes are there, and others', which it has seen, are not: what it computed from them would be refused.
+TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
+  core_->Pull(0, now_);
+  Drain();
+  Weights(0, 1, {0, 2, 4}, 0, 7);
+  Weights(1, 1, {1, 3}, 0, 7);
+  core_->TakePulled();
+  core_->Pull(1, now_);
+  Drain();
+  Weights(0, 2, {0, 2, 4}, 0, 7);
+  EXPECT_TRUE(core_->Tick(now_).ok());
+  Weights(1, 2, {1, 3}, 0, 6);
+  const absl::Status status = core_->Tick(now_);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("slice 3 is at version 6, and was at 7"));
+}
+
 // A shard that was started again from a journal that had lost its end.
 TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
   for (uint64_t clock = 1; clock <= 5; ++clock) PushAll(clock);

@@ -84,9 +84,9 @@ TEST_F(SessionTest, ALostReplyIsAskedForAgain) {
 TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
   PushAll(1);
   Drain();
-  const auto welcome = [&](uint32_t shard, uint64_t probe) {
+  const auto welcome = [&](uint32_t shard, uint64_t probe, uint64_t next_seq = 1) {
     Message message = From(shard);
-    message.header.mutable_welcome()->set_next_seq(1);
+    message.header.mutable_welcome()->set_next_seq(next_seq);
     message.header.mutable_welcome()->set_probe(probe);
     core_->OnMessage(shard, message, now_);
   };
@@ -115,7 +115,7 @@ TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
   Ack(1, 2);
   core_->Probe(Bytes(), now_);
   EXPECT_TRUE(core_->probing());
-  for (const auto& [to, message] : Drain()) welcome(to, message.header.hello().probe());
+  for (const auto& [to, message] : Drain()) welcome(to, message.header.hello().probe(), 2);
   EXPECT_FALSE(core_->probing());
   // Pushes go on from the number that they had.
   PushAll(2);
