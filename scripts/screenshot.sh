@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Pictures of pages, as docs/images has them, by headless Chromium (Debian's chromium).
 #   scripts/screenshot.sh docs [PRESET]       all of docs/: the dashboard of a run that goes on, light, dark and
-#                                             narrow, and recorded runs side by side; needs a build, installs what
-#                                             it needs
-#   scripts/screenshot.sh runs/quick/report.html docs/images/report.png [light|dark] [WIDTHxHEIGHT]
+#                                             narrow, recorded runs side by side, and the report of a sweep in
+#                                             runs/quick, which takes minutes where it is not finished; needs a
+#                                             build, installs what it needs
+#   scripts/screenshot.sh runs/mine/report.html page.png [light|dark] [WIDTHxHEIGHT]
 #   scripts/screenshot.sh http://127.0.0.1:7080/ page.png dark 500x900
 set -euo pipefail
 
-usage() { sed -n '3,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '3,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 docs() {
   cd "$(dirname "${BASH_SOURCE[0]}")/.."

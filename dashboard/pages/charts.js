@@ -7,6 +7,14 @@ export const colour = (index) => style(`--c${index % kColours}`);
 
 const kDashes = [[], [6, 4], [2, 3], [10, 3, 2, 3]];
 
+// Chart.js counts its steps from the first value and adds the last, whose label may lie upon another.
+function roundTicks(scale) {
+  if (scale.ticks.length < 3) return;
+  const step = Number((scale.ticks[1].value - scale.ticks[0].value).toPrecision(6));
+  scale.ticks = [];
+  for (let k = Math.ceil(scale.min / step); k * step <= scale.max; ++k) scale.ticks.push({value: k * step});
+}
+
 export class LineChart {
   // `format` of a value; `logarithmic`: what spans decades.
   constructor(holder, title, {format = plain, logarithmic = false, least, most}) {
@@ -25,7 +33,8 @@ export class LineChart {
         interaction: {mode: "nearest", axis: "x", intersect: false},
         elements: {point: {radius: 0, hitRadius: 8}, line: {borderWidth: 1.8, tension: 0}},
         scales: {
-          x: {type: "linear", bounds: "data", ticks: {maxTicksLimit: 7, maxRotation: 0, includeBounds: false, callback: (v) => this.place(v)}, grid: {}},
+          x: {type: "linear", bounds: "data", ticks: {maxTicksLimit: 7, maxRotation: 0, callback: (v) => this.place(v)}, grid: {},
+              afterBuildTicks: roundTicks},
           y: {type: logarithmic ? "logarithmic" : "linear", grid: {}, min: least, max: most,
               ticks: {maxTicksLimit: 6, callback: (v) => this.tick(v, logarithmic)}},
         },
@@ -81,7 +90,8 @@ export class LineChart {
         borderWidth: lines.length > 12 ? 1 : 1.8,
       });
     });
-    this.chart.options.plugins.legend.display = lines.length > 1 && lines.length <= 12;
+    const named = lines.filter((line) => line.legend !== "").length;
+    this.chart.options.plugins.legend.display = named > 1 && named <= 12;
     this.canvas.setAttribute("aria-label", `${this.title}: ${this.words()}`);
     this.chart.update("none");
   }

@@ -74,6 +74,17 @@ class RunsTest(PagesTest):
         legend = "Chart.getChart(document.querySelector('#panel-loss canvas')).legend.legendItems.map((i) => i.text)"
         self.page.wait(f"{legend}.length === 6")
         self.assertEqual(self.page.run(legend), chosen)
+        # A line for each of its phases, but one name a run.
+        self.page.run("document.getElementById('panel-time').scrollIntoView()")
+        time_chart = "Chart.getChart(document.querySelector('#panel-time canvas'))"
+        self.page.wait(f"{time_chart}.data.datasets.length === 24")
+        self.assertTrue(self.page.run(f"{time_chart}.options.plugins.legend.display"))
+        # The times below a curve are round, and none is the last value's, which may lie upon another.
+        ticks = self.page.run("Chart.getChart(document.querySelector('#panel-loss canvas')).scales.x.ticks.map((tick) => tick.value)")
+        self.assertGreater(len(ticks), 2)
+        for tick in ticks:
+            steps = tick / (ticks[1] - ticks[0])
+            self.assertAlmostEqual(steps, round(steps))
         # A link to the page shows the same runs.
         again = self.browser.page(self.page.run("location.href"))
         again.wait("document.querySelectorAll('#figures th').length === 7")
