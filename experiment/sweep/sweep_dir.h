@@ -39,7 +39,7 @@ struct SweepPlan {
   std::string name;
   std::string question;
   std::vector<PlanEntry> runs;
-  std::vector<std::string> shared;  // what runs at a time had not to themselves, in any sitting
+  std::vector<std::string> shared = {};  // what runs at a time had not to themselves, in any sitting
 };
 
 // What was decided of a run.
