@@ -177,7 +177,7 @@ void Worker::PushAll(uint64_t clock) {
       payload.assign(bytes.begin(), bytes.end());
     }
     const CodecId codec = push.has_none() ? CODEC_NONE : CODEC_TOPK;
-    core_->Push(clock, {id, codec, Bytes::Adopt(std::move(payload))}, Now());
+    core_->Push(clock, {static_cast<uint32_t>(id), codec, Bytes::Adopt(std::move(payload))}, Now());
     Send();
   }
 }
