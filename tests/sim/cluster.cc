@@ -212,6 +212,9 @@ Outcome Cluster::Run() {
     // What the weights are worth, the checkpoints know.
   } else if (Over()) {
     CheckEnd();
+  } else if (oracle_.breaches().empty() && oracle_.may_have_lost()) {
+    // Nobody knows of the segment that a worker is in: nothing is trained wrongly, and people see it.
+    outcome_.found_out = "training stood still";
   } else if (oracle_.breaches().empty()) {
     std::string waiting;
     for (uint32_t s = 0; s < server_->shards(); ++s) {

@@ -74,7 +74,7 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
             << " pauses of servers, " << images << " images of journals, " << torn_images << " passed over;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
-  if (range.seeds < 100) return;
+  if (range.seeds < 1000) return;  // the rarest do not come in fewer
   // The faults happened: a run in which nothing goes wrong proves little.
   EXPECT_GT(total.cuts_checked, range.seeds);
   EXPECT_GT(total.pulls_checked, 50 * range.seeds);
