@@ -12,8 +12,9 @@ case ${1:-} in
   '') ;;
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
-# For the tests of the dashboard, of who leads a run, of hosts of a sweep, and of manifests.
-scripts/install-packages.sh chromium etcd-server openssh-server python3-yaml python3-jsonschema
+# For the tests of the dashboard, of who leads a run, of hosts and clusters of a sweep, and of manifests.
+scripts/install-packages.sh chromium etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
+  python3-jsonschema
 scripts/build.sh "$preset"
 
 # What can be built is built: CUDA's parts compile without a GPU.
