@@ -86,14 +86,14 @@ TEST_F(Resume, FewerWorkersGoOnWithTheResidualsOfAll) {
   ASSERT_GT(before, 0);
   std::filesystem::copy(Path("run"), Path("other"), std::filesystem::copy_options::recursive);
   const Ended all = RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
-                               Sets({"cluster.workers=1", "compression.push=none", "train.epochs=10"}));
+                               Sets({"cluster.workers=1", "compression.push=none", "train.epochs=5"}));
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_EQ(Summary("run")["residual_norm_lost"], 0.0);
   EXPECT_EQ(Metrics("run", "progress").back()["residual_norm"], 0.0);
   const Ended none = RunProgram(
       std::vector<std::string>{"ps-run", "--resume", Path("other")} +
       Sets({"cluster.workers=1", "compression.push=signum", "optimizer.sgd.momentum=0",
-            "optimizer.sgd.learning_rate=0.001", "train.epochs=10"}));
+            "optimizer.sgd.learning_rate=0.001", "train.epochs=5"}));
   EXPECT_EQ(none.code, 0) << none.err;
   EXPECT_THAT(none.err, HasSubstr("of the checkpoint is lost: no codec of worker 0 takes it"));
   const double lost = Summary("other")["residual_norm_lost"].get<double>();
