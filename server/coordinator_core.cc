@@ -202,6 +202,12 @@ absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& r
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Time now) {
   PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  // It is in a segment that this record does not know of.
+  if (const uint64_t dealt = ledger_ ? ledger_->position().clock : 0; request.report().clock() > dealt) {
+    return absl::DataLossError(absl::StrCat(
+        "worker ", member->key.worker(), " has done clock ", request.report().clock(), ", and the coordinator has dealt those up to ",
+        dealt, ": did the server's machine lose power? Go on from the last checkpoint with ps-run --resume"));
+  }
   HeartbeatReply reply;
   *reply.mutable_hyper() = hyper_;
   reply.set_drain(draining_);

@@ -63,6 +63,20 @@ TEST(CoordinatorStatus, AHostileHistogramSizesNothing) {
   EXPECT_LT(run.core().Status(run.now()).total().push_latency_size(), 100);
 }
 
+// As where the machine of the server lost power, and its record is an old one.
+TEST(CoordinatorStatus, AWorkerThatIsAheadOfWhatWasDealtIsToldSo) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  const WorkerKey key = run.JoinAndRegister();
+  run.Next(key);
+  run.Beat(key, 4);
+  HeartbeatRequest request;
+  *request.mutable_key() = key;
+  request.mutable_report()->set_clock(5);
+  const auto refused = run.core().Heartbeat(request, run.now());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("dealt those up to 4"));
+}
+
 TEST(CoordinatorStatus, OneWorkerIsAskedToLeave) {
   CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
   const WorkerKey stays = run.JoinAndRegister();
