@@ -128,12 +128,14 @@ ParameterServer::~ParameterServer() {
 absl::Status ParameterServer::Apply(Effects effects) {
   orders_.Add(std::move(effects.commands));
   const absl::Status status = CarryOutOrders();
-  for (const std::string& line : effects.news) {
-    options_.log->info("{}", line);
-    if (options_.on_news) options_.on_news(line);
-  }
+  for (const std::string& line : effects.news) Tell(line);
   changed_.notify_all();
   return status;
+}
+
+void ParameterServer::Tell(const std::string& news) const {
+  options_.log->info("{}", news);
+  if (options_.on_news) options_.on_news(news);
 }
 
 absl::Status ParameterServer::CarryOutOrders() {
@@ -258,10 +260,9 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   reply->set_clock_ns(SteadyNow().count());
   if (again) return reply;
   const WorkerReport& report = readable.report();
-  if (report.residual_norm_lost() > 0 && options_.on_news) {
-    options_.on_news(absl::StrCat("a residual of norm ", report.residual_norm_lost(),
-                                  " of the checkpoint is lost: no codec of worker ",
-                                  request.key().worker(), " takes it"));
+  if (report.residual_norm_lost() > 0) {
+    Tell(absl::StrCat("a residual of norm ", report.residual_norm_lost(), " of the checkpoint is lost: no codec of worker ",
+                      request.key().worker(), " takes it"));
   }
   if (report.has_choices() && options_.on_choices) options_.on_choices(report.choices());
   if (report.spans_size() > 0 && options_.on_spans) {

@@ -223,6 +223,8 @@ class ParameterServer {
   std::vector<std::string> Endpoints() const;
   // Carries out what the core decided, once that is written down. REQUIRES: mutex_ held.
   absl::Status Apply(Effects effects);
+  // People, and the log.
+  void Tell(const std::string& news) const;
   absl::Status CarryOutOrders();
   // Once for each, before the shards.
   void Begin(OrderBook::Order* order);

@@ -328,11 +328,9 @@ void ParameterServer::Tell(const ShardMoves::Ended& ended) {
     options_.log->error("shard {} stays where it is: {}", ended.shard, ended.status.ToString());
     return;
   }
-  const std::string news = absl::StrFormat(
+  Tell(absl::StrFormat(
       "shard %d moved from server %d to server %d in %.3f s, of which it stood still for %.3f s", ended.shard,
-      ended.from, ended.to, Seconds(SteadyNow() - moving_.start), Seconds(moving_.went_on - moving_.stood_still));
-  options_.log->info("{}", news);
-  if (options_.on_news) options_.on_news(news);
+      ended.from, ended.to, Seconds(SteadyNow() - moving_.start), Seconds(moving_.went_on - moving_.stood_still)));
 }
 
 absl::StatusOr<std::shared_ptr<ShardHandle>> ParameterServer::Place(uint32_t shard, uint32_t server,

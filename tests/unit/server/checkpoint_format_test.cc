@@ -47,7 +47,7 @@ TEST(CheckpointFormatTest, TheLayoutIsAsDocumented) {
             std::string("\x03\x01\x02\x03\x04\x05\x06\x07\x08"));
   std::string value;
   EncodeValue("key", {}, &value);
-  EXPECT_EQ(value.substr(0, 8), std::string("\x01\0\0\0\0\0\0\0", 8));
+  EXPECT_EQ(value.substr(0, 8), std::string("\x02\0\0\0\0\0\0\0", 8));
   EXPECT_EQ(value.size(), kStoredPrefixSize);
 }
 
