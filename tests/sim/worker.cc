@@ -181,7 +181,7 @@ void Worker::SendReport() {
   *request.mutable_key() = key_;
   *request.mutable_report() = report_;
   if (cluster_->scenario().sabotage == Sabotage::kClaimSteps) {
-    request.mutable_report()->set_clock(kClocks);
+    request.mutable_report()->set_clock(dealt_);  // more would be refused
   }
   report_.clear_steps();
   cluster_->Call<HeartbeatReply>(

@@ -91,6 +91,7 @@ class Worker {
   bool loaded_ = false;
   uint64_t finished_segment_ = 0;
   uint64_t clock_ = 0;
+  uint64_t dealt_ = 0;  // the clock at which its segment ends
   uint64_t saved_checkpoint_ = 0;
   WorkerReport report_;
   std::vector<std::vector<float>> weights_;                  // that the step computes from

@@ -50,6 +50,7 @@ void Worker::Follow(const NextSegmentReply& reply) {
     case NextSegmentReply::DONE:
       return Finish();
     case NextSegmentReply::RUN:
+      dealt_ = reply.segment().first_clock() + reply.segment().clocks();
       return Run(reply.segment(), 0);
     default:
       cluster_->queue().After(Milliseconds(reply.wait_ms()), [this] { Post([this] { Ask(); }); });
