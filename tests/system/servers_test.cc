@@ -19,6 +19,12 @@ class Servers : public RunTest {
                  "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
+  void TearDown() override {
+    // A worker looks for a run that failed until its deadline.
+    for (auto& worker : workers_) worker.reset();
+    coordinator_.reset();
+    RunTest::TearDown();
+  }
   void RunCalm(const std::vector<std::string>& settings) const {
     ASSERT_EQ(RunSmall("calm", Exact(settings)).code, 0);
   }
