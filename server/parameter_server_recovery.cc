@@ -82,6 +82,8 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::FromRecord(
     server->gathered_ = led.chain.members_size() > 0;
     server->keeper_->GoOn(std::move(led));
   }
+  // They are given once all shards are here.
+  PSGD_RETURN_IF_ERROR(server->orders_.Restore(record));
   server->recovered_ = std::move(record);
   return server;
 }
@@ -125,9 +127,7 @@ absl::Status ParameterServer::RecoverShards() {
 
 absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable) {
   std::lock_guard lock(mutex_);
-  OrderBook orders;  // those of this run are given once all shards are here
-  PSGD_RETURN_IF_ERROR(orders.Restore(*recovered_));
-  PSGD_RETURN_IF_ERROR(orders.Check(shard, durable->core().last_order()));
+  PSGD_RETURN_IF_ERROR(orders_.Check(shard, durable->core().last_order()));
   const auto& under_way = core_.checkpoint_under_way();
   if (under_way && shard == 0) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
   recovered_entries_ += durable->entries();
@@ -146,7 +146,6 @@ absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<Durable
 absl::Status ParameterServer::WentOn(const std::string& news) {
   std::lock_guard lock(mutex_);
   core_.MoveShards(Endpoints());
-  PSGD_RETURN_IF_ERROR(orders_.Restore(*recovered_));
   Effects effects;
   effects.news.push_back(absl::StrCat(news, ", at entry ", recovered_entries_,
                                       " of its shards together; start ", recovered_->starts(),

@@ -7,6 +7,7 @@
 #include "compression/saved_state.h"
 #include "tests/conformance/codec/emulated_codecs.h"
 #include "tests/unit/compression/factors_of.h"
+#include "tests/unit/worker/encode_step.h"
 #include "worker/update_encoder.h"
 
 namespace psgd {
@@ -34,21 +35,10 @@ class OtherCodec : public testing::TestWithParam<bool> {
     const std::vector<int64_t> rows = {factor_rows};
     return UpdateEncoder::Create(config, model_, placement_, 0, rows, device_.get()).value();
   }
-  EncodedSlice Step(UpdateEncoder& encoder, const std::vector<float>& gradient, uint64_t clock) {
-    std::vector<EncodedSlice> slices;
-    if (encoder.on_device()[0]) {
-      EXPECT_TRUE(encoder.Start(0, {gradient.data(), gradient.data(), nullptr}, 0, clock).ok());
-      EXPECT_TRUE(encoder.Finish(0, &slices).ok());
-    } else {
-      encoder.Encode(0, gradient, gradient, 0, clock, &slices);
-    }
-    EXPECT_EQ(slices.size(), 1u);
-    return slices.at(0);
-  }
   // After some steps.
   std::map<uint32_t, Bytes> SavedBy(const CodecConfig& codec) {
     const auto encoder = Make(codec);
-    for (uint64_t clock = 1; clock < 4; ++clock) Step(*encoder, gradient_, clock);
+    for (uint64_t clock = 1; clock < 4; ++clock) EncodeStep(*encoder, gradient_, clock);
     const auto states = encoder->CopyResiduals().value();
     return {states.begin(), states.end()};
   }
@@ -91,7 +81,7 @@ TEST_P(OtherCodec, TakesNoMemoryThatIsNotItsOwn) {
       const auto whole = Make(Of(to)), residual_alone = Make(Of(to));
       ASSERT_TRUE(whole->RestoreResiduals(saved).ok());
       ASSERT_TRUE(residual_alone->RestoreResiduals(without).ok());
-      const Bytes a = Step(*whole, next, 4).payload, b = Step(*residual_alone, next, 4).payload;
+      const Bytes a = EncodeStep(*whole, next, 4).payload, b = EncodeStep(*residual_alone, next, 4).payload;
       EXPECT_EQ(std::ranges::equal(a.span(), b.span()), from != to) << from << " to " << to;
     }
   }
@@ -109,13 +99,13 @@ TEST_P(OtherCodec, ThatLosesNothingSendsWhatIsOwedOnce) {
   // Not with a gradient that the shard will refuse.
   std::vector<float> bad = gradient_;
   bad[7] = NAN;
-  EXPECT_TRUE(std::ranges::equal(Step(*encoder, bad, 4).payload.span(), AsBytes(bad)));
+  EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, bad, 4).payload.span(), AsBytes(bad)));
   EXPECT_EQ(*encoder->ResidualNorm(), norm);
   EXPECT_EQ(encoder->CopyResiduals().value().size(), 1u);
-  EXPECT_TRUE(std::ranges::equal(Step(*encoder, gradient_, 5).payload.span(), AsBytes(expected)));
+  EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, gradient_, 5).payload.span(), AsBytes(expected)));
   EXPECT_EQ(*encoder->ResidualNorm(), 0);
   EXPECT_TRUE(encoder->CopyResiduals().value().empty());
-  EXPECT_TRUE(std::ranges::equal(Step(*encoder, gradient_, 6).payload.span(), AsBytes(gradient_)));
+  EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, gradient_, 6).payload.span(), AsBytes(gradient_)));
 }
 
 TEST_P(OtherCodec, OfFactorsSendsTheGradientWithWhatIsOwedOnce) {

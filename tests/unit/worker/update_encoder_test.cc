@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/conformance/codec/emulated_codecs.h"
+#include "tests/unit/worker/encode_step.h"
 
 namespace psgd {
 namespace {
@@ -189,27 +190,16 @@ TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
     placement.add_slices()->set_count(8);
     const auto poisoned = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
     const auto clean = UpdateEncoder::Create(config, model, placement, 0, {}, where).value();
-    const auto encode = [&](UpdateEncoder& encoder, const std::vector<float>& gradient,
-                            uint64_t clock) {
-      std::vector<EncodedSlice> slices;
-      if (encoder.on_device()[0]) {
-        EXPECT_TRUE(encoder.Start(0, {gradient.data(), gradient.data(), nullptr}, 0, clock).ok());
-        EXPECT_TRUE(encoder.Finish(0, &slices).ok());
-      } else {
-        encoder.Encode(0, gradient, gradient, 0, clock, &slices);
-      }
-      return slices.at(0);
-    };
-    encode(*poisoned, good, 1);
-    encode(*clean, good, 1);
+    EncodeStep(*poisoned, good, 1);
+    EncodeStep(*clean, good, 1);
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       std::vector<float> gradient = good;
       gradient[3] = bad;
-      const EncodedSlice sent = encode(*poisoned, gradient, 2);
+      const EncodedSlice sent = EncodeStep(*poisoned, gradient, 2);
       EXPECT_EQ(sent.codec, CODEC_NONE);
       EXPECT_TRUE(std::ranges::equal(sent.payload.span(), AsBytes(gradient)));
     }
-    const Bytes after = encode(*poisoned, good, 3).payload, expected = encode(*clean, good, 3).payload;
+    const Bytes after = EncodeStep(*poisoned, good, 3).payload, expected = EncodeStep(*clean, good, 3).payload;
     EXPECT_TRUE(std::ranges::equal(after.span(), expected.span())) << CodecText(codec);
   }
 }
