@@ -22,6 +22,9 @@ namespace {
 constexpr absl::string_view kLogPrefix = "log-";
 constexpr absl::string_view kImagePrefix = "image";
 
+constexpr char kMachineStartFile[] = "/machine-start";
+constexpr char kSystemsMachineStart[] = "/proc/sys/kernel/random/boot_id";
+
 rocksdb::Slice SliceOf(const JournalKey& key) { return {key.data(), key.size()}; }
 absl::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -57,6 +60,7 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalO
   PSGD_RETURN_IF_ERROR(MakeFolders(options.folder));
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kCreate));
+  journal->NoteMachineStart();
   return journal;
 }
 
@@ -67,7 +71,19 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOpt
   // one is about to acknowledge, is only with the operating system.
   if (journal->options_.sync) PSGD_RETURN_IF_ERROR(SyncFiles(journal->LogFolder()));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
+  journal->NoteMachineStart();
   return journal;
+}
+
+void RocksJournal::NoteMachineStart() {
+  std::string now = options_.machine_start;
+  if (now.empty()) now = ReadSmallFile(kSystemsMachineStart, 256).value_or("");
+  if (now.empty()) return;  // a system that does not say
+  const std::string file = options_.folder + kMachineStartFile;
+  const auto last = ReadSmallFile(file, 256);
+  if (last.ok() && *last == now) return;
+  machine_started_anew_ = last.ok();
+  (void)WriteFileAtomically(file, now);  // without it, the next to open says so once more
 }
 
 absl::Status RocksJournal::OpenDatabase(Opening opening) {
@@ -241,6 +257,12 @@ absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
 }
 
 absl::StatusOr<ShardImage> RocksJournal::LoadImage(std::vector<std::string>* notes) {
+  if (std::exchange(machine_started_anew_, false) && !options_.sync) {
+    notes->push_back(
+        "the machine was started anew, or is another, since this journal was written: what the operating system had not "
+        "written to the disk is lost, which durability.acknowledge: journal allows (fsync would not). Workers that still "
+        "run find out what they miss; what only workers pushed that are gone is trained without");
+  }
   PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
   absl::Status last = absl::NotFoundError(
       absl::StrCat(options_.folder, " has no image: the shard never had a model"));

@@ -4,6 +4,7 @@
 //                            families log-<first entry>, a new one with each image, so that what is no
 //                            longer needed goes as a whole (layout: server/journal_format.h)
 //   FOLDER/image-<entry>/    the arrays of an image, as a checkpoint's (server/checkpoint_database.h)
+//   FOLDER/machine-start     which start of which machine the journal was last opened in
 //
 // The two newest images stay, and the entries since the older one: should the newest be damaged, the one
 // before it leads to the same state.
@@ -31,6 +32,7 @@ struct RocksJournalOptions {
   uint32_t shard = 0;
   bool sync = false;  // Append waits for the disk, and not only for the operating system
   std::shared_ptr<FailpointPlan> failpoint = nullptr;  // null: there is none
+  std::string machine_start{};  // tells this start of the machine from all others; empty: the system is asked
 };
 
 // What can be said of a journal without changing it.
@@ -63,6 +65,8 @@ class RocksJournal final : public Journal {
   using Logs = std::map<uint64_t, std::unique_ptr<rocksdb::ColumnFamilyHandle>>;  // by first entry
 
   explicit RocksJournal(RocksJournalOptions options);
+  // Notes which start of the machine this is, and whether the journal was last open in another.
+  void NoteMachineStart();
   enum class Opening { kCreate, kGoOn, kReadOnly };
   absl::Status OpenDatabase(Opening opening);
   std::string LogFolder() const;
@@ -86,6 +90,7 @@ class RocksJournal final : public Journal {
   const RocksJournalOptions options_;
   std::unique_ptr<rocksdb::DB> db_;
   bool failed_ = false;       // the last write
+  bool machine_started_anew_ = false;  // since the journal was last open
   mutable std::mutex mutex_;  // guards db_ against being opened anew, logs_ and damaged_
   Logs logs_;
   std::set<uint64_t> damaged_;  // images that were passed over: they count for none of the two that are kept

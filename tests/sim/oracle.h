@@ -54,8 +54,8 @@ class Oracle {
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
 
-  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone, which has to be
-  // found out.
+  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone, which the workers that
+  // are in have to find out.
   void MayHaveLost();
   bool may_have_lost() const { return may_have_lost_ && scenario_.config.durability().acknowledge() == DurabilityConfig::JOURNAL; }
 
@@ -99,6 +99,8 @@ class Oracle {
   using Applied = std::array<int, kRegister>;
 
   std::string Name(uint32_t member) const;
+  // Nobody is left who knows what it was acknowledged.
+  bool MayBeMissed(uint32_t member) const { return may_have_lost() && !members_[member].in; }
   // Reads the register of a slice.
   Applied ReadRegister(std::span<const float> weights) const;
   // The push of that member, clock and slice; null when none was made.

@@ -157,7 +157,7 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
         if (in != 0 && in != static_cast<int>(push.slices.size())) {
           Breach(absl::StrCat(what, " was applied in part"));
         }
-        if (seq < below && in == 0) Breach(absl::StrCat(what, " was acknowledged and is lost"));
+        if (seq < below && in == 0 && !MayBeMissed(m)) Breach(absl::StrCat(what, " was acknowledged and is lost"));
         if (seq >= below) ++counts_.pushes_in_doubt;
       }
     }
@@ -173,7 +173,8 @@ void Oracle::CheckBatches(const std::map<uint32_t, Applied>& applied) {
       const bool in = std::all_of(applied.begin(), applied.end(), [&](const auto& slice) {
         bool acknowledged = false;
         const MadePush* push = Find(m, clock, slice.first, &acknowledged);
-        return slice.second[RegisterAt(m, clock)] != 0 || (push != nullptr && push->poisoned);
+        if (push != nullptr && (push->poisoned || (acknowledged && MayBeMissed(m)))) return true;
+        return slice.second[RegisterAt(m, clock)] != 0;
       });
       if (in) seen.insert(batch);
     }

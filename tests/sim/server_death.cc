@@ -95,6 +95,7 @@ void Server::RestoreCoordinator(const CoordinatorRecord& record) {
 absl::Status Server::Recover(const CoordinatorRecord& record) {
   RestoreCoordinator(record);
   PSGD_RETURN_IF_ERROR(orders_.Restore(record));
+  told_ = std::min(told_, orders_.last());  // those that power took are forgotten, and their numbers given anew
   for (uint32_t s = 0; s < shards(); ++s) {
     if (HolderOf(s) != ShardMoves::kCoordinator) {
       own_.Drop(s);  // it may have been moved when the server died

@@ -156,6 +156,26 @@ TEST_F(RocksJournalTest, WhatTheLifeBeforeDidNotSyncIsSyncedBeforeItCounts) {
   EXPECT_GT(synced_logs(true), 0);
 }
 
+TEST_F(RocksJournalTest, ThatTheMachineStartedAnewIsToldOnceWhereItMayCostPushes) {
+  const auto notes_of = [this](const std::string& start, bool sync) {
+    RocksJournalOptions options = Options(sync);
+    options.machine_start = start;
+    auto journal = RocksJournal::Open(options);
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    std::vector<std::string> notes;
+    EXPECT_TRUE((*journal)->LoadImage(&notes).ok());
+    std::vector<std::string> again;
+    EXPECT_TRUE((*journal)->LoadImage(&again).ok());
+    EXPECT_THAT(again, testing::IsEmpty());
+    return notes;
+  };
+  Create();
+  EXPECT_THAT(notes_of("", false), testing::IsEmpty());  // this machine, which did not start anew
+  EXPECT_THAT(notes_of("another", false), testing::ElementsAre(testing::HasSubstr("machine was started anew")));
+  EXPECT_THAT(notes_of("another", false), testing::IsEmpty());
+  EXPECT_THAT(notes_of("a third", true), testing::IsEmpty());  // everything is on the disk
+}
+
 TEST_F(RocksJournalTest, OldImagesAndTheirEntriesGo) {
   auto journal = Create();
   for (uint64_t entry = 10; entry <= 50; entry += 10) {
