@@ -114,17 +114,20 @@ def row_of(n, rounds):
         "ratio": over(lambda m, p: p["run_samples_per_second"] / m["samples_per_second"]),
         "staleness_measured": over(lambda m, p: m["staleness"]["mean"]),
         "staleness_predicted": over(lambda m, p: p["staleness_mean"]),
+        "push_staleness_measured": over(lambda m, p: m["push_staleness"]["mean"]),
+        "push_staleness_predicted": over(lambda m, p: p["push_staleness_mean"]),
         "bytes_ratio": over(lambda m, p: (p["bytes_pushed"] + p["bytes_pulled"]) /
                             (m["bytes_pushed"] + m["bytes_pulled"])),
     }
 
 
 def print_table(rows, off):
-    print("workers  measured samples/s      predicted               ratio                staleness")
+    print("workers  measured samples/s      predicted               ratio                of pushes: staleness       of pulls")
     for row in rows:
-        print("{:7d}  {:6.0f} ({:.0f} to {:.0f})  {:6.0f} ({:.0f} to {:.0f})  {:.3f} ({:.3f} to {:.3f})  {:.2f} / {:.2f}".format(
+        print("{:7d}  {:6.0f} ({:.0f} to {:.0f})  {:6.0f} ({:.0f} to {:.0f})  {:.3f} ({:.3f} to {:.3f})  {:.2f} ({:.2f} to {:.2f}) / {:.2f}  {:.2f} ({:.2f} to {:.2f}) / {:.2f}".format(
             row["workers"], *row["measured"], *row["predicted"], *row["ratio"],
-            row["staleness_measured"][0], row["staleness_predicted"][0]))
+            *row["push_staleness_measured"], row["push_staleness_predicted"][0],
+            *row["staleness_measured"], row["staleness_predicted"][0]))
     print(f"worst median: {100 * off:.1f} % off")
 
 

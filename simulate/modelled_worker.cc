@@ -11,10 +11,21 @@
 namespace psgd::sim {
 namespace {
 constexpr double kControlCall = 300e-6;  // of both processes, for a call of the control plane
+
+// With mean 1 and that standard deviation. Log-normal: what takes long is more frequent than what takes no time.
+double Around1(double spread, Chance* chance) {
+  const double sigma = std::sqrt(std::log1p(spread * spread));
+  const double radius = std::sqrt(-2 * std::log(1 - chance->Unit()));
+  const double normal = radius * std::cos(2 * std::numbers::pi * chance->Unit());
+  return std::exp(sigma * normal - sigma * sigma / 2);
+}
 }  // namespace
 
 ModelledWorker::ModelledWorker(ModelledCluster* cluster, uint32_t process)
-    : cluster_(cluster), process_(process), chance_(cluster->seed(), 100 + process) {}
+    : cluster_(cluster),
+      process_(process),
+      chance_(cluster->seed(), 100 + process),
+      pace_(cluster->model().worker().pace() > 0 ? Around1(cluster->model().worker().pace(), &chance_) : 1) {}
 
 void ModelledWorker::Start() {
   to_shards_ = cluster_->ConnectToShards(process_);
@@ -141,11 +152,7 @@ void ModelledWorker::EndSegment() {
 double ModelledWorker::ComputeSeconds() {
   const SimWorker& model = cluster_->model().worker();
   const double usual = model.step() + model.sample() * cluster_->config().data().batch();
-  // Log-normal: steps that take long are more frequent than those that take no time.
-  const double sigma = std::sqrt(std::log1p(model.spread() * model.spread()));
-  const double radius = std::sqrt(-2 * std::log(1 - chance_.Unit()));
-  const double normal = radius * std::cos(2 * std::numbers::pi * chance_.Unit());
-  return usual * std::exp(sigma * normal - sigma * sigma / 2);
+  return usual * pace_ * Around1(model.spread(), &chance_);
 }
 
 void ModelledWorker::Step(uint32_t step) {

@@ -74,6 +74,7 @@ class ModelledWorker {
   ModelledCluster* const cluster_;
   const uint32_t process_;
   Chance chance_;
+  const double pace_;  // what it takes for a step, as a share of the usual
   const SessionStats none_;
   std::vector<std::unique_ptr<Connection>> to_shards_;
   std::unique_ptr<SessionCore> core_;

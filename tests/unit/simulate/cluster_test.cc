@@ -118,6 +118,17 @@ TEST(SimulatedRun, ALooserBoundWaitsLess) {
   EXPECT_GT(loose.Run().samples_per_second, 1.1 * strict.Run().samples_per_second);
 }
 
+// Whoever is late now and then is waited for by nobody at a loose bound; whoever always is leaves all others at it.
+TEST(SimulatedRun, AWorkerThatKeepsItsPaceLeavesTheOthersAtTheBound) {
+  Case now_and_then = Small(8, 8), always = Small(8, 8);
+  now_and_then.options.clocks = always.options.clocks = 120;
+  now_and_then.options.model.mutable_worker()->set_spread(0.3);
+  always.options.model.mutable_worker()->set_pace(0.3);
+  const Prediction mixed = now_and_then.Run(), sorted = always.Run();
+  EXPECT_GT(sorted.pull_staleness.Mean(), 1.5 * mixed.pull_staleness.Mean());
+  EXPECT_LT(sorted.samples_per_second, 0.9 * mixed.samples_per_second);
+}
+
 TEST(SimulatedRun, TheSameSeedIsTheSameRun) {
   Case small = Small(6, 2);
   small.options.model.mutable_worker()->set_spread(0.3);
