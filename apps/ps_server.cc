@@ -142,7 +142,9 @@ absl::StatusOr<Summary::Status> Serve(
       }
     }
     if (stops.count() >= 2) {
-      log->warn("stopped at once; what came after the last checkpoint is lost");
+      log->warn("stopped at once; {}", server.HasJournal()
+                                           ? "ps-server --recover of its run directory goes on from the journal"
+                                           : "what came after the last checkpoint is lost");
       return Summary::Status::kInterrupted;
     }
     if (stops.count() == 1 && !draining) {

@@ -304,8 +304,8 @@ void CoordinatorCore::Tick(Time now, Effects* effects) {
                         "others go on, and a new ps-worker may take its place"),
            effects);
   }
-  // Nobody is left to finish a drain.
-  if (draining_ && !over() && members_.Ready().empty()) {
+  // Nobody is left to finish a drain, and nobody needs to be: the shards make the last checkpoint by themselves.
+  if (draining_ && !over() && members_.Ready().empty() && LastCheckpointTaken(effects)) {
     EndRun(now);
     effects->news.push_back("drained: no worker is left");
   }

@@ -138,6 +138,8 @@ class CoordinatorCore {
   NextSegmentReply Wait(std::string reason) const;
   void EndRun(Time now);
   NextSegmentReply Finish(Time now, Effects* effects, NextSegmentReply reply);
+  // False: it is under way, or begins.
+  bool LastCheckpointTaken(Effects* effects);
 
   const CoordinatorOptions options_;
   Membership members_;

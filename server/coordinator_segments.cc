@@ -235,11 +235,7 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
     reply.set_reason("waiting for the last evaluation");
     return reply;
   }
-  if (!under_way_ && !final_checkpoint_taken_ && ledger_->latest() != 0) {
-    StartCheckpoint(ledger_->position().clock, effects);
-    final_checkpoint_taken_ = true;
-  }
-  if (under_way_) {
+  if (!LastCheckpointTaken(effects)) {
     reply.set_reason("waiting for the last checkpoint");
     return reply;
   }
@@ -247,6 +243,14 @@ NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects,
   reply.set_kind(NextSegmentReply::DONE);
   reply.set_reason(draining_ ? drain_reason_ : "every epoch is done");
   return reply;
+}
+
+bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
+  if (!under_way_ && !final_checkpoint_taken_ && ledger_ && ledger_->latest() != 0) {
+    StartCheckpoint(ledger_->position().clock, effects);
+    final_checkpoint_taken_ = true;
+  }
+  return !under_way_;
 }
 
 absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,

@@ -79,6 +79,7 @@ class ParameterServer {
 
   const std::string& control_address() const { return control_address_; }
   CallGuard& guard() { return guard_; }
+  bool HasJournal() const;
 
   // The control plane; ControlService and tests call these.
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
@@ -149,7 +150,6 @@ class ParameterServer {
   // A shard that goes on; the checkpoint under way may still want a part of it.
   absl::Status ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable);
   absl::Status WentOn(const std::string& news);
-  bool HasJournal() const;
   // What is written down waits for the disk.
   bool SyncsJournal() const;
   // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.

@@ -21,7 +21,7 @@ std::optional<ShardMoves::Step> ShardMoves::Next(bool begin) {
   if (!move_) {
     const auto [at, to] = std::mismatch(owners_.begin(), owners_.end(), target_.begin());
     if (!begin || at == owners_.end()) return std::nullopt;
-    Move& move = move_.emplace();
+    Move& move = *(move_ = Move());
     move.shard = static_cast<uint32_t>(at - owners_.begin());
     move.from = *at;
     move.to = *to;

@@ -312,8 +312,9 @@ absl::Status SessionCore::Tick(Time now) {
       return absl::DeadlineExceededError(absl::StrCat(
           "shard ", s, " at ", placement_.endpoints(static_cast<int>(s)),
           " has not answered for ", static_cast<int64_t>(Seconds(now - silent_since)),
-          " s (cluster.deadline); is ps-server still running there and the network up? Training "
-          "can go on from the last checkpoint with ps-run --resume"));
+          " s (cluster.deadline); is ps-server still running there and the network up? Where it kept a journal "
+          "(durability.acknowledge) ps-server --recover RUN_DIR goes on from that, else ps-run --resume from the last "
+          "checkpoint"));
     }
     if (now - std::max(shard.last_sent, since) <= options_.resend) continue;
     ResendAll(shard);

@@ -123,6 +123,26 @@ TEST_F(Drain, AKilledWorkersResidualIsLost) {
   EXPECT_GT(Summary("run")["residual_norm_lost"].get<double>(), 0);
 }
 
+// Nobody is left who could push, or finish a segment: the shards make the last checkpoint by themselves.
+TEST_P(DrainAt, WhatKilledWorkersPushedIsInTheLastCheckpoint) {
+  Process server(Server({"train.epochs=100000", "cluster.lease=1s", "durability.checkpoint=100000 epochs",
+                         "durability.acknowledge=journal", std::string("consistency.staleness=") + GetParam()}));
+  const std::string address = ServerOf(server);
+  Process first(Worker(address)), second(Worker(address));
+  ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
+  for (Process* worker : {&first, &second}) worker->Signal(SIGKILL);
+  ASSERT_TRUE(server.WaitFor("no worker is left; the run waits"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "export", "--server", address, "--out", Path("killed.safetensors")}).code, 0);
+  EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
+  EXPECT_EQ(server.Wait().code, 3) << server.Err();
+  EXPECT_THAT(News(), HasSubstr("checkpoint 1 is complete"));
+  EXPECT_EQ(RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--checkpoint", "1", "--out",
+                        Path("kept.safetensors")}).code, 0);
+  EXPECT_EQ(File("kept.safetensors"), File("killed.safetensors"));
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--workers", "1", "--set", "train.epochs=30", "--quiet"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
 // Its last checkpoint holds the residuals.
 TEST_F(Drain, AWholeRunThatDrainsPushesNoResidual) {
   Process server(Server({"train.epochs=100000"}));

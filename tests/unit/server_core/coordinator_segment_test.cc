@@ -235,16 +235,34 @@ TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
   EXPECT_EQ(run.Next(b, 1).kind(), NextSegmentReply::DONE);
 }
 
-TEST(CoordinatorSegment, DrainingWithNobodyLeftEndsTheRun) {
+// What was acknowledged must not be lost because nobody is left who asks for the next segment.
+TEST(CoordinatorSegment, DrainingWithNobodyLeftEndsTheRunWithACheckpoint) {
   for (const bool failed : {false, true}) {
-    CoordinatorFixture run(CoordinatorConfig(1, 100, 2));
-    const WorkerKey a = run.JoinAndRegister();
-    run.Next(a);
-    run.Drain("a shard is gone", failed);
-    run.Leave(a);
-    run.Tick();
-    EXPECT_EQ(run.core().state(), failed ? StatusReply::FAILED : StatusReply::FINISHED);
+    for (const absl::Status& written : {absl::OkStatus(), absl::ResourceExhaustedError("the disk is full")}) {
+      CoordinatorFixture run(CoordinatorConfig(1, 100, 2));
+      const WorkerKey a = run.JoinAndRegister();
+      run.Next(a);
+      run.Drain("asked to", failed);
+      run.Leave(a);
+      run.Tick();
+      run.Tick();
+      EXPECT_FALSE(run.core().over());
+      const auto cuts = run.Commands<TakeCheckpoint>();
+      ASSERT_EQ(cuts.size(), 1u);
+      EXPECT_EQ(cuts[0].clock, 2u);
+      EXPECT_TRUE(cuts[0].savers.empty());
+      run.CheckpointDone(cuts[0].id, written);
+      run.Tick();
+      EXPECT_EQ(run.core().state(), failed ? StatusReply::FAILED : StatusReply::FINISHED);
+    }
   }
+}
+
+TEST(CoordinatorSegment, DrainingWithNobodyLeftBeforeTheBeginningEndsAtOnce) {
+  CoordinatorFixture run(CoordinatorConfig(2, 100, 2));
+  run.Drain("asked to");
+  run.Tick();
+  EXPECT_TRUE(run.core().over());
 }
 
 TEST(CoordinatorSegment, DrainingBeforeTheBeginningLetsTheWaitingGo) {
@@ -336,6 +354,8 @@ TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
   EXPECT_EQ(status.workers(0).note(), "quarantined: 3 bad pushes");
 
   run.core().Quarantine(b, "4 bad pushes", &effects);
+  run.Tick();
+  run.CheckpointDone(1);
   run.Tick();
   EXPECT_EQ(run.core().state(), StatusReply::FAILED);
   EXPECT_THAT(run.core().Status(run.now()).detail(),
