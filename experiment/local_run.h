@@ -43,6 +43,8 @@ class LocalRun {
   int workers_lost() const { return workers_lost_; }
 
  private:
+  static constexpr int kMostRecoveries = 3;  // of no avail, one after the other
+
   absl::Status StartWorkers();
   absl::Status Supervise();
   // Looks once at everything; a failure ends the run at once.
@@ -95,6 +97,7 @@ class LocalRun {
   int workers_lost_ = 0;
   Time next_follower_{};            // not before that
   int fruitless_recoveries_ = 0;    // since the clock last moved
+  int fruitless_restarts_ = 0;      // of the other servers, since one last came back
   uint64_t recovered_at_clock_ = 0;
   bool config_at_fault_ = false;
   std::string drain_reason_;    // not empty: the server is to drain

@@ -24,7 +24,11 @@ absl::Status LocalRun::RestartHosts() {
     display_.Note(absl::StrCat(how, "; it is started again, with the journals of its shards"),
                   /*important=*/true);
     const absl::Status started = cluster_->RestartHost(host);
-    if (!started.ok() && cluster_->server().Running()) return Failed(std::string(started.message()));
+    if (started.ok()) {
+      fruitless_restarts_ = 0;
+    } else if (cluster_->server().Running() && ++fruitless_restarts_ > kMostRecoveries) {
+      return Failed(std::string(started.message()));
+    }
   }
   return absl::OkStatus();
 }

@@ -61,6 +61,23 @@ TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("went on from the journal"));
 }
 
+TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
+  Process run(PsRun("run", Journalled({"train.epochs=60", "consistency.staleness=2"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<pid_t> servers = run.Children("ps-server");
+    ASSERT_EQ(servers.size(), 1u) << run.Err();
+    kill(servers[0], SIGKILL);
+    ASSERT_TRUE(Eventually([&] {
+      const std::vector<pid_t> now = run.Children("ps-server");
+      return now.size() == 1 && now[0] != servers[0];
+    })) << run.Err();
+  }
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Summary("run")["epochs"], 60.0);
+}
+
 // With staleness 0 a run's bits depend on nothing but its seed: not on how often its server died.
 TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
   const std::vector<std::string> settings = {"train.epochs=300", "optimizer.sgd.momentum=0.9",
