@@ -54,7 +54,7 @@ std::string WholePercent(double share) { return absl::StrFormat("%.0f %%", share
 std::string ReadableRatio(double dense, double sent) {
   if (!(sent > 0)) return "";
   const double ratio = dense / sent;
-  return absl::StrFormat(ratio < 9.95 ? "%.1fx" : "%.0fx", ratio);
+  return ratio < 9.95 ? absl::StrFormat("%.1fx", ratio) : absl::StrFormat("%.0fx", ratio);
 }
 
 std::string TextTable::Text() const {
