@@ -179,7 +179,7 @@ absl::Status ShardHost::SaveRecord() {
 absl::Status ShardHost::Serve(const std::string& server_dir, Log log) {
   server_dir_ = server_dir;
   log_ = std::move(log);
-  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_));
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_, log_));
   Time last_there = SteadyNow();
   while (true) {
     const absl::Status ended = ServeConnection();
