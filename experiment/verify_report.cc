@@ -1,23 +1,35 @@
 #include "experiment/verify_report.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/files.h"
 #include "common/units.h"
 #include "experiment/checkpoint_report.h"
+#include "experiment/config_yaml.h"
 #include "experiment/readable.h"
 #include "experiment/records.h"
 #include "experiment/run_dir.h"
+#include "server/checkpoint_files.h"
 #include "server/coordinator_store.h"
+#include "server/host_record.h"
+#include "server/shard_moves.h"
 
 namespace psgd {
 namespace {
 
+namespace fs = std::filesystem;
+
+bool IsUnread(const CheckedCheckpoint& checkpoint) { return absl::IsPermissionDenied(checkpoint.status); }
+bool IsUnread(const CheckedJournal& journal) { return !journal.unread.empty(); }
+
 bool IsDamaged(const CheckedCheckpoint& checkpoint) {
-  return checkpoint.sealed && !checkpoint.status.ok();
+  return checkpoint.sealed && !checkpoint.status.ok() && !IsUnread(checkpoint);
 }
 bool IsDamaged(const CheckedJournal& journal) { return !journal.report.damage.empty(); }
 
@@ -26,40 +38,114 @@ auto Damaged(const std::vector<Checked>& all) {
   return std::count_if(all.begin(), all.end(), [](const auto& one) { return IsDamaged(one); });
 }
 
+template <typename Checked>
+auto Unread(const std::vector<Checked>& all) {
+  return std::count_if(all.begin(), all.end(), [](const auto& one) { return IsUnread(one); });
+}
+
 auto Sound(const std::vector<CheckedCheckpoint>& all) {
   return std::count_if(all.begin(), all.end(), [](const auto& one) { return one.status.ok(); });
 }
 
 std::string StateOf(const CheckedCheckpoint& checkpoint) {
+  if (IsUnread(checkpoint)) return "could not be read";
   return !checkpoint.sealed ? "incomplete" : checkpoint.status.ok() ? "sound" : "damaged";
 }
 std::string StateOf(const CheckedJournal& journal) {
-  if (!IsDamaged(journal)) return "sound";
-  return journal.report.recovers ? "damaged, not where it matters" : "damaged";
+  if (journal.server != 0) return absl::StrCat("on server ", journal.server);
+  if (IsUnread(journal)) return "could not be read";
+  return IsDamaged(journal) ? "damaged" : "sound";
 }
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-absl::Status VerifyJournal(const std::string& folder, std::vector<CheckedJournal>* checked) {
+// OK: all files below can be opened, or there is nothing. Else PERMISSION_DENIED, whatever the cause: nothing is known
+// of their contents.
+absl::Status CheckReadable(const std::string& folder) {
+  const auto unread = [](const std::string& path, int error) {
+    return absl::PermissionDeniedError(FileError("read", path, error).message());
+  };
+  std::error_code error;
+  if (!fs::exists(folder, error)) return error ? unread(folder, error.value()) : absl::OkStatus();
+  // Not by a recursive iterator, which does not say what it could not enter.
+  fs::directory_iterator at(folder, error);
+  if (error) return unread(folder, error.value());
+  for (; at != fs::directory_iterator(); at.increment(error)) {
+    const std::string path = at->path().string();
+    const bool is_folder = at->is_directory(error);
+    if (error) return unread(path, error.value());
+    if (is_folder) {
+      PSGD_RETURN_IF_ERROR(CheckReadable(path));
+    } else if (std::FILE* const file = std::fopen(path.c_str(), "rb")) {
+      std::fclose(file);
+    } else {
+      return unread(path, errno);
+    }
+  }
+  return error ? unread(folder, error.value()) : absl::OkStatus();
+}
+
+CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
+  CheckedJournal checked{absl::StrCat("shard ", shard), {}};
+  RocksJournalOptions options;
+  options.folder = absl::StrCat(folder, "/shard-", shard);
+  options.shard = shard;
+  checked.unread = std::string(CheckReadable(options.folder).message());
+  if (checked.unread.empty()) checked.report = RocksJournal::Check(std::move(options));
+  return checked;
+}
+
+// What the folder has, where nothing says what it should have.
+void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
+  for (uint32_t s = 0; FileExists(absl::StrCat(folder, "/shard-", s)); ++s) {
+    run->journal.push_back(CheckShard(folder, s));
+  }
+}
+
+void VerifyCoordinatorsJournal(const std::string& folder, VerifiedRun* run) {
   CheckedJournal coordinator{"coordinator", {}};
+  coordinator.unread = std::string(CheckReadable(folder + "/coordinator").message());
+  if (IsUnread(coordinator)) {
+    run->journal.push_back(std::move(coordinator));
+    return CheckShardsThere(folder, run);
+  }
   const auto record = CoordinatorStore::Check(folder + "/coordinator", &coordinator.report.damage);
   coordinator.report.recovers = record.ok() && coordinator.report.damage.empty();
-  int shards = 0;
-  if (record.ok()) {
-    shards = record->placement().endpoints_size();
-  } else if (absl::IsNotFound(record.status()) && coordinator.report.damage.empty()) {
-    return absl::OkStatus();  // training had not begun
-  } else {
+  if (absl::IsNotFound(record.status()) && coordinator.report.damage.empty()) return;  // training had not begun
+  if (!record.ok()) {
     coordinator.report.damage.emplace_back(record.status().message());
-    while (std::filesystem::exists(absl::StrCat(folder, "/shard-", shards))) ++shards;
+    run->journal.push_back(std::move(coordinator));
+    return CheckShardsThere(folder, run);
   }
-  checked->push_back(std::move(coordinator));
-  for (int s = 0; s < shards; ++s) {
-    RocksJournalOptions options;
-    options.folder = absl::StrCat(folder, "/shard-", s);
-    options.shard = static_cast<uint32_t>(s);
-    checked->push_back({absl::StrCat("shard ", s), RocksJournal::Check(std::move(options))});
+  run->journal.push_back(std::move(coordinator));
+  for (int s = 0; s < record->placement().endpoints_size(); ++s) {
+    const uint32_t owner = s < record->owners_size() ? record->owners(s) : ShardMoves::kCoordinator;
+    if (owner == ShardMoves::kCoordinator) {
+      run->journal.push_back(CheckShard(folder, static_cast<uint32_t>(s)));
+    } else {
+      run->journal.push_back({absl::StrCat("shard ", s), {}, owner});
+    }
   }
+}
+
+// Of a server that joined: its record says which shards it holds.
+absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder, VerifiedRun* run) {
+  PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
+  if (config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+    run->journal_note = "this server joined the run, which keeps no journal (durability.acknowledge: memory)";
+    return absl::OkStatus();
+  }
+  const auto record = ReadHostRecord(RunDir(run_dir).ServerDir());
+  if (!record.ok()) {
+    CheckedJournal host{"record", {}};
+    (absl::IsDataLoss(record.status()) ? host.report.damage.emplace_back() : host.unread) =
+        std::string(record.status().message());
+    run->journal.push_back(std::move(host));
+    CheckShardsThere(folder, run);
+    return absl::OkStatus();
+  }
+  for (const uint32_t shard : record->shards()) run->journal.push_back(CheckShard(folder, shard));
+  if (record->shards().empty()) run->journal_note = "this server joined the run and holds no shard of it";
   return absl::OkStatus();
 }
 
@@ -73,10 +159,17 @@ Record RecordOf(const CheckedCheckpoint& checkpoint) {
 
 Record RecordOf(const CheckedJournal& journal) {
   const JournalReport& report = journal.report;
-  return {{"part", journal.part},          {"images", report.images},
-          {"first_entry", report.first},   {"last_entry", report.last},
-          {"state", IsDamaged(journal) ? "damaged" : "sound"},
-          {"recovers", report.recovers},   {"problems", report.damage}};
+  Record record{{"part", journal.part}, {"state", StateOf(journal)}};
+  if (journal.server != 0) {
+    record["server"] = journal.server;
+  } else if (IsUnread(journal)) {
+    record["problems"] = {journal.unread};
+  } else {
+    record.update({{"images", report.images},     {"first_entry", report.first},
+                   {"last_entry", report.last},   {"recovers", report.recovers},
+                   {"problems", report.damage}});
+  }
+  return record;
 }
 
 template <typename Checked>
@@ -109,7 +202,8 @@ std::string JournalText(const std::vector<CheckedJournal>& journal) {
     const JournalReport& report = part.report;
     table.Add({part.part, OrDash(absl::StrJoin(report.images, ", ")),
                report.last == 0 ? "-" : absl::StrCat(report.first, " to ", report.last),
-               StateOf(part)});
+               IsDamaged(part) && report.recovers ? "damaged, not where it matters" : StateOf(part)});
+    if (IsUnread(part)) absl::StrAppend(&wrong, part.part, ": ", part.unread, "\n");
     for (const std::string& damage : report.damage) {
       absl::StrAppend(&wrong, part.part, ": ", damage, "\n");
     }
@@ -123,14 +217,21 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
   VerifiedRun run;
   PSGD_ASSIGN_OR_RETURN(run.checkpoints, store.Verify());
+  for (CheckedCheckpoint& checkpoint : run.checkpoints) {
+    if (checkpoint.status.ok()) continue;
+    const absl::Status readable = CheckReadable(CheckpointFolder(store.root(), checkpoint.id));
+    if (!readable.ok()) checkpoint.status = readable;
+  }
   const std::string folder = store.root() + "/journal";
-  std::error_code error;
-  if (!std::filesystem::exists(folder, error)) return run;
+  if (!FileExists(folder)) return run;
+  run.joined = !FileExists(folder + "/coordinator") && FileExists(HostRecordFile(store.root()));
   const auto held = RunDir::Take(run_dir);
-  if (held.ok()) {
-    PSGD_RETURN_IF_ERROR(VerifyJournal(folder, &run.journal));
-  } else {
+  if (!held.ok()) {
     run.journal_note = absl::StrCat("the journal was not looked at: ", std::string(held.status().message()));
+  } else if (run.joined) {
+    PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
+  } else {
+    VerifyCoordinatorsJournal(folder, &run);
   }
   return run;
 }
@@ -149,14 +250,24 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
   const auto sound = Sound(run.checkpoints);
   if (Damaged(run.journal) > 0) {
     const bool recovers = std::all_of(run.journal.begin(), run.journal.end(),
-                                      [](const CheckedJournal& part) { return part.report.recovers; });
+                                      [](const CheckedJournal& part) {
+                                        return part.server != 0 || IsUnread(part) || part.report.recovers;
+                                      });
     return absl::DataLossError(absl::StrCat(
         "the journal of ", run_dir, " is damaged; ",
-        recovers  ? "--recover still goes on from what is sound, to the same weights"
+        recovers ? absl::StrCat(run.joined ? "--join" : "--recover",
+                                " still goes on from what is sound, to the same weights")
+        : run.joined ? "--join would refuse it: restore it from a copy, or go on from a checkpoint of the run "
+                       "(--resume, with the run directory of its first server)"
         : sound > 0 ? "--recover would refuse it: go on from a checkpoint with --resume, or restore the "
                       "journal from a copy"
                     : "--recover would refuse it, and there is no checkpoint: restore it from a copy, or "
                       "start the run anew"));
+  }
+  if (Unread(run.journal) + Unread(run.checkpoints) > 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "some of ", run_dir, " could not be read, which says nothing of what is in it: look who owns it, and verify "
+        "it as the user that trained (or root)"));
   }
   if (const auto damaged = Damaged(run.checkpoints); damaged > 0) {
     return absl::DataLossError(absl::StrCat(
@@ -166,7 +277,7 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
                     "them to be pruned"
                   : "restore them from a copy, or start the run anew"));
   }
-  if (sound > 0 || !run.journal.empty()) return absl::OkStatus();
+  if (sound > 0 || !run.journal.empty() || run.joined) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat(
       run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken"));
 }

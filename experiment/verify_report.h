@@ -13,11 +13,14 @@ namespace psgd {
 struct CheckedJournal {
   std::string part;       // "coordinator", "shard 3"
   JournalReport report;
+  uint32_t server = 0;    // of a run on several: that it lies on, so that it was not looked at; 0: here
+  std::string unread{};   // why it could not be; empty: it could
 };
 
 struct VerifiedRun {
-  std::vector<CheckedCheckpoint> checkpoints;  // newest first
+  std::vector<CheckedCheckpoint> checkpoints;  // newest first; PERMISSION_DENIED: it could not be read
   std::vector<CheckedJournal> journal;         // empty: the run keeps none, or had not begun
+  bool joined = false;                         // the directory is of a server that joined another's run
   std::string journal_note;                    // why it was not looked at; empty: it was
 };
 
@@ -27,8 +30,8 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir);
 
 // Tables and what is wrong, or JSON.
 std::string VerifiedText(const VerifiedRun& run, bool json);
-// DATA_LOSS when something that counts is damaged, NOT_FOUND when there is nothing to go on from; says
-// what can be done.
+// DATA_LOSS when something that counts is damaged, PERMISSION_DENIED when something could not be read,
+// NOT_FOUND when there is nothing to go on from; says what can be done.
 absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run);
 
 }  // namespace psgd

@@ -3,14 +3,15 @@
 # ps-server, ps-worker, ps-ctl and ps-run take as --tls-dir. docs/security.md says which file goes where.
 #
 #   scripts/make-certs.sh certs head-node 10.0.0.1    the server answers to these names, too
-#   scripts/make-certs.sh --renew worker certs        a new certificate and key for one role
+#   scripts/make-certs.sh --renew worker certs        a new certificate and key for one role; a server's keeps its
+#                                                     names, unless others are given
 #   scripts/make-certs.sh --days 30 certs             valid for so long (365; the authority ten years)
 #
 # What is there already stays as it is: run it again to add what is missing.
 set -euo pipefail
 umask 077
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 fail() { echo "scripts/make-certs.sh: $*" >&2; exit 1; }
 
 days=365 renew=
@@ -55,8 +56,15 @@ authority() {
   echo "made $dir/ca.crt and ca.key, which can make more certificates: keep it away from the cluster"
 }
 
-# The names that a server answers to: this machine's, and those given.
+# The names that a server answers to: this machine's, and those given; without any, those of the certificate that is
+# renewed.
 names() {
+  if (($# == 0)) && [[ -e $dir/server.crt ]]; then
+    local old
+    old=$(openssl x509 -in "$dir/server.crt" -noout -ext subjectAltName) || return
+    old=$(sed -n '/DNS:\|IP Address:/{s/IP Address:/IP:/g;s/[[:space:]]//g;p}' <<< "$old")
+    [[ -z $old ]] || { echo "$old" && return; }
+  fi
   local host list=DNS:localhost,IP:127.0.0.1,IP:::1
   for host in "$(hostname)" "$@"; do
     if [[ $host =~ ^[0-9.]+$ || $host == *:* ]]; then list+=,IP:$host; else list+=,DNS:$host; fi
@@ -72,6 +80,9 @@ certificate() {
     return
   fi
   [[ -e $dir/ca.key ]] || fail "$dir/ca.key, which makes certificates, is not here; run this where it is"
+  local names=
+  [[ $role != server ]] || names=$(names "$@") ||
+    fail "cannot read the names in $dir/server.crt; give them: $0 --renew server $dir NAME..."
   # A server that follows another is its client.
   [[ $role == server ]] && usage=serverAuth,clientAuth
   key "$work/$role.key"
@@ -79,7 +90,7 @@ certificate() {
     echo 'basicConstraints = critical, CA:FALSE'
     echo 'keyUsage = critical, digitalSignature'
     echo "extendedKeyUsage = $usage"
-    [[ $role != server ]] || echo "subjectAltName = $(names "$@")"
+    [[ $role != server ]] || echo "subjectAltName = $names"
   } > "$work/$role.ext"
   request "$work/$role.key" "/O=psgd/OU=$role/CN=psgd $role" |
     openssl x509 -req -CA "$dir/ca.crt" -CAkey "$dir/ca.key" -sha256 -days "$days" \

@@ -116,7 +116,7 @@ std::string Follower::LeadersText() const {
 absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Log log) {
   server_dir_ = server_dir;
   log_ = std::move(log);
-  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_));
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_, log_));
   const auto& cluster = config().cluster();
   followers_ = std::make_shared<FollowerSet>(cluster.shards(),
                                              Milliseconds(config().durability().takeover()));

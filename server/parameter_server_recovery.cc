@@ -3,6 +3,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "server/checkpoint_files.h"
 #include "server/control_service.h"
 #include "server/journal_folder.h"
 #include "server/parameter_server.h"
@@ -21,7 +22,7 @@ bool ParameterServer::SyncsJournal() const {
 absl::Status ParameterServer::CreateJournal() {
   if (!HasJournal()) return absl::OkStatus();
   MakeKeeper();
-  PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.journal_dir));
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(options_.journal_dir, options_.log));
   PSGD_ASSIGN_OR_RETURN(
       record_store_, CoordinatorStore::Create(JournalFolder(options_.journal_dir, "coordinator")));
   return absl::OkStatus();
@@ -33,6 +34,9 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
     return absl::FailedPreconditionError(
         "this run kept no journal (durability.acknowledge: memory); go on from its last checkpoint "
         "with --resume");
+  }
+  if (FileExists(JournalFolder(options.journal_dir, ""))) {
+    PSGD_RETURN_IF_ERROR(CloseJournalFolder(options.journal_dir, options.log));
   }
   PSGD_ASSIGN_OR_RETURN(auto store,
                         CoordinatorStore::Open(JournalFolder(options.journal_dir, "coordinator")));

@@ -71,6 +71,7 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOpt
   // one is about to acknowledge, is only with the operating system.
   if (journal->options_.sync) PSGD_RETURN_IF_ERROR(SyncFiles(journal->LogFolder()));
   PSGD_RETURN_IF_ERROR(journal->OpenDatabase(Opening::kGoOn));
+  PSGD_RETURN_IF_ERROR(journal->CheckShard());
   journal->NoteMachineStart();
   return journal;
 }
@@ -238,7 +239,7 @@ absl::Status RocksJournal::Trim(uint64_t entry) {
   return FromRocks(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr), LogFolder());
 }
 
-absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
+absl::StatusOr<ShardRecord> RocksJournal::ReadRecord(uint64_t entry) const {
   PSGD_RETURN_IF_ERROR(CheckOpen());
   const JournalKey key = EncodeJournalKey(JournalKind::kImage, entry);
   std::string value;
@@ -248,8 +249,26 @@ absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
   if (!record.ok()) {
     return Annotate(record.status(), absl::StrCat(LogFolder(), ": the record of image ", entry));
   }
+  return record;
+}
+
+absl::Status RocksJournal::CheckShard() const {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> images, Images());
+  for (const uint64_t entry : images) {
+    const auto record = ReadRecord(entry);
+    // One that is damaged says nothing, and is passed over later.
+    if (!record.ok() || record->receipt().shard() == options_.shard) continue;
+    return absl::DataLossError(absl::StrCat(
+        options_.folder, " holds the journal of shard ", record->receipt().shard(), ", not of shard ",
+        options_.shard, "; were folders mixed up when they were restored from a copy? Rename each to shard-N "
+        "as the shard that it holds"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardImage> RocksJournal::ReadImage(uint64_t entry) const {
   ShardImage image;
-  image.record = *std::move(record);
+  PSGD_ASSIGN_OR_RETURN(image.record, ReadRecord(entry));
   image.record.set_entry(entry);
   PSGD_ASSIGN_OR_RETURN(image.arrays,
                         ReadShardDatabase(ImageFolder(entry), image.record.receipt()));

@@ -48,7 +48,7 @@ class RocksJournal final : public Journal {
  public:
   // A new one; what is in the folder goes.
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Create(RocksJournalOptions options);
-  // The one that is there.
+  // The one that is there. DATA_LOSS: it is of another shard.
   static absl::StatusOr<std::unique_ptr<RocksJournal>> Open(RocksJournalOptions options);
   // Reads all that is there and writes nothing. REQUIRES: no server writes it.
   static JournalReport Check(RocksJournalOptions options);
@@ -69,10 +69,13 @@ class RocksJournal final : public Journal {
   void NoteMachineStart();
   enum class Opening { kCreate, kGoOn, kReadOnly };
   absl::Status OpenDatabase(Opening opening);
+  // Folders may be mixed up where they are restored from a copy.
+  absl::Status CheckShard() const;
   std::string LogFolder() const;
   std::string ImageFolder(uint64_t entry) const;
   // The entries of the images, newest first.
   absl::StatusOr<std::vector<uint64_t>> Images() const;
+  absl::StatusOr<ShardRecord> ReadRecord(uint64_t entry) const;
   absl::StatusOr<ShardImage> ReadImage(uint64_t entry) const;
   // After a failed write RocksDB takes no more for as long as it sees fit. What was acknowledged is
   // in its log; opened anew, it goes on behind that.

@@ -21,6 +21,10 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
     report.damage.emplace_back(opened.message());
     return report;
   }
+  if (const absl::Status shard = journal.CheckShard(); !shard.ok()) {
+    report.damage.emplace_back(shard.message());
+    return report;
+  }
   const absl::Status tables = FromRocks(journal.db_->VerifyChecksum(), journal.LogFolder());
   if (!tables.ok()) report.damage.emplace_back(tables.message());
   journal.CheckImages(&report);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "net/wire_format.h"
+#include "server/host_record.h"
 #include "server/journal_folder.h"
 
 namespace psgd {
@@ -17,8 +18,6 @@ constexpr Duration kReachPeriod = std::chrono::milliseconds(100);
 constexpr Duration kTellPeriod = std::chrono::milliseconds(500);
 constexpr Duration kSameClock = std::chrono::milliseconds(20);
 constexpr size_t kHostWritesWaiting = 1024;
-
-std::string RecordFile(const std::string& server_dir) { return server_dir + "/host"; }
 
 }  // namespace
 
@@ -36,14 +35,9 @@ ShardHost::~ShardHost() {
 
 absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Connect(ShardHostOptions options) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
-  const std::string file = RecordFile(host->options_.earlier_dir);
-  if (!host->options_.earlier_dir.empty() && std::filesystem::exists(file)) {
-    PSGD_ASSIGN_OR_RETURN(const std::string contents, ReadSmallFile(file, 1u << 20));
-    if (!host->record_.ParseFromString(contents)) {
-      return absl::DataLossError(absl::StrCat(
-          file, " is damaged: it says which shards this server held. Give another --run-dir, and go on "
-          "from the run's last checkpoint (--resume)"));
-    }
+  const std::string& earlier = host->options_.earlier_dir;
+  if (!earlier.empty() && std::filesystem::exists(HostRecordFile(earlier))) {
+    PSGD_ASSIGN_OR_RETURN(host->record_, ReadHostRecord(earlier));
   }
   const Time start = SteadyNow();
   absl::Status reached;
@@ -173,13 +167,13 @@ absl::Status ShardHost::SaveRecord() {
       record_.add_addresses(server->address());
     }
   }
-  return WriteFileAtomically(RecordFile(server_dir_), record_.SerializeAsString());
+  return WriteFileAtomically(HostRecordFile(server_dir_), record_.SerializeAsString());
 }
 
 absl::Status ShardHost::Serve(const std::string& server_dir, Log log) {
   server_dir_ = server_dir;
   log_ = std::move(log);
-  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_));
+  PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_, log_));
   Time last_there = SteadyNow();
   while (true) {
     const absl::Status ended = ServeConnection();

@@ -231,6 +231,7 @@ void ShardServer::CommitAll(Outbox* out) {
   const uint64_t written = durable_->entries();
   const Time start = SteadyNow();
   durable_->Commit(out);
+  ReportStall();
   if (durable_->entries() > written) journal_latency_.Add(LatencyBin(SteadyNow() - start));
   if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
   const bool answered = !out->empty();
@@ -246,6 +247,21 @@ void ShardServer::CommitAll(Outbox* out) {
   if (auto image = durable_->TakeDueImage()) callbacks_.on_image(shard_, std::move(*image));
 }
 
+void ShardServer::ReportStall() {
+  switch (stalls_.See(!durable_->stalled().ok(), SteadyNow())) {
+    case StallReport::News::kNone:
+      return;
+    case StallReport::News::kWaits:
+      log_->error("shard {}: waits, since its journal cannot be written: {}", shard_,
+                  std::string(durable_->stalled().message()));
+      return;
+    case StallReport::News::kGoesOn:
+      log_->info("shard {}: its journal can be written again; goes on, after it waited {}", shard_,
+                 stalls_.times() == 1 ? "once" : absl::StrCat(stalls_.times(), " times"));
+      return;
+  }
+}
+
 void ShardServer::ReportTrouble() {
   const EndpointStats traffic = endpoint_->stats();
   if (traffic.malformed > logged_malformed_) {
@@ -259,15 +275,6 @@ void ShardServer::ReportTrouble() {
     logged_turned_away_ = turned_away;
     log_->warn("shard {}: turned a peer away: {} ({} so far)", shard_, traffic.last_turned_away,
                turned_away);
-  }
-  const bool stalled = !durable_->stalled().ok();
-  if (stalled == logged_stall_) return;
-  logged_stall_ = stalled;
-  if (stalled) {
-    log_->error("shard {}: waits, since its journal cannot be written: {}", shard_,
-                std::string(durable_->stalled().message()));
-  } else {
-    log_->info("shard {}: its journal can be written again; goes on", shard_);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "server/pull_times.h"
 #include "server/shard_handle.h"
 #include "server/shard_trace.h"
+#include "server/stall_report.h"
 
 namespace psgd {
 
@@ -77,6 +78,7 @@ class ShardServer final : public ShardHandle {
   void ReceiveSome();
   // Writes down, and lets go.
   void CommitAll(Outbox* out);
+  void ReportStall();
   void ReportTrouble();
   void SendAll(Outbox* out);
   void SendWaiting();
@@ -91,7 +93,7 @@ class ShardServer final : public ShardHandle {
   std::unique_ptr<DurableShard> durable_;
   std::map<PeerId, std::deque<Message>> waiting_;  // replies whose peer's queue is full
   uint64_t logged_malformed_ = 0;
-  bool logged_stall_ = false;
+  StallReport stalls_;
   uint64_t logged_turned_away_ = 0;
   CountHistogram journal_latency_;  // common/latency.h
   PullTimes pull_times_;

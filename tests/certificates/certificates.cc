@@ -54,4 +54,10 @@ void Certificates::LetExpire(const std::string& role) const {
   MakeCerts({"--renew", role, "--days", "0", dir_});
 }
 
+void Certificates::RenewServers(const std::vector<std::string>& hosts) const {
+  std::vector<std::string> arguments = {"--renew", "server", dir_};
+  arguments.insert(arguments.end(), hosts.begin(), hosts.end());
+  MakeCerts(arguments);
+}
+
 }  // namespace psgd

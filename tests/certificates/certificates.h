@@ -19,6 +19,8 @@ class Certificates {
   std::string Read(const std::string& file) const;
   // One that has expired by the time this returns takes the role's place.
   void LetExpire(const std::string& role) const;
+  // For those names; none: for those that it had.
+  void RenewServers(const std::vector<std::string>& hosts = {}) const;
 
  private:
   std::string dir_;

@@ -179,6 +179,13 @@ TEST_F(Servers, AMoveThatIsCutShortLosesNothing) {
     ExpectFinished();
     EXPECT_EQ(second->Wait().code, 0) << second->Err();
     EXPECT_TRUE(Weights("run") == Weights("calm")) << at;
+    // Each server answers for what is its own.
+    const Ended first = RunProgram({"ps-ctl", "verify", Path("run")});
+    EXPECT_EQ(first.code, 0) << first.out << first.err;
+    EXPECT_THAT(first.out, HasSubstr("on server 2"));
+    const Ended joined = RunProgram({"ps-ctl", "verify", Path("second")});
+    EXPECT_EQ(joined.code, 0) << joined.out << joined.err;
+    EXPECT_THAT(joined.out, HasSubstr("shard"));
   }
 }
 

@@ -85,6 +85,24 @@ TEST_F(CredentialsTest, NamesOfAServer) {
   }
 }
 
+TEST_F(CredentialsTest, ARenewedServerKeepsItsNames) {
+  const Certificates named({"head-node", "10.1.2.3", "fe80::1"});
+  const auto is_for = [&](const std::string& host) {
+    const auto credentials = LoadCredentials(CredentialFilesIn(named.dir(), "server"));
+    EXPECT_TRUE(credentials.ok()) << credentials.status();
+    return credentials.ok() && CredentialsAreFor(**credentials, host);
+  };
+  const std::string before = named.Read("server.crt");
+  named.RenewServers();
+  EXPECT_NE(named.Read("server.crt"), before);
+  for (const char* host : {"head-node", "10.1.2.3", "fe80::1", "localhost", "127.0.0.1", "::1"}) {
+    EXPECT_TRUE(is_for(host)) << host;
+  }
+  named.RenewServers({"other-node"});
+  EXPECT_TRUE(is_for("other-node"));
+  EXPECT_FALSE(is_for("head-node"));
+}
+
 TEST_F(CredentialsTest, WhatIsNoCertificateHasNoRole) {
   EXPECT_FALSE(RoleOfCertificate("").ok());
   EXPECT_FALSE(RoleOfCertificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").ok());

@@ -1,0 +1,180 @@
+#include "experiment/verify_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/config_yaml.h"
+#include "experiment/records.h"
+#include "experiment/run_dir.h"
+#include "server/coordinator_store.h"
+#include "server/host_record.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class VerifyReportTest : public testing::Test {
+ protected:
+  VerifyReportTest() {
+    fs::create_directories(run_.ServerDir());
+    std::ofstream(run_.ConfigFile()) << "durability: {acknowledge: journal}\n";
+  }
+  ~VerifyReportTest() override { fs::remove_all(run_.path()); }
+
+  std::string Journal(const std::string& part) const { return run_.ServerDir() + "/journal/" + part; }
+  void MakeShard(uint32_t shard) const {
+    auto journal = RocksJournal::Create({Journal(absl::StrCat("shard-", shard)), shard});
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    ShardImage image;
+    SliceSnapshot& slice = image.arrays.slices.emplace_back();
+    slice.parameter = "w";
+    slice.weights = Bytes::Adopt(std::vector<std::byte>(400));
+    ASSERT_TRUE((*journal)->BeginLog(1).ok());
+    ASSERT_TRUE((*journal)->SaveImage(image).ok());
+  }
+  // By shard: who holds it; none: it is of a time when that was not written down.
+  void MakeCoordinator(int shards, const std::vector<uint32_t>& owners) const {
+    CoordinatorRecord record;
+    for (int s = 0; s < shards; ++s) record.mutable_placement()->add_endpoints();
+    record.mutable_owners()->Assign(owners.begin(), owners.end());
+    const auto store = CoordinatorStore::Create(Journal("coordinator"));
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE((*store)->Save(record, false).ok());
+  }
+  void MakeJoined(const std::vector<uint32_t>& shards) const {
+    HostRecord record;
+    record.mutable_shards()->Assign(shards.begin(), shards.end());
+    std::ofstream(HostRecordFile(run_.ServerDir())) << record.SerializeAsString();
+    fs::create_directories(Journal(""));
+  }
+  void Verify() {
+    const auto run = VerifyRun(run_.path());
+    ASSERT_TRUE(run.ok()) << run.status();
+    text_ = VerifiedText(*run, false);
+    json_ = Record::parse(VerifiedText(*run, true));
+    status_ = VerifiedStatus(run_.path(), *run);
+  }
+  std::string StateOf(const std::string& part) const {
+    for (const Record& one : json_["journal"]) {
+      if (one["part"] == part) return one["state"];
+    }
+    return "";
+  }
+  std::string Advice() const { return std::string(status_.message()); }
+
+  const RunDir run_{absl::StrCat(testing::TempDir(), "/psgd-verify-", getpid())};
+  std::string text_;
+  Record json_;
+  absl::Status status_;
+};
+
+TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
+  MakeCoordinator(3, {1, 2, 3});
+  MakeShard(0);
+  MakeShard(1);  // was here once
+  fs::remove(Journal("shard-1/log/CURRENT"));
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_THAT(text_, AllOf(HasSubstr("on server 2"), HasSubstr("on server 3"), Not(HasSubstr("damaged"))));
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(json_["journal"][2]["server"], 2);
+  fs::remove_all(Journal("shard-0"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "damaged");
+  EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+}
+
+TEST_F(VerifyReportTest, WhereNoOwnersAreKnownAllShardsAreHere) {
+  MakeCoordinator(2, {});
+  MakeShard(0);
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(StateOf("shard 1"), "damaged");
+}
+
+TEST_F(VerifyReportTest, AServerThatJoinedHasNoCoordinator) {
+  MakeJoined({1, 3});
+  MakeShard(1);
+  MakeShard(3);
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_ << text_;
+  EXPECT_EQ(json_["journal"].size(), 2u);
+  EXPECT_EQ(StateOf("shard 3"), "sound");
+  fs::remove_all(Journal("shard-3"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 3"), "damaged");
+  EXPECT_THAT(Advice(), HasSubstr("--join would refuse it"));
+  MakeJoined({});
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_THAT(text_, HasSubstr("holds no shard of it"));
+  std::ofstream(HostRecordFile(run_.ServerDir())) << "\xff\xff\xff";
+  Verify();
+  EXPECT_EQ(StateOf("record"), "damaged");
+  std::ofstream(run_.ConfigFile()) << "durability: {acknowledge: memory}\n";
+  Verify();
+  EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
+  MakeCoordinator(2, {1, 1});
+  MakeShard(0);
+  MakeShard(1);
+  fs::rename(Journal("shard-0"), Journal("aside"));
+  fs::rename(Journal("shard-1"), Journal("shard-0"));
+  fs::rename(Journal("aside"), Journal("shard-1"));
+  Verify();
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(text_, HasSubstr("holds the journal of shard 1, not of shard 0"));
+}
+
+TEST_F(VerifyReportTest, WhatCannotBeReadIsNotDamaged) {
+  MakeCoordinator(2, {1, 1});
+  MakeShard(0);
+  std::ofstream(Journal("shard-1")) << "a file in place of a folder";
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(StateOf("shard 1"), "could not be read");
+  EXPECT_THAT(text_, AllOf(HasSubstr("shard-1: Not a directory"), Not(HasSubstr("damaged"))));
+  EXPECT_EQ(status_.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(Advice(), AllOf(HasSubstr("could not be read"), HasSubstr("as the user that trained"),
+                              Not(HasSubstr("--resume"))));
+}
+
+TEST_F(VerifyReportTest, PermissionsThatAreMissingAreNotDamage) {
+  MakeCoordinator(1, {1});
+  MakeShard(0);
+  fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001/shard-0");
+  for (const std::string& folder : {run_.ServerDir() + "/checkpoint-000000000001", Journal("shard-0/log"),
+                                    Journal("shard-0"), Journal("coordinator"), Journal("")}) {
+    fs::permissions(folder, fs::perms::none);
+    const pid_t child = fork();
+    if (child == 0) {
+      // Modes do not bind root.
+      if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) _exit(2);
+      const auto run = VerifyRun(run_.path());
+      if (!run.ok()) _exit(3);
+      const std::string text = VerifiedText(*run, false);
+      if (text.find("could not be read") == std::string::npos) _exit(4);
+      if (text.find("damaged") != std::string::npos) _exit(5);
+      _exit(absl::IsPermissionDenied(VerifiedStatus(run_.path(), *run)) ? 0 : 6);
+    }
+    int ended = 0;
+    waitpid(child, &ended, 0);
+    EXPECT_EQ(ended, 0) << folder;
+    fs::permissions(folder, fs::perms(0755));
+  }
+}
+
+}  // namespace
+}  // namespace psgd
