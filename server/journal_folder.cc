@@ -12,6 +12,8 @@ std::string JournalFolder(const std::string& server_dir, const std::string& part
   return absl::StrCat(server_dir, "/journal/", part);
 }
 
+std::string HostRecordFile(const std::string& server_dir) { return server_dir + "/host"; }
+
 absl::Status MakeJournalFolder(const std::string& server_dir) {
   const std::string folder = JournalFolder(server_dir, "");
   PSGD_RETURN_IF_ERROR(MakeFolders(folder));

@@ -18,8 +18,6 @@ constexpr Duration kTellPeriod = std::chrono::milliseconds(500);
 constexpr Duration kSameClock = std::chrono::milliseconds(20);
 constexpr size_t kHostWritesWaiting = 1024;
 
-std::string RecordFile(const std::string& server_dir) { return server_dir + "/host"; }
-
 }  // namespace
 
 ShardHost::ShardHost(ShardHostOptions options)
@@ -36,7 +34,7 @@ ShardHost::~ShardHost() {
 
 absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Connect(ShardHostOptions options) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
-  const std::string file = RecordFile(host->options_.earlier_dir);
+  const std::string file = HostRecordFile(host->options_.earlier_dir);
   if (!host->options_.earlier_dir.empty() && std::filesystem::exists(file)) {
     PSGD_ASSIGN_OR_RETURN(const std::string contents, ReadSmallFile(file, 1u << 20));
     if (!host->record_.ParseFromString(contents)) {
@@ -140,6 +138,7 @@ absl::Status ShardHost::OpenShards() {
   set.log = log_;
   PSGD_ASSIGN_OR_RETURN(set_, ShardSet::Open(std::move(set)));
   PSGD_RETURN_IF_ERROR(RecoverShards());
+  PSGD_RETURN_IF_ERROR(SaveRecord());  // whose directory it is, before anything else is in it
   writer_ = std::thread([this] { WriteLoop(); });
   return absl::OkStatus();
 }
@@ -173,7 +172,7 @@ absl::Status ShardHost::SaveRecord() {
       record_.add_addresses(server->address());
     }
   }
-  return WriteFileAtomically(RecordFile(server_dir_), record_.SerializeAsString());
+  return WriteFileAtomically(HostRecordFile(server_dir_), record_.SerializeAsString());
 }
 
 absl::Status ShardHost::Serve(const std::string& server_dir, Log log) {
