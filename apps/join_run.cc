@@ -55,6 +55,8 @@ absl::StatusOr<ExitCode> JoinRun(const ServerArguments& arguments, const StopSig
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.name = NameOfThisServer();
+  PSGD_ASSIGN_OR_RETURN(const EarlierServer earlier,
+                        TakeUpRunDir(arguments.run_dir, EarlierServer::Kind::kHost));
   if (!arguments.run_dir.empty()) options.earlier_dir = RunDir(arguments.run_dir).ServerDir();
   PSGD_ASSIGN_OR_RETURN(options.failpoint, PlanFailpoint(arguments.failpoint));
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));

@@ -72,6 +72,23 @@ absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArgume
   return options;
 }
 
+absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierServer::Kind wanted) {
+  const RunDir dir(run_dir);
+  if (run_dir.empty() || !std::filesystem::exists(dir.ConfigFile())) return EarlierServer();
+  PSGD_ASSIGN_OR_RETURN(const RunDir held, RunDir::Take(run_dir));
+  PSGD_ASSIGN_OR_RETURN(EarlierServer earlier, FindEarlierServer(held.ServerDir()));
+  const bool results = std::filesystem::exists(held.SummaryFile()) || std::filesystem::exists(held.WeightsFile());
+  if (earlier.kind == EarlierServer::Kind::kNone && results) {
+    earlier = {EarlierServer::Kind::kOther, {}, "the results of a run"};
+  }
+  const auto config = LoadConfig(held.ConfigFile());
+  earlier.text = absl::StrCat(run_dir, " holds ", earlier.text, config.ok() ? absl::StrCat(" (", config->name(), ")") : "");
+  if (earlier.kind == EarlierServer::Kind::kNone || earlier.kind == wanted) return earlier;
+  return absl::FailedPreconditionError(absl::StrCat(
+      earlier.text, ", which would be written over: take an empty directory as --run-dir, or the one that this "
+      "server had"));
+}
+
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options) {
   PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(options));
   std::error_code made;

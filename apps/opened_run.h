@@ -13,6 +13,7 @@
 #include "experiment/run_recorder.h"
 #include "experiment/trace_file.h"
 #include "net/credentials.h"
+#include "server/earlier_server.h"
 #include "server/failpoint.h"
 
 namespace psgd {
@@ -36,6 +37,10 @@ absl::Status CheckBind(const ServerArguments& arguments, absl::string_view optio
                        const std::string& host);
 // Where the pages are; nothing: nowhere.
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments);
+
+// What the directory of --run-dir holds from before, which nobody else has in use; its text begins with where it
+// is. `wanted` may come back to it: anything else that somebody would miss is refused.
+absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierServer::Kind wanted);
 
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options);
 // From now on it writes, and shows, what the run leaves behind.

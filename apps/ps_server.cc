@@ -222,12 +222,27 @@ absl::Status CheckFollow(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+// Which server this one is, if its run directory knows that.
+absl::StatusOr<FollowerRecord> FollowsAs(const Arguments& arguments, const EarlierServer& earlier) {
+  FollowerRecord self = earlier.record;
+  const auto asked = static_cast<uint32_t>(arguments.replica);
+  if (asked == 0 || asked == self.replica()) return self;
+  if (earlier.kind != EarlierServer::Kind::kNone) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        earlier.text, ", not server ", asked, ": take an empty directory as --run-dir, or leave out --replica ", asked));
+  }
+  self.set_replica(asked);
+  return self;
+}
+
 absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckFollow(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
   PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(arguments.bind, arguments.port,
                                                             credentials.get()));
+  PSGD_ASSIGN_OR_RETURN(const EarlierServer earlier,
+                        TakeUpRunDir(arguments.run_dir, EarlierServer::Kind::kOfChain));
   FollowerOptions options;
   if (arguments.etcd.given()) {
     EtcdArguments etcd = arguments.etcd;
@@ -239,14 +254,18 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
   options.host = arguments.bind;
   options.advertise = arguments.advertise;
   options.control_port = service->port();
-  options.replica = arguments.replica;
+  PSGD_ASSIGN_OR_RETURN(options.self, FollowsAs(arguments, earlier));
   PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
   options.connect_deadline = Milliseconds(deadline);
   options.credentials = credentials;
   options.interrupted = [&] {
     return stops.count() == 0 ? absl::OkStatus() : absl::CancelledError("stopped; the run goes on");
   };
-  PSGD_ASSIGN_OR_RETURN(const auto follower, Follower::Connect(std::move(options)));
+  auto connected = Follower::Connect(std::move(options));
+  if (earlier.kind != EarlierServer::Kind::kNone && absl::IsFailedPrecondition(connected.status())) {
+    return Annotate(connected.status(), earlier.text);
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto follower, std::move(connected));
   const Config& config = follower->config();
 
   RunDirOptions dir_options;

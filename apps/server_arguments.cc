@@ -54,7 +54,7 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
           ->excludes(recover)
           ->excludes(follow);
   app.add_option("--replica", arguments.replica,
-                 "With --follow: the number that this server had before; default: a new one")
+                 "With --follow: the number of this server; default: the one that --run-dir knows it by, or a new one")
       ->check(CLI::Range(1, 1'000'000))
       ->needs(follow);
   app.add_option("--results", arguments.results,

@@ -100,6 +100,8 @@ class LocalCluster {
     bool takes_over = false;
     std::string leads;  // what it said when it was ready to; empty: it did not
   };
+  // What a server of that name held in an earlier part of the run: this one goes on from a checkpoint.
+  void ForgetEarlierServer(const std::string& name) const;
   absl::StatusOr<std::unique_ptr<ChildProcess>> RunHost(const std::string& name) const;
   void HearFollowers();
   std::vector<Follower> followers_;

@@ -14,6 +14,7 @@ constexpr Duration kLook = std::chrono::milliseconds(20);
 
 absl::Status LocalCluster::StartFollower(Duration patience) {
   const std::string name = absl::StrCat("follower-", ++followers_started_);
+  ForgetEarlierServer(name);
   Follower follower;
   follower.run_dir = absl::StrCat(addresses_.run_dir, "/", name);
   const std::string& whom = options_.etcd.empty() ? addresses_.control : options_.run_name;

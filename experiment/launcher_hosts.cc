@@ -26,12 +26,18 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunHost(const std::s
       absl::StrCat(name, " does not join: it ", host->HowItEnded(), "\n", host->StderrTail()));
 }
 
+void LocalCluster::ForgetEarlierServer(const std::string& name) const {
+  const auto earlier = RunDir::Take(absl::StrCat(addresses_.run_dir, "/", name));
+  if (!earlier.ok()) return;  // there is none; or it is in use, which the new one would say
+  std::error_code ignored;    // likewise
+  for (const char* what : {"/host", "/follower", "/journal"}) {
+    std::filesystem::remove_all(earlier->ServerDir() + what, ignored);
+  }
+}
+
 absl::Status LocalCluster::StartHost() {
   const std::string name = absl::StrCat("server-", kFirstHost + hosts_.size());
-  // What one of an earlier part of the run held is in the checkpoint that this one goes on from.
-  const std::string earlier = RunDir(absl::StrCat(addresses_.run_dir, "/", name)).ServerDir();
-  std::error_code ignored;  // it would be said by the one that joins
-  for (const char* what : {"/host", "/journal"}) std::filesystem::remove_all(earlier + what, ignored);
+  ForgetEarlierServer(name);
   PSGD_ASSIGN_OR_RETURN(auto host, RunHost(name));
   hosts_.push_back(std::move(host));
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/random_id.h"
 
 namespace psgd {
 namespace {
@@ -84,6 +85,7 @@ Chain NewChain(uint32_t replica, const std::string& address) {
   Chain::Member self;
   self.set_replica(replica);
   self.set_address(address);
+  self.set_identity(RandomId());
   Chain none;
   std::random_device random;
   none.set_run_id(absl::StrFormat("%08x%08x", random(), random()));

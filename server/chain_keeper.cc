@@ -44,7 +44,7 @@ absl::Status ChainKeeper::Begin(const std::string& address) {
 void ChainKeeper::GoOn(LedChain led) {
   std::lock_guard changing(changing_);
   for (const Chain::Member& member : led.chain.members()) {
-    if (member.replica() != replica_) followers_->Require(member.replica(), member.address());
+    if (member.replica() != replica_) followers_->Require(member);
   }
   Know(std::move(led));
 }
@@ -86,9 +86,7 @@ absl::StatusOr<bool> ChainKeeper::TakeIn(const Chain::Member& follower) {
   std::lock_guard changing(changing_);
   PSGD_RETURN_IF_ERROR(Settle());
   if (IsIn(led_.chain, follower.replica())) return true;
-  if (!followers_->IsRequired(follower.replica())) {
-    followers_->Require(follower.replica(), follower.address());
-  }
+  if (!followers_->IsRequired(follower.replica())) followers_->Require(follower);
   if (!followers_->HasAllFromBefore(follower.replica())) return false;
   PSGD_RETURN_IF_ERROR(Replace(With(led_.chain, follower)));
   return true;
@@ -96,6 +94,17 @@ absl::StatusOr<bool> ChainKeeper::TakeIn(const Chain::Member& follower) {
 
 absl::Status ChainKeeper::TakeOut(uint32_t replica) {
   std::lock_guard changing(changing_);
+  return Remove(replica);
+}
+
+absl::Status ChainKeeper::BeginsAnew(const Chain::Member& follower) {
+  std::lock_guard changing(changing_);
+  PSGD_RETURN_IF_ERROR(followers_->CheckNumber(follower));
+  const bool in = IsIn(led_.chain, follower.replica()) || followers_->IsRequired(follower.replica());
+  return in ? Remove(follower.replica()) : absl::OkStatus();
+}
+
+absl::Status ChainKeeper::Remove(uint32_t replica) {
   PSGD_RETURN_IF_ERROR(Settle());
   if (IsIn(led_.chain, replica)) PSGD_RETURN_IF_ERROR(Replace(Without(led_.chain, replica)));
   followers_->Forget(replica);

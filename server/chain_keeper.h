@@ -37,6 +37,9 @@ class ChainKeeper {
   // In, by calls until the follower is in the chain: true once it is.
   absl::StatusOr<bool> TakeIn(const Chain::Member& follower);
   absl::Status TakeOut(uint32_t replica);
+  // A follower that begins anew and holds nothing: out, so that nobody waits for it until it has caught up like a
+  // new one. ALREADY_EXISTS: another server has its number; that one stays what it is.
+  absl::Status BeginsAnew(const Chain::Member& follower);
   // To be called all the time: tells others that this server leads, finds out what is not known, and lets go
   // of followers that went away on their way in. ABORTED: another leads.
   absl::Status Keep();
@@ -46,6 +49,7 @@ class ChainKeeper {
  private:
   // REQUIRES of the following: changing_ held.
   absl::Status Settle();
+  absl::Status Remove(uint32_t replica);
   absl::Status Replace(Chain next);
   void Know(LedChain led);
 

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/random_id.h"
 #include "net/wire_format.h"
+#include "server/earlier_server.h"
 #include "server/journal_folder.h"
 #include "server/replicated_journal.h"
 #include "server/rocks_journal.h"
@@ -30,13 +32,16 @@ Follower::Follower(FollowerOptions options)
 
 FollowerSays::Ask Follower::Ask() const {
   FollowerSays::Ask ask;
-  ask.set_replica(options_.replica);
+  ask.set_replica(replica());
+  ask.set_identity(options_.self.identity());
+  ask.set_run_id(options_.self.run_id());
   ask.set_address(address_);
   ask.set_protocol(kProtocolVersion);
   return ask;
 }
 
 absl::StatusOr<std::unique_ptr<Follower>> Follower::Connect(FollowerOptions options) {
+  if (options.self.run_id().empty()) options.self.set_identity(RandomId());
   std::unique_ptr<Follower> follower(new Follower(std::move(options)));
   const FollowerOptions& o = follower->options_;
   const Time start = SteadyNow();
@@ -79,7 +84,8 @@ absl::Status Follower::Reach() {
     }
     if (!part.has_run()) return absl::InternalError(absl::StrCat(leader, " sent no run"));
     run_ = part.run();
-    options_.replica = run_.replica();
+    options_.self.set_replica(run_.replica());
+    options_.self.set_run_id(run_.run_id());
     coordinator_ = std::move(link);
     leader_ = leader;
     Heard();
@@ -116,6 +122,7 @@ std::string Follower::LeadersText() const {
 absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Log log) {
   server_dir_ = server_dir;
   log_ = std::move(log);
+  PSGD_RETURN_IF_ERROR(SaveFollowerRecord(server_dir_, options_.self));
   PSGD_RETURN_IF_ERROR(MakeJournalFolder(server_dir_, log_));
   const auto& cluster = config().cluster();
   followers_ = std::make_shared<FollowerSet>(cluster.shards(),
@@ -152,6 +159,7 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
       std::this_thread::sleep_for(kLook);
       PSGD_RETURN_IF_ERROR(options_.interrupted());
       reached = Reach();
+      if (absl::IsAlreadyExists(reached)) return reached;  // it was dropped, and its number given to another
       if (!reached.ok() && Silence() > options_.connect_deadline) {
         return absl::UnavailableError(absl::StrCat(
             "the leader is gone (", std::string(ended.message()),
@@ -163,7 +171,7 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
 
 bool Follower::MayLead() const {
   std::lock_guard lock(mutex_);
-  return has_record_ && IsIn(record_.chain(), options_.replica) && record_.has_model() &&
+  return has_record_ && IsIn(record_.chain(), replica()) && record_.has_model() &&
          complete_ == shards_.size();
 }
 
@@ -176,7 +184,7 @@ absl::Status Follower::TryToLead() {
   // Without a third party its own record settles it.
   auto chains = options_.chains;
   if (chains == nullptr) chains = std::make_shared<RecordedChain>(own);
-  PSGD_ASSIGN_OR_RETURN(led_, TakeLead(*chains, own, options_.replica));
+  PSGD_ASSIGN_OR_RETURN(led_, TakeLead(*chains, own, replica()));
   options_.chains = std::move(chains);
   return absl::OkStatus();
 }
@@ -185,7 +193,7 @@ Duration Follower::Patience() const {
   std::lock_guard lock(mutex_);
   const auto& members = record_.chain().members();
   const auto self = std::find_if(members.begin(), members.end(), [&](const Chain::Member& member) {
-    return member.replica() == options_.replica;
+    return member.replica() == replica();
   });
   const auto before = std::max<std::ptrdiff_t>(self - members.begin(), 1);
   return Milliseconds(config().durability().takeover()) * before;
@@ -211,7 +219,7 @@ absl::Status Follower::FollowConnection() {
                                                  kConnectPatience, ask));
     threads.emplace_back([this, s, link = links.back().get()] { ReadShard(s, link); });
   }
-  log_->info("following {} as server {}", leader_, options_.replica);
+  log_->info("following {} as server {}", leader_, replica());
   absl::Status ended;
   {
     std::unique_lock lock(mutex_);
@@ -272,7 +280,7 @@ absl::Status Follower::TakeRecord(LogPart::Record* shipped) {
     *record.mutable_placement() = record_.placement();
   }
   // As this server would go on from it: it has addresses of its own.
-  record.set_replica(options_.replica);
+  record.set_replica(replica());
   record.set_host(options_.host);
   record.set_advertise(options_.advertise);
   record.set_control_port(options_.control_port);
@@ -348,7 +356,7 @@ absl::Status Follower::SaveDueImage(FollowedShard* followed) {
 
 FollowedRun Follower::TakeOver() {
   FollowedRun run;
-  run.replica = options_.replica;
+  run.replica = replica();
   run.record = record_;
   run.store = std::move(store_);
   run.followers = followers_;

@@ -29,7 +29,8 @@ struct FollowerOptions {
   std::string host;                  // of its own control plane
   std::string advertise;             // as others reach it; empty: host
   int control_port = 0;
-  uint32_t replica = 0;              // 0: the leader gives it a number
+  // As its run directory knows it: it comes back. Of a new one `replica` may be set; 0: the leader gives it one.
+  FollowerRecord self;
   Duration connect_deadline = std::chrono::seconds(60);
   std::shared_ptr<const Credentials> credentials;
   // Where it is settled who leads, and found out; null: the servers' own records settle it.
@@ -45,7 +46,7 @@ class Follower {
   ~Follower();
 
   const Config& config() const { return run_.config(); }
-  uint32_t replica() const { return options_.replica; }
+  uint32_t replica() const { return options_.self.replica(); }
 
   enum class End { kLead, kOver };
   // Until the leader is silent for too long, or the run over. `server_dir`: for the journals.

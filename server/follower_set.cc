@@ -5,25 +5,42 @@
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
-namespace {
 
-Chain::Member MemberOf(uint32_t replica, const std::string& address) {
+Chain::Member FollowerSet::MemberOf(uint32_t replica, const Follower& follower) {
   Chain::Member member;
   member.set_replica(replica);
-  member.set_address(address);
+  member.set_address(follower.address);
+  member.set_identity(follower.identity);
   return member;
 }
 
-}  // namespace
-
-void FollowerSet::Connect(uint32_t replica, const std::string& address, uint32_t log,
-                          std::shared_ptr<FollowerLog> to) {
+absl::Status FollowerSet::CheckNumber(const Chain::Member& follower) const {
   std::lock_guard lock(mutex_);
-  Follower& follower = followers_[replica];
-  follower.address = address;
-  std::shared_ptr<FollowerLog>& place = follower.logs[log];
+  return CheckNumberLocked(follower);
+}
+
+absl::Status FollowerSet::CheckNumberLocked(const Chain::Member& follower) const {
+  const auto at = followers_.find(follower.replica());
+  if (at == followers_.end() || at->second.identity == follower.identity()) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      "server ", follower.replica(), " follows already from ", at->second.address,
+      ", and this one is another (which server it was, only its old --run-dir knows); start it in an empty "
+      "directory without --replica ", follower.replica(),
+      at->second.required ? absl::StrCat(", or  ps-ctl drop-follower ", follower.replica(),
+                                         "  first, if that server is dead")
+                          : ""));
+}
+
+absl::Status FollowerSet::Connect(const Chain::Member& follower, uint32_t log, std::shared_ptr<FollowerLog> to) {
+  std::lock_guard lock(mutex_);
+  PSGD_RETURN_IF_ERROR(CheckNumberLocked(follower));
+  Follower& known = followers_[follower.replica()];
+  known.address = follower.address();
+  known.identity = follower.identity();
+  std::shared_ptr<FollowerLog>& place = known.logs[log];
   if (place != nullptr) place->Close();
   place = std::move(to);
+  return absl::OkStatus();
 }
 
 void FollowerSet::Disconnect(uint32_t replica, uint32_t log, const FollowerLog* from) {
@@ -35,13 +52,14 @@ void FollowerSet::Disconnect(uint32_t replica, uint32_t log, const FollowerLog* 
   if (logs.empty() && !follower->second.required) followers_.erase(follower);
 }
 
-void FollowerSet::Require(uint32_t replica, const std::string& address) {
+void FollowerSet::Require(const Chain::Member& follower) {
   std::lock_guard lock(mutex_);
-  Follower& follower = followers_[replica];
-  follower.address = address;
-  follower.required = true;
-  follower.before.clear();
-  for (const auto& [number, log] : follower.logs) follower.before[number] = log->added();
+  Follower& known = followers_[follower.replica()];
+  known.address = follower.address();
+  known.identity = follower.identity();
+  known.required = true;
+  known.before.clear();
+  for (const auto& [number, log] : known.logs) known.before[number] = log->added();
 }
 
 bool FollowerSet::IsRequired(uint32_t replica) const {
@@ -84,7 +102,7 @@ absl::Status FollowerSet::WaitWritten(uint32_t log, uint64_t last) const {
     for (const auto& [replica, follower] : followers_) {
       if (!follower.required) continue;
       const auto at = follower.logs.find(log);
-      waited.emplace_back(MemberOf(replica, follower.address),
+      waited.emplace_back(MemberOf(replica, follower),
                           at == follower.logs.end() ? nullptr : at->second);
     }
   }
@@ -104,7 +122,7 @@ std::vector<Chain::Member> FollowerSet::Those(
   std::lock_guard lock(mutex_);
   std::vector<Chain::Member> those;
   for (const auto& [replica, follower] : followers_) {
-    if (wanted(follower)) those.push_back(MemberOf(replica, follower.address));
+    if (wanted(follower)) those.push_back(MemberOf(replica, follower));
   }
   return those;
 }
@@ -141,7 +159,7 @@ std::vector<Chain::Member> FollowerSet::Gone(Duration patience) {
     if (Connected(follower)) follower.missing_since.reset();
     else if (!follower.missing_since) follower.missing_since = now;
     if (stuck || (follower.missing_since && now - *follower.missing_since > patience)) {
-      gone.push_back(MemberOf(replica, follower.address));
+      gone.push_back(MemberOf(replica, follower));
     }
   }
   return gone;

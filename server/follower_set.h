@@ -26,14 +26,15 @@ class FollowerSet {
 
   uint32_t coordinator_log() const { return shards_; }
 
-  // A follower asks for a log; what it held of it before is closed.
-  void Connect(uint32_t replica, const std::string& address, uint32_t log,
-               std::shared_ptr<FollowerLog> to);
+  // ALREADY_EXISTS: another server, which is there or waited for, has its number.
+  absl::Status CheckNumber(const Chain::Member& follower) const;
+  // A follower asks for a log; what it held of it before is closed. Fails as CheckNumber.
+  absl::Status Connect(const Chain::Member& follower, uint32_t log, std::shared_ptr<FollowerLog> to);
   // It is no longer there.
   void Disconnect(uint32_t replica, uint32_t log, const FollowerLog* from);
 
   // From now on waits include it, whether it is connected or not.
-  void Require(uint32_t replica, const std::string& address);
+  void Require(const Chain::Member& follower);
   bool IsRequired(uint32_t replica) const;
   // It is connected, and has written all that had come when it was first required.
   bool HasAllFromBefore(uint32_t replica) const;
@@ -61,12 +62,15 @@ class FollowerSet {
  private:
   struct Follower {
     std::string address;
+    uint64_t identity = 0;
     bool required = false;
     std::map<uint32_t, std::shared_ptr<FollowerLog>> logs;
     std::map<uint32_t, uint64_t> before;  // by log: the last entry from before it was required
     std::optional<Time> missing_since;    // as of the last look
   };
 
+  static Chain::Member MemberOf(uint32_t replica, const Follower& follower);
+  absl::Status CheckNumberLocked(const Chain::Member& follower) const;
   std::vector<Chain::Member> Those(const std::function<bool(const Follower&)>& wanted) const;
   bool Connected(const Follower& follower) const { return follower.logs.size() == shards_ + 1; }
 

@@ -181,8 +181,7 @@ class ParameterServer {
   void SetDeposed(std::string why);
   void SetChainTrouble(const absl::Status& status);
   absl::Status ChainChanged(std::string news);
-  absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const FollowerSays::Ask& ask,
-                                                                   uint32_t replica,
+  absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const Chain::Member& follower,
                                                                    FollowerStream* stream);
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginShardLog(const FollowerSays::Ask& ask,
                                                              FollowerStream* stream);

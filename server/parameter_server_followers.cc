@@ -13,6 +13,14 @@ namespace {
 constexpr Duration kStartRetry = std::chrono::milliseconds(20);
 constexpr int kMostFollowers = 16;  // connected at once
 
+Chain::Member MemberOf(const FollowerSays::Ask& ask) {
+  Chain::Member member;
+  member.set_replica(ask.replica());
+  member.set_address(ask.address());
+  member.set_identity(ask.identity());
+  return member;
+}
+
 // A follower hears something at least ten times before it would take over.
 Duration AlivePeriod(const Config& config) {
   return Milliseconds(config.durability().takeover()) / 10;
@@ -63,23 +71,22 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
 }
 
 absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLog(
-    const FollowerSays::Ask& ask, uint32_t replica, FollowerStream* stream) {
+    const Chain::Member& follower, FollowerStream* stream) {
   LogPart run;
   *run.mutable_run()->mutable_config() = options_.config;
-  run.mutable_run()->set_replica(replica);
+  run.mutable_run()->set_replica(follower.replica());
   run.mutable_run()->set_starts((recovered_ ? recovered_->starts() : 1) + lives_);
+  run.mutable_run()->set_run_id(keeper_->chain().run_id());
   // It says so once it holds nothing any more.
   FollowerSays empty;
   if (!stream->Send(run) || !stream->Receive(&empty)) {
     return absl::CancelledError("the follower is gone");
   }
-  // Then one that was here before cannot take over: it catches up like a new one, and nobody waits for it.
-  if (IsIn(keeper_->chain(), replica) || followers_->IsRequired(replica)) {
-    PSGD_RETURN_IF_ERROR(keeper_->TakeOut(replica));
-  }
+  // Then one that was here before cannot take over.
+  PSGD_RETURN_IF_ERROR(keeper_->BeginsAnew(follower));
   std::lock_guard lock(mutex_);
   auto log = std::make_shared<FollowerLog>(shipped_records_);
-  followers_->Connect(replica, ask.address(), followers_->coordinator_log(), log);
+  PSGD_RETURN_IF_ERROR(followers_->Connect(follower, followers_->coordinator_log(), log));
   shipped_plan_.reset();
   if (core_.model() != nullptr) {
     const CoordinatorRecord record = Record();
@@ -91,13 +98,15 @@ absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginCoordinatorLo
 absl::StatusOr<std::shared_ptr<FollowerLog>> ParameterServer::BeginShardLog(
     const FollowerSays::Ask& ask, FollowerStream* stream) {
   std::shared_ptr<FollowerLog> log;
+  absl::Status connected;
   LogPart alive;
   alive.mutable_alive();
   while (true) {
     const auto start = local_->Find(ask.shard())->BeginFollower([&](uint64_t last) {
       log = std::make_shared<FollowerLog>(last);
-      followers_->Connect(ask.replica(), ask.address(), ask.shard(), log);
+      connected = followers_->Connect(MemberOf(ask), ask.shard(), log);
     });
+    PSGD_RETURN_IF_ERROR(connected);
     if (start.ok()) {
       const auto send = [&](const ShardPart& piece) {
         LogPart part;
@@ -131,28 +140,34 @@ absl::Status ParameterServer::Follow(const FollowerSays::Ask& ask, FollowerStrea
   if (ask.address().empty() || !one_line) {
     return absl::InvalidArgumentError("a follower has to say where it would lead, as HOST:PORT");
   }
-  uint32_t replica = ask.replica();
+  if (const std::string run_id = keeper_->chain().run_id(); !ask.run_id().empty() && ask.run_id() != run_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run directory of that server is of another run (", ask.run_id(), "; this is ", run_id,
+                     "); take an empty one, or follow the run that it is of"));
+  }
+  Chain::Member follower = MemberOf(ask);
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return absl::UnavailableError("the server ends");
     if (followers_->Status().size() >= kMostFollowers) {
       return absl::ResourceExhaustedError("this run has too many followers");
     }
-    if (replica == options_.replica) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("server ", replica, " leads; a follower has another number (--replica)"));
+    if (follower.replica() == options_.replica) {
+      return absl::InvalidArgumentError(absl::StrCat("server ", options_.replica,
+                                                     " leads; a follower has another number (--replica)"));
     }
-    if (replica == 0) replica = next_replica_;
-    next_replica_ = std::max(next_replica_, replica + 1);
+    if (follower.replica() == 0) follower.set_replica(next_replica_);
+    next_replica_ = std::max(next_replica_, follower.replica() + 1);
   }
+  PSGD_RETURN_IF_ERROR(followers_->CheckNumber(follower));
   const bool coordinator = ask.has_coordinator();
   if (!coordinator && (!ask.has_shard() || local_->Find(ask.shard()) == nullptr)) {
     return absl::InvalidArgumentError("there is no such log");
   }
-  PSGD_ASSIGN_OR_RETURN(const auto log, coordinator ? BeginCoordinatorLog(ask, replica, stream)
+  PSGD_ASSIGN_OR_RETURN(const auto log, coordinator ? BeginCoordinatorLog(follower, stream)
                                                     : BeginShardLog(ask, stream));
   SendLog(*log, *stream, AlivePeriod(options_.config));
-  followers_->Disconnect(replica, coordinator ? followers_->coordinator_log() : ask.shard(),
+  followers_->Disconnect(follower.replica(), coordinator ? followers_->coordinator_log() : ask.shard(),
                          log.get());
   return absl::OkStatus();
 }

@@ -134,6 +134,7 @@ absl::Status ShardHost::OpenShards() {
   set.log = log_;
   PSGD_ASSIGN_OR_RETURN(set_, ShardSet::Open(std::move(set)));
   PSGD_RETURN_IF_ERROR(RecoverShards());
+  PSGD_RETURN_IF_ERROR(SaveRecord());  // whose directory it is, before anything else is in it
   writer_ = std::thread([this] { WriteLoop(); });
   return absl::OkStatus();
 }

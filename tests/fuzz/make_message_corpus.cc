@@ -310,9 +310,11 @@ void WriteJournal(const path& folder, const Codec& none) {
 void WriteChain(const path& folder) {
   Chain chain = NewChain(1, "10.0.0.1:7070");
   chain.set_run_id("0123456789abcdef");  // not another one each time
+  chain.mutable_members(0)->set_identity(1);
   Chain::Member follower;
   follower.set_replica(2);
   follower.set_address("10.0.0.2:7070");
+  follower.set_identity(2);
   WriteCorpusFile(folder / "json" / "led.json", ChainToJson(chain));
   WriteCorpusFile(folder / "json" / "followed.json", ChainToJson(With(chain, follower)));
   WriteCorpusFile(folder / "json" / "taken_over.json", ChainToJson(TakenOver(With(chain, follower), 2)));

@@ -257,15 +257,16 @@ void ChainSim::Begin(Server& follower, Server& leader) {
   follower.own.Clear();
   follower.complete = follower.has_record = false;
   follower.follows = 0;
-  const uint32_t replica = follower.replica;
-  if (IsIn(leader.keeper->chain(), replica) || leader.followers->IsRequired(replica)) {
-    if (!leader.keeper->TakeOut(replica).ok()) return;
-  }
+  Chain::Member self;
+  self.set_replica(follower.replica);
+  self.set_address(follower.address);
+  self.set_identity(follower.replica);
+  if (!leader.keeper->BeginsAnew(self).ok()) return;
   follower.records = std::make_shared<FollowerLog>(leader.shipped);
-  leader.followers->Connect(replica, follower.address, kRecordLog, follower.records);
+  if (!leader.followers->Connect(self, kRecordLog, follower.records).ok()) return;
   Ship(leader);
   follower.log = std::make_shared<FollowerLog>(leader.entries.size());
-  leader.followers->Connect(replica, follower.address, kEntryLog, follower.log);
+  if (!leader.followers->Connect(self, kEntryLog, follower.log).ok()) return;
   follower.entries = leader.entries;
   follower.complete = true;
   follower.log->Written(follower.entries.size());

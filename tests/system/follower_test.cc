@@ -1,7 +1,9 @@
 // Servers that follow another and take over.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +68,17 @@ class Followers : public RunTest {
     std::string line(std::istreambuf_iterator<char>(file), {});
     const size_t at = line.find(Path(run_dir) + "/follower-");
     return at == std::string::npos ? "" : line.substr(at, line.find('\0', at) - at);
+  }
+
+  // Their contents by their paths.
+  std::map<std::string, std::string> FilesIn(const std::string& run_dir) const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(Path(run_dir))) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path());
+      files[entry.path().string()].assign(std::istreambuf_iterator<char>(file), {});
+    }
+    return files;
   }
 
   std::vector<std::string> FirstServer(const std::vector<std::string>& more) const {
@@ -213,6 +226,63 @@ TEST_F(Followers, OneThatComesBackTakesItsPlaceAgain) {
   ExpectWorkersFinish();
   EXPECT_EQ(second_->Wait().code, 0) << second_->Err();
   EXPECT_EQ(Summary("second")["epochs"], 100.0);
+}
+
+// The leader would drop the one that is there, which would not hear of it, and both would lead in the end.
+TEST_F(Followers, ANumberIsTheServersWhoseDirectoryKnowsIt) {
+  StartPair({"train.epochs=150"});
+  const auto another = [&] {
+    return RunProgram(Following(address_, "another") + std::vector<std::string>{"--replica", "2"});
+  };
+  Ended refused = another();
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("server 2 follows already from 127.0.0.1:"));
+  EXPECT_THAT(refused.err, HasSubstr("ps-ctl drop-follower 2"));
+  EXPECT_TRUE(IsFollowed(address_));
+  EXPECT_EQ(Times(first_->Err(), "follows: acknowledgements"), 1) << first_->Err();
+  // Nor does its death make room.
+  second_->Signal(SIGKILL);
+  second_->Wait();
+  refused = another();
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("server 2 follows already from 127.0.0.1:"));
+  second_ = std::make_unique<Process>(Following(address_, "second"));
+  ASSERT_TRUE(second_->WaitFor("as server 2")) << second_->Err();
+  ASSERT_TRUE(Eventually([&] { return Times(first_->Err(), "follows: acknowledgements") == 2; })) << first_->Err();
+  first_->Signal(SIGKILL);
+  ExpectWorkersFinish();
+  EXPECT_EQ(second_->Wait().code, 0) << second_->Err();
+  EXPECT_EQ(Summary("second")["epochs"], 150.0);
+}
+
+TEST_F(Followers, ADirectoryOfAnotherRunOrServerIsLeftAsItIs) {
+  ASSERT_EQ(RunSmall("c", Replicated({"train.epochs=2"})).code, 0);
+  const auto before = FilesIn("c");
+  first_ = std::make_unique<Process>(FirstServer({"train.epochs=100000"}));
+  address_ = ServerOf(*first_);
+  const auto follow = [&](const std::string& run_dir, const std::vector<std::string>& more) {
+    return RunProgram(Following(address_, run_dir) + more);
+  };
+  Ended refused = follow("c/follower-1", {"--replica", "7"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr(Path("c/follower-1") + " holds server 2 of run "));
+  EXPECT_THAT(refused.err, HasSubstr("not server 7"));
+  refused = follow("c/follower-1", {});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("is of another run"));
+  // Of the server that led it.
+  refused = follow("c", {"--replica", "7"});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr(Path("c") + " holds server 1 of run "));
+  const Ended joined = RunProgram({"ps-server", "--join", address_, "--run-dir", Path("c/follower-1")});
+  EXPECT_NE(joined.code, 0);
+  EXPECT_THAT(joined.err, HasSubstr("which would be written over"));
+  EXPECT_TRUE(FilesIn("c") == before);
+  // A run that nobody follows has no such record.
+  ASSERT_EQ(RunSmall("alone", Sets({"train.epochs=1"})).code, 0);
+  refused = follow("alone", {});
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("which would be written over"));
 }
 
 TEST_F(Followers, OfASecuredRunShowCertificates) {

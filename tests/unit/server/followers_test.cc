@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "server/chain_keeper.h"
 #include "server/followed_run.h"
 #include "server/follower_set.h"
 #include "server/journal_format.h"
@@ -14,10 +15,19 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr Duration kNow{0};
 constexpr Duration kPatience = std::chrono::milliseconds(50);
+
+Chain::Member MemberOf(uint32_t replica, uint64_t identity = 7) {
+  Chain::Member member;
+  member.set_replica(replica);
+  member.set_address("host:" + std::to_string(replica));
+  member.set_identity(identity);
+  return member;
+}
 
 std::shared_ptr<const LogPart> PartOf(uint64_t first, int entries) {
   auto part = std::make_shared<LogPart>();
@@ -69,7 +79,7 @@ class FollowerSetTest : public testing::Test {
     std::vector<std::shared_ptr<FollowerLog>> logs;
     for (uint32_t log = 0; log <= set_->coordinator_log(); ++log) {
       logs.push_back(std::make_shared<FollowerLog>(0));
-      set_->Connect(replica, "host:" + std::to_string(replica), log, logs.back());
+      EXPECT_TRUE(set_->Connect(MemberOf(replica), log, logs.back()).ok());
     }
     return logs;
   }
@@ -82,7 +92,7 @@ TEST_F(FollowerSetTest, WaitsForNobodyUntilAFollowerIsRequired) {
   const auto logs = Connect(2);
   set_->Publish(0, PartOf(1, 1), 1);
   EXPECT_TRUE(set_->WaitWritten(0, 1).ok());
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   const absl::Status waiting = set_->WaitWritten(0, 1);
   EXPECT_TRUE(absl::IsUnavailable(waiting)) << waiting;
   EXPECT_THAT(std::string(waiting.message()), HasSubstr("follower 2 at host:2 has not written it yet"));
@@ -92,7 +102,7 @@ TEST_F(FollowerSetTest, WaitsForNobodyUntilAFollowerIsRequired) {
 }
 
 TEST_F(FollowerSetTest, AFollowerIsReadyOnceAllItsLogsHaveCaughtUp) {
-  set_->Connect(2, "host:2", 0, std::make_shared<FollowerLog>(0));
+  EXPECT_TRUE(set_->Connect(MemberOf(2), 0, std::make_shared<FollowerLog>(0)).ok());
   EXPECT_THAT(set_->Candidates(), IsEmpty()) << "one log of two is connected";
   const auto logs = Connect(2);
   EXPECT_THAT(set_->Candidates(), SizeIs(1));
@@ -102,14 +112,14 @@ TEST_F(FollowerSetTest, AFollowerIsReadyOnceAllItsLogsHaveCaughtUp) {
   logs[1]->Written(0);
   ASSERT_THAT(set_->Ready(), SizeIs(1));
   EXPECT_EQ(set_->Ready()[0].replica(), 2u);
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   EXPECT_THAT(set_->Ready(), IsEmpty());
 }
 
 TEST_F(FollowerSetTest, OneThatIsGoneIsStillWaitedForUntilItIsForgotten) {
   const auto logs = Connect(2);
   for (const auto& log : logs) log->Written(0);
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   EXPECT_THAT(set_->Missing(), IsEmpty());
   set_->Disconnect(2, 0, logs[0].get());
   ASSERT_THAT(set_->Missing(), SizeIs(1));
@@ -120,13 +130,45 @@ TEST_F(FollowerSetTest, OneThatIsGoneIsStillWaitedForUntilItIsForgotten) {
   EXPECT_THAT(set_->Status(), IsEmpty());
 }
 
+// Only a number would be enough for anybody to throw out the one that has it, which would take over all the same.
+TEST_F(FollowerSetTest, ANumberIsOneServers) {
+  const auto store = std::make_shared<RecordedChain>(Chain());
+  ChainKeeper keeper(store, set_, 1);
+  ASSERT_TRUE(keeper.Begin("host:1").ok());
+  EXPECT_TRUE(keeper.BeginsAnew(MemberOf(2)).ok());
+  const auto logs = Connect(2);
+  const Chain::Member another = MemberOf(2, 8);
+  const absl::Status connected = keeper.BeginsAnew(another);
+  EXPECT_TRUE(absl::IsAlreadyExists(connected)) << connected;
+  EXPECT_THAT(std::string(connected.message()), Not(HasSubstr("drop-follower")));
+  for (const auto& log : logs) log->Written(0);
+  ASSERT_TRUE(*keeper.TakeIn(set_->Ready().at(0)));
+  EXPECT_EQ(keeper.chain().members(1).identity(), 7u);
+  for (const absl::Status& refused : {keeper.BeginsAnew(another), keeper.BeginsAnew(MemberOf(2, 0)),
+                                      set_->Connect(another, 0, std::make_shared<FollowerLog>(0))}) {
+    EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("server 2 follows already from host:2"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("ps-ctl drop-follower 2"));
+  }
+  EXPECT_TRUE(IsIn(keeper.chain(), 2));
+  EXPECT_FALSE(logs[0]->closed());
+  // It knows who it is, after its death or a new leader's coming, too.
+  const auto next = std::make_shared<FollowerSet>(1, kPatience);
+  ChainKeeper successor(store, next, 1);
+  successor.GoOn({keeper.chain(), 2});
+  EXPECT_TRUE(absl::IsAlreadyExists(successor.BeginsAnew(another)));
+  EXPECT_TRUE(successor.BeginsAnew(MemberOf(2)).ok());
+  EXPECT_FALSE(IsIn(successor.chain(), 2));
+  EXPECT_TRUE(successor.BeginsAnew(another).ok()) << "nobody has that number any more";
+}
+
 TEST_F(FollowerSetTest, OneThatIsRequiredMayLackWhatCameJustBefore) {
   const auto logs = Connect(2);
   for (const auto& log : logs) log->Written(0);
   set_->Publish(0, PartOf(1, 1), 1);
   EXPECT_TRUE(set_->WaitWritten(0, 1).ok()) << "nobody is waited for";
   EXPECT_FALSE(set_->HasAllFromBefore(2)) << "it is not required";
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   EXPECT_TRUE(set_->IsRequired(2));
   EXPECT_FALSE(set_->HasAllFromBefore(2));
   set_->Publish(0, PartOf(2, 1), 2);
@@ -143,7 +185,7 @@ TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
   set_->Publish(0, PartOf(1, 1), 1);
   passed();
   EXPECT_THAT(set_->Gone(patience), IsEmpty()) << "nobody is waited for";
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   EXPECT_THAT(set_->Gone(patience), SizeIs(1)) << "it has written nothing of it";
   logs[0]->Written(1);
   EXPECT_THAT(set_->Gone(std::chrono::minutes(1)), IsEmpty());
@@ -152,7 +194,7 @@ TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
   passed();
   ASSERT_THAT(set_->Gone(patience), SizeIs(1));
   EXPECT_EQ(set_->Gone(patience)[0].replica(), 2u);
-  set_->Connect(2, "host:2", 1, logs[1]);
+  EXPECT_TRUE(set_->Connect(MemberOf(2), 1, logs[1]).ok());
   EXPECT_THAT(set_->Gone(patience), IsEmpty());
 }
 
@@ -199,7 +241,7 @@ class ReplicatedJournalTest : public FollowerSetTest {
 
 TEST_F(ReplicatedJournalTest, WritesHereOnceAndWaitsForTheFollowerUntilItHasWritten) {
   const auto logs = Connect(2);
-  set_->Require(2, "host:2");
+  set_->Require(MemberOf(2));
   EXPECT_TRUE(absl::IsUnavailable(journal_->Append(1, two_)));
   // Tried again, with one more.
   EXPECT_TRUE(absl::IsUnavailable(journal_->Append(1, std::vector<JournalEntry>(3))));
