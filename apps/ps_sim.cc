@@ -159,6 +159,7 @@ absl::Status Run(const Arguments& given) {
   request.options.seed = given.seed;
   request.options.clocks = given.clocks;
   request.options.most_flows = given.most_flows;
+  request.on_note = [](const std::string& note) { std::cerr << "ps-sim: " << note << "\n"; };
   if (!given.quiet) {
     WarnOfOther(model, request.config);
     request.on_prediction = [](const sim::Prediction& p) {

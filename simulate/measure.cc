@@ -59,7 +59,13 @@ absl::StatusOr<double> ParseSeconds(absl::string_view text) {
 
 absl::StatusOr<double> ParseRate(absl::string_view text) {
   if (text == "unlimited") return 0.0;
-  return Parse(text, kRates, "the speed of a link, such as 100mbit or 10gbit, or unlimited");
+  constexpr char kExample[] = "the speed of a link, such as 100mbit or 10gbit, or unlimited";
+  auto rate = Parse(text, kRates, kExample);
+  if (rate.ok() && !(*rate > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", kExample, ", got \"", std::string(text), "\", over which nothing would ever come"));
+  }
+  return rate;
 }
 
 std::string FormatSeconds(double seconds) {

@@ -85,10 +85,13 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
   const Prediction* first = nullptr;
   for (const Prediction& p : predictions) {
     if (first == nullptr || first->name != p.name) first = &p;
-    const double speedup =
-        first->samples_per_second == 0 ? 0 : p.samples_per_second / first->samples_per_second;
+    // One alone has nothing to be faster than.
+    const auto of_curve = std::count_if(predictions.begin(), predictions.end(),
+                                        [&](const Prediction& other) { return other.name == p.name; });
+    const bool has_base = of_curve > 1 && first->samples_per_second > 0;
     table.Add({p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),
-               ReadableCount(p.samples_per_second), absl::StrFormat("%.2f", speedup),
+               ReadableCount(p.samples_per_second),
+               has_base ? absl::StrFormat("%.2f", p.samples_per_second / first->samples_per_second) : "-",
                InMilliseconds(p.step), InMilliseconds(p.compute), InMilliseconds(p.encode),
                InMilliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
                HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),

@@ -38,6 +38,28 @@ absl::StatusOr<Config> Changed(const Config& config, const std::string& assignme
   return changed;
 }
 
+absl::Status CheckWorker(const SimWorker& worker) {
+  if (worker.sample() > 0 || worker.step() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the model does not say how long computing takes: worker.sample and worker.step are 0; write worker: {sample: "
+      "1ms}, or let ps-sim measure it with --calibrate RUN_DIR");
+}
+
+absl::StatusOr<int> ShareOf(const ScalingRequest& request, int workers) {
+  const int share = request.global_batch / workers;
+  if (share == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--global-batch ", request.global_batch, " is less than a sample for each of ", workers,
+                                                   " workers; give at least ", workers,
+                                                   ", or fewer workers"));
+  }
+  if (share * workers != request.global_batch && request.on_note) {
+    request.on_note(absl::StrCat("--global-batch ", request.global_batch, " does not divide by ", workers,
+                                 " workers: each has ", share, share == 1 ? " sample, " : " samples, ",
+                                 share * workers, " together"));
+  }
+  return share;
+}
+
 std::string WholeNumber(double value) { return absl::StrFormat("%.4g", value); }
 
 }  // namespace
@@ -62,6 +84,7 @@ absl::StatusOr<std::vector<int>> ParseWorkers(const std::string& text) {
 }
 
 absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& request) {
+  PSGD_RETURN_IF_ERROR(CheckWorker(request.options.model.worker()));
   std::vector<Curve> curves = {{request.name, ""}};
   for (const std::string& also : request.also) curves.push_back(ParseCurve(also));
   std::vector<Prediction> predictions;
@@ -74,8 +97,8 @@ absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& re
     for (const int workers : counts) {
       workload.config.mutable_cluster()->set_workers(workers);
       if (request.global_batch > 0) {
-        if (workers > request.global_batch) continue;
-        workload.config.mutable_data()->set_batch(request.global_batch / workers);
+        PSGD_ASSIGN_OR_RETURN(const int share, ShareOf(request, workers));
+        workload.config.mutable_data()->set_batch(share);
       }
       PSGD_ASSIGN_OR_RETURN(Prediction prediction,
                             ModelledCluster(workload, traffic, request.options).Run());

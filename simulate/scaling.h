@@ -20,9 +20,11 @@ struct ScalingRequest {
   int global_batch = 0;  // shared by the workers; 0: each has the config's batch
   SimulationOptions options;
   std::function<void(const Prediction&)> on_prediction;  // as they come, if set
+  std::function<void(const std::string&)> on_note;            // for people, if set
 };
 
-// Batches that are less than a sample a worker are left out.
+// An error: the model has no time for computing, or a global batch less than a sample for each worker.
+// Where workers cannot share it evenly each has the samples that all can have, and a note says so.
 absl::StatusOr<std::vector<Prediction>> SimulateScaling(const ScalingRequest& request);
 
 // "1,2,4", "1-4": ascending, without repetition.

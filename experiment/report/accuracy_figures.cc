@@ -1,5 +1,6 @@
 // Accuracy against what it cost in bytes and in time.
 #include <algorithm>
+#include <set>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -183,15 +184,16 @@ std::optional<Figure> TimeToAccuracy(const ReportRuns& report,
   std::vector<std::vector<std::string>> data{
       {"configuration", "accuracy", "seconds", "spread", "reached", "seeds"}};
   for (const ReportGroup& group : groups) {
-    std::vector<double> seconds;
-    size_t tried = 0;
+    std::vector<std::pair<uint64_t, double>> seconds;
+    std::set<uint64_t> tried;
     for (const size_t index : group.runs) {
-      if (report.runs[index].data.curve.empty()) continue;
-      ++tried;
-      const double at = SecondsTo(target, report.runs[index].data.curve);
-      if (at >= 0) seconds.push_back(at);
+      const ReportRun& run = report.runs[index];
+      if (run.data.curve.empty()) continue;
+      tried.insert(run.seed);
+      const double at = SecondsTo(target, run.data.curve);
+      if (at >= 0) seconds.emplace_back(run.seed, at);
     }
-    if (tried > 0) all.push_back({&group, Statistic::Of(seconds), tried});
+    if (!tried.empty()) all.push_back({&group, OverSeeds(seconds), tried.size()});
   }
   if (all.empty()) return std::nullopt;
   std::stable_sort(all.begin(), all.end(), [](const Reached& a, const Reached& b) {

@@ -17,14 +17,14 @@ double Ratio(uint64_t dense, uint64_t sent) {
 // Collects one number of each run.
 template <typename Number>
 Statistic Over(const ReportRuns& report, const std::vector<size_t>& runs, Number number) {
-  std::vector<double> values;
+  std::vector<std::pair<uint64_t, double>> values;
   for (const size_t index : runs) {
     const ReportRun& run = report.runs[index];
     if (!IsDone(run)) continue;
     const std::optional<double> value = number(run);
-    if (value && std::isfinite(*value)) values.push_back(*value);
+    if (value && std::isfinite(*value)) values.emplace_back(run.seed, *value);
   }
-  return Statistic::Of(values);
+  return OverSeeds(values);
 }
 
 void Fill(const ReportRuns& report, ReportGroup* group) {
@@ -51,8 +51,14 @@ void Fill(const ReportRuns& report, ReportGroup* group) {
   group->pull_ratio =
       of_summary([](const Summary& s) { return Ratio(s.bytes_pulled_dense, s.bytes_pulled); });
   group->staleness = of_summary([](const Summary& s) { return s.staleness.mean; });
-  group->staleness_max = of_summary([](const Summary& s) { return s.staleness.max; }).high;
-  group->done = group->epochs.count;
+  for (const size_t index : group->runs) {
+    const ReportRun& run = report.runs[index];
+    if (!IsDone(run)) continue;
+    ++group->done;
+    if (run.data.summary)
+      group->staleness_max = std::max(group->staleness_max, static_cast<double>(run.data.summary->staleness.max));
+  }
+  group->seeds = group->epochs.count;
 }
 
 }  // namespace
@@ -70,6 +76,14 @@ Statistic Statistic::Of(const std::vector<double>& values) {
   if (values.size() > 1)
     statistic.spread = std::sqrt(squares / static_cast<double>(values.size() - 1));
   return statistic;
+}
+
+Statistic OverSeeds(const std::vector<std::pair<uint64_t, double>>& values) {
+  std::map<uint64_t, std::vector<double>> by_seed;
+  for (const auto& [seed, value] : values) by_seed[seed].push_back(value);
+  std::vector<double> means;
+  for (const auto& [seed, repeats] : by_seed) means.push_back(Statistic::Of(repeats).mean);
+  return Statistic::Of(means);
 }
 
 bool IsDone(const ReportRun& run) {
@@ -97,9 +111,12 @@ std::vector<ReportGroup> GroupRuns(const ReportRuns& report) {
 std::string StatusText(const ReportRuns& report, const ReportGroup& group) {
   std::map<std::string, int> counts;
   for (const size_t run : group.runs) ++counts[NameOf(report.runs[run].status)];
-  return absl::StrJoin(counts, ", ", [&](std::string* out, const auto& count) {
+  std::string text = absl::StrJoin(counts, ", ", [&](std::string* out, const auto& count) {
     absl::StrAppend(out, group.runs.size() > 1 ? absl::StrCat(count.second, " ") : "", count.first);
   });
+  if (group.seeds < group.done)
+    absl::StrAppend(&text, " (repeats of ", group.seeds, group.seeds == 1 ? " seed)" : " seeds)");
+  return text;
 }
 
 }  // namespace psgd

@@ -1,4 +1,4 @@
-// Runs that differ in their seeds alone, taken together.
+// Runs that differ in their seeds alone, taken together. Repeats of a seed are one: their mean.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,8 @@ struct ReportGroup {
   bool twin = false;
   std::vector<size_t> runs;  // indices, in order of seeds
   size_t done = 0;           // of those, finished or stopped early
-  Statistic accuracy;        // of the done ones, as all that follows
+  size_t seeds = 0;          // of the done ones; fewer than they: some are repeats
+  Statistic accuracy;        // over these seeds, as all that follows
   Statistic loss;
   Statistic against_twin;  // accuracy less that of the twin with the same seed
   Statistic epochs;
@@ -46,7 +47,10 @@ std::vector<ReportGroup> GroupRuns(const ReportRuns& report);
 // A run whose results count.
 bool IsDone(const ReportRun& run);
 
-// "9 finished", or "1 of 3 finished, 2 failed".
+// Whose mean stands in for each of its seeds.
+Statistic OverSeeds(const std::vector<std::pair<uint64_t, double>>& values);
+
+// "9 finished", or "1 failed, 4 finished (repeats of 2 seeds)".
 std::string StatusText(const ReportRuns& report, const ReportGroup& group);
 
 }  // namespace psgd

@@ -53,10 +53,13 @@ std::string TaskKey(const Config& config) {
 
 absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
                                             const std::string& dir) {
-  std::map<std::string, double> seconds;  // of what is done
+  struct Did {
+    double seconds = 0, epochs = 0;
+  };
+  std::map<std::string, Did> done;
   if (const auto report = ReadReportRuns(dir); report.ok()) {
     for (const ReportRun& run : report->runs) {
-      if (IsDone(run)) seconds[run.id] = run.seconds;
+      if (IsDone(run)) done[run.id] = {run.seconds, run.epochs};
     }
   }
   SweepEstimate estimate;
@@ -76,10 +79,11 @@ absl::StatusOr<SweepEstimate> EstimateSweep(const std::vector<PlannedRun>& runs,
       samples =
           std::min(samples, static_cast<double>(most) * batch * run.config.cluster().workers());
     }
-    if (const auto found = seconds.find(run.id); found != seconds.end()) {
+    if (const auto found = done.find(run.id); found != done.end()) {
       ++estimate.done;
-      done_samples += samples;
-      done_seconds += found->second;
+      // What was stopped early did no more than its epochs.
+      done_samples += std::min(samples, task.samples * found->second.epochs);
+      done_seconds += found->second.seconds;
       estimate.left.push_back(0);
       continue;
     }
@@ -103,12 +107,19 @@ std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   if (estimate.seconds < 0) {
     return text + "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
   }
-  const std::string time = absl::StrCat(ReadableTime(estimate.seconds / parallel), " with ", parallel,
-                                        parallel == 1 ? " run" : " runs", " at a time");
-  if (estimate.tried == 0) return absl::StrCat(text, "At the speed of those that are done: ", time, ".\n");
-  return absl::StrCat(text, "At the speed of ", estimate.tried, " of ", estimate.kinds,
-                      estimate.kinds == 1 ? " kind" : " kinds", " of runs, tried here for a moment: about ",
-                      time, "; evaluations come on top.\n");
+  const std::string at_a_time = absl::StrCat(" with ", parallel, parallel == 1 ? " run" : " runs", " at a time",
+                                             estimate.stops_early ? ", at most, for asha stops some" : "");
+  const std::string time = ReadableTime(estimate.seconds / parallel);
+  if (estimate.tried == 0) return absl::StrCat(text, "At the speed of those that are done: ", time, at_a_time, ".\n");
+  absl::StrAppend(&text, "At the speed of ", estimate.tried, " of ", estimate.kinds,
+                  estimate.kinds == 1 ? " kind" : " kinds", " of runs, tried here for a moment: ");
+  if (estimate.seconds_at_best >= 0) {
+    absl::StrAppend(&text, "this machine is busy with something else: at best ",
+                    ReadableTime(estimate.seconds_at_best / parallel), ", as it is now ", time);
+  } else {
+    absl::StrAppend(&text, "about ", time);
+  }
+  return absl::StrCat(text, at_a_time, "; evaluations come on top.\n");
 }
 
 }  // namespace psgd

@@ -1,11 +1,13 @@
 #include "experiment/sweep/rungs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "experiment/readable.h"
 #include "experiment/run_dir.h"
 
@@ -42,8 +44,31 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
       ", for runs end after ", epochs, "; leave that rung out, or give train.epochs above ", highest));
 }
 
+std::string RuleOf(const SweepAsha& asha) {
+  return absl::StrCat("best 1/", asha.reduction(), " by ", asha.metric() == SweepAsha::LOSS ? "loss" : "accuracy",
+                      " after ", absl::StrJoin(asha.rungs(), ", "), " epochs");
+}
+
+size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir, const std::vector<PlannedRun>& runs) {
+  const std::set<std::string> twins = TwinsAmong(runs);
+  size_t forgotten = 0;
+  for (const PlannedRun& run : runs) {
+    const std::optional<Outcome> outcome = dir.ReadOutcome(run.id);
+    if (!outcome || outcome->kind != Outcome::Kind::kStopped) continue;
+    std::error_code error;
+    const bool is_there = std::filesystem::exists(dir.RunPath(run.id), error);
+    // Older programs did not say by what rule.
+    const bool same = asha != nullptr && (outcome->rule.empty() || outcome->rule == RuleOf(*asha));
+    if (is_there && same && twins.count(run.id) == 0) continue;
+    dir.ForgetOutcome(run.id);
+    if (!is_there) dir.ForgetRungs(run.id);
+    ++forgotten;
+  }
+  return forgotten;
+}
+
 Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
-    : dir_(std::move(dir)), runs_(runs), asha_(asha), twins_(TwinsAmong(runs_)) {}
+    : dir_(std::move(dir)), runs_(runs), asha_(asha), rule_(RuleOf(asha)), twins_(TwinsAmong(runs_)) {}
 
 void Rungs::Recall() {
   for (const PlannedRun& run : runs_) {
@@ -78,7 +103,7 @@ bool Rungs::GoesOn(const PlannedRun& run, const std::vector<CurvePoint>& curve) 
     const Outcome outcome{
         Outcome::Kind::kStopped,
         absl::StrFormat("not among the best after %s epochs", ReadableEpoch(point.epoch)),
-        point.epoch};
+        point.epoch, rule_};
     return !dir_.WriteOutcome(run.id, outcome).ok();
   }
   return true;

@@ -17,6 +17,14 @@ namespace psgd {
 // Whether its rungs rise, and at each of them a run can be stopped.
 absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& runs);
 
+// What it stops runs by, to be kept with those that it stopped.
+std::string RuleOf(const SweepAsha& asha);
+
+// Forgets earlier sittings' word that runs are to stop, where the sweep's file stops none any more or by
+// another rule, where they became twins, or where nothing is left of them; how many. They then go on
+// from their checkpoints. To be called before Rungs::Recall.
+size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir, const std::vector<PlannedRun>& runs);
+
 // Not thread-safe.
 class Rungs {
  public:
@@ -36,6 +44,7 @@ class Rungs {
   const SweepDir dir_;
   const std::vector<PlannedRun>& runs_;
   Asha asha_;
+  const std::string rule_;
   std::set<std::string> twins_;
   std::map<std::string, std::vector<AtRung>> reached_;  // by run, as its file has it
 };

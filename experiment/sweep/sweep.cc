@@ -73,6 +73,20 @@ absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
   return absl::OkStatus();
 }
 
+// A directory's plan may be that of another sweep, which only has the same name.
+bool IsOfAnother(const SweepPlan& before, const RunPlan& plan) {
+  return !before.runs.empty() && std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
+    return std::any_of(plan.runs.begin(), plan.runs.end(), [&](const PlannedRun& run) { return run.id == entry.id; });
+  });
+}
+
+std::string NoteOfAnother(const SweepPlan& before, const std::string& dir) {
+  return absl::StrCat(dir, " has the plan and the report of another sweep, \"", before.name, "\"",
+                      before.question.empty() ? "" : absl::StrCat(" (", before.question, ")"),
+                      ", none of whose ", before.runs.size(), before.runs.size() == 1 ? " run" : " runs",
+                      " is one of these: its runs stay there, its plan and report are replaced; another --dir, or "
+                      "another name: in the sweep's file, keeps the two apart");
+}
 
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   Prepared prepared;
@@ -98,6 +112,9 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
   while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
   PSGD_RETURN_IF_ERROR(LookAtResources(options, &prepared));
+  if (const auto before = SweepDir(prepared.dir).ReadPlan(); before.ok() && IsOfAnother(*before, prepared.plan)) {
+    prepared.plan.notes.push_back(NoteOfAnother(*before, prepared.dir));
+  }
   // Others begin in another folder.
   if (options.launcher == "ssh") prepared.dir = std::filesystem::absolute(prepared.dir);
   return prepared;
@@ -106,6 +123,7 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
 absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
   PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate,
                         EstimateSweep(prepared.plan.runs, prepared.dir));
+  estimate.stops_early = prepared.sweep.has_asha();
   // Of other machines this one cannot tell.
   if (estimate.seconds < 0 && options.launcher == "local") {
     EstimateByTrial(prepared.plan.runs, Shares(prepared.shares).front(), options.stops, &estimate);
@@ -118,7 +136,8 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
         {"steps", estimate.steps},
         {"dense_bytes", estimate.dense_bytes},
         {"tried", estimate.tried},
-        {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)}};
+        {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)},
+        {"seconds_at_best", estimate.seconds_at_best < 0 ? Record(nullptr) : Record(estimate.seconds_at_best)}};
     return PlanJson(prepared.sweep.name(), prepared.plan, json).dump(2) + "\n";
   }
   TextTable table({"id", "configuration", "seed", "compared with"});
@@ -209,7 +228,7 @@ SweepResult RunSweep(const SweepOptions& options) {
   const auto lock = TakeDir(dir);
   if (!lock.ok()) return Failed(lock.status());
   SweepPlan plan = PlanOf(prepared->sweep, prepared->plan);
-  if (const auto before = dir.ReadPlan(); before.ok()) plan.shared = before->shared;
+  if (const auto before = dir.ReadPlan(); before.ok() && !IsOfAnother(*before, prepared->plan)) plan.shared = before->shared;
   for (const std::string& note : prepared->shared) {
     const bool told = std::count(plan.shared.begin(), plan.shared.end(), note) > 0;
     if (!told && estimate->done < estimate->runs) plan.shared.push_back(note);

@@ -99,7 +99,8 @@ std::optional<Outcome> SweepDir::ReadOutcome(const std::string& id) const {
   try {
     for (const auto& [kind, name] : kKinds) {
       if (json.at("outcome") != name) continue;
-      return Outcome{kind, json.at("detail").get<std::string>(), json.at("epoch").get<double>()};
+      return Outcome{kind, json.at("detail").get<std::string>(), json.at("epoch").get<double>(),
+                     json.value("rule", "")};
     }
   } catch (const Json::exception&) {
   }
@@ -107,9 +108,10 @@ std::optional<Outcome> SweepDir::ReadOutcome(const std::string& id) const {
 }
 
 absl::Status SweepDir::WriteOutcome(const std::string& id, const Outcome& outcome) const {
-  const Json json{{"outcome", kKinds[static_cast<size_t>(outcome.kind)].second},
-                  {"detail", outcome.detail},
-                  {"epoch", outcome.epoch}};
+  Json json{{"outcome", kKinds[static_cast<size_t>(outcome.kind)].second},
+            {"detail", outcome.detail},
+            {"epoch", outcome.epoch}};
+  if (!outcome.rule.empty()) json["rule"] = outcome.rule;
   return WriteFileAtomically(OutcomeFile(id),
                              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

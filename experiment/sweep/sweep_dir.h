@@ -48,6 +48,7 @@ struct Outcome {
   Kind kind = Kind::kFailed;
   std::string detail;  // for people
   double epoch = 0;    // after which it was stopped
+  std::string rule = {};  // of asha, that stopped it; empty also where an older ps-sweep did
 };
 
 // A file that is locked until this object and all processes that inherited its descriptor are gone.

@@ -97,8 +97,11 @@ absl::Status SweepRunner::ForgetWhatIsRepeated() {
       dir_.ForgetOutcome(run.id);
       dir_.ForgetRungs(run.id);
     }
-    // It was stopped while the sweep's file compared nothing with it.
-    if (outcome->kind == Outcome::Kind::kStopped && rungs_ && rungs_->IsTwin(run.id)) dir_.ForgetOutcome(run.id);
+  }
+  const size_t forgotten = ForgetStopped(options_.asha ? &*options_.asha : nullptr, dir_, runs_);
+  if (forgotten > 0) {
+    display_.Note(absl::StrCat(forgotten, forgotten == 1 ? " run that was" : " runs that were",
+                               " stopped early may go on: what stopped them is not what the sweep's file says now"));
   }
   return absl::OkStatus();
 }

@@ -16,7 +16,9 @@
 #include "experiment/report/run_data.h"
 #include "experiment/run_dir.h"
 #include "experiment/sweep/local_places.h"
+#include "experiment/sweep/run_command.h"
 #include "experiment/sweep/sweep_dir.h"
+#include "experiment/sweep/trial_speed.h"
 
 namespace psgd {
 namespace {
@@ -26,55 +28,52 @@ namespace fs = std::filesystem;
 constexpr size_t kMostKinds = 6;
 constexpr Duration kLook = std::chrono::milliseconds(50);
 constexpr Duration kDeadline = std::chrono::seconds(20);
-constexpr double kSpan = 2;  // seconds of training, between two records, that tell the speed
+constexpr double kSpan = 2;  // seconds of training, of each worker, that tell the speed
 constexpr Duration kPause = std::chrono::milliseconds(200);
 constexpr Duration kGoodbye = std::chrono::seconds(10);
 
-struct Speed {
-  double before = 0;  // seconds, until it trains
-  double samples_per_second = 0;
-  double SecondsFor(double samples) const { return before + samples / samples_per_second; }
-};
-
-// Of what a run has recorded: how far it was, and when.
-struct Mark {
-  double seconds = 0;
-  double samples = 0;
-};
-
-std::optional<Mark> Last(const MetricsFollower& metrics) {
+std::optional<TrialMark> Last(const MetricsFollower& metrics) {
   const Record& progress = metrics.progress();
-  if (!progress.is_object() || NumberIn(progress, "samples") <= 0) return std::nullopt;
-  return Mark{NumberIn(progress, "seconds"), NumberIn(progress, "samples")};
-}
-
-Speed Between(const Mark& first, const Mark& last) {
-  Speed speed;
-  speed.samples_per_second = (last.samples - first.samples) / (last.seconds - first.seconds);
-  speed.before = std::max(0.0, first.seconds - first.samples / speed.samples_per_second);
-  return speed;
+  if (!progress.is_object()) return std::nullopt;
+  const TrialMark mark = TrialMark::Of(progress);
+  if (mark.samples <= 0 || mark.training <= 0) return std::nullopt;
+  return mark;
 }
 
 // Until it has told enough, has ended, or takes too long.
-std::optional<Speed> Follow(ChildProcess& child, MetricsFollower& metrics, const std::atomic<int>* stops) {
-  std::optional<Mark> first, last;
+std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics, const TrialPlace& place,
+                                 const std::atomic<int>* stops) {
+  std::optional<TrialMark> first, last;
   for (const Time start = SteadyNow(); child.Running() && SteadyNow() - start < kDeadline;) {
     if (stops != nullptr && stops->load() > 0) return std::nullopt;
     std::this_thread::sleep_for(kLook);
     metrics.Look();
     last = Last(metrics);
     if (!first) first = last;
-    if (last && last->seconds - first->seconds >= kSpan && last->samples > first->samples) {
-      return Between(*first, *last);
+    if (last && last->steps - first->steps >= kLeastTrialSteps &&
+        last->training - first->training >= kSpan * place.workers) {
+      return SpeedBetween(*first, *last, place);
     }
   }
-  // Steps that take so long that there is but one record tell something, too.
   if (!first) return std::nullopt;
-  return last->samples > first->samples ? Between(*first, *last) : Between({}, *first);
+  // Of steps that take so long the first ones are not left out.
+  if (last->steps - first->steps >= kLeastTrialSteps) return SpeedBetween(*first, *last, place);
+  TrialMark begun;
+  begun.seconds = std::max(0.0, first->seconds - first->training / place.workers);
+  return SpeedBetween(begun, *last, place);
 }
 
-absl::StatusOr<Speed> TryRun(const PlannedRun& run, double samples, const Share& share,
-                             const std::atomic<int>* stops) {
+// Of one that did all of it while it was looked at.
+TrialSpeed SpeedOfAll(double samples, double took, const MetricsFollower& metrics, const TrialPlace& place) {
+  const std::optional<TrialMark> last = Last(metrics);
+  if (!last || last->training / place.workers >= took) return {.samples_per_second = samples / took};
+  TrialSpeed speed = SpeedBetween({}, *last, place);
+  speed.before = took - samples / speed.samples_per_second;
+  return speed;
+}
+
+absl::StatusOr<TrialSpeed> TryRun(const PlannedRun& run, double samples, const Share& share,
+                                  const std::atomic<int>* stops) {
   std::string folder = fs::temp_directory_path() / "psgd-trial-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) return FileError("make the folder", folder, errno);
   const absl::Cleanup remove = [&] {
@@ -89,18 +88,27 @@ absl::StatusOr<Speed> TryRun(const PlannedRun& run, double samples, const Share&
   options.cores = command.cores;
   PSGD_ASSIGN_OR_RETURN(const auto child, ChildProcess::Start(std::move(options)));
   MetricsFollower metrics(RunDir(dir.RunPath(run.id)).MetricsFile());
+  const int cores = static_cast<int>(share.cores.size());
+  const TrialPlace place{run.config.cluster().workers(), ThreadsOf(run, cores), cores, !share.gpus.empty()};
   const Time start = SteadyNow();
-  const std::optional<Speed> speed = Follow(*child, metrics, stops);
+  const std::optional<TrialSpeed> speed = Follow(*child, metrics, place, stops);
   const double took = Seconds(SteadyNow() - start);
-  if (!child->Running() && child->exit_code() == 0) return Speed{0, samples / took};  // all of it
+  const auto failed = [&](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat(run.LabelWithSeed(), ": ", why));
+  };
+  if (!child->Running()) {
+    metrics.Look();
+    if (child->exit_code() == 0) return SpeedOfAll(samples, took, metrics, place);
+    const std::string words = TailOfFile(dir.LogFile(run.id), 1);
+    return failed(words.empty() ? absl::StrCat("ps-run ", child->HowItEnded()) : words);
+  }
   // The second time it ends at once; two without a pause may arrive as one.
   child->Signal(SIGINT);
   if (!child->WaitEnded(kPause)) child->Signal(SIGINT);
   if (!child->WaitEnded(kGoodbye)) child->Kill();
   if (speed) return *speed;
-  const std::string words = TailOfFile(dir.LogFile(run.id), 1);
-  return absl::UnavailableError(
-      absl::StrCat(run.LabelWithSeed(), ": ", words.empty() ? "no step was done in time" : words));
+  // What its log says is no fault of its own: it was stopped here.
+  return failed(absl::StrCat("no step was done within ", Seconds(kDeadline), " s"));
 }
 
 // Runs of a kind take about the same for a sample, but for how their updates travel.
@@ -123,11 +131,12 @@ void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
       if (runs[i].twin == twins && estimate->left[i] > 0) kinds.emplace(KindOf(runs[i]), i);
     }
   }
-  std::map<std::string, Speed> speeds;
-  double seconds = 0, samples = 0;  // of those that were tried
+  std::map<std::string, TrialSpeed> speeds;
+  double seconds = 0, at_best = 0, samples = 0;  // of those that were tried
+  bool busy = false;
   for (const auto& [kind, i] : kinds) {
     if (speeds.size() == kMostKinds) break;
-    const absl::StatusOr<Speed> speed = TryRun(runs[i], estimate->left[i], share, stops);
+    const absl::StatusOr<TrialSpeed> speed = TryRun(runs[i], estimate->left[i], share, stops);
     if (stops != nullptr && stops->load() > 0) return;
     if (!speed.ok()) {
       estimate->trouble = std::string(speed.status().message());
@@ -135,18 +144,23 @@ void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
     }
     speeds.emplace(kind, *speed);
     seconds += speed->SecondsFor(estimate->left[i]);
+    at_best += speed->SecondsAtBest(estimate->left[i]);
+    busy = busy || speed->at_best > 0;
     samples += estimate->left[i];
   }
   if (speeds.empty()) return;
   estimate->tried = speeds.size();
   estimate->kinds = kinds.size();
-  estimate->seconds = 0;
+  double all = 0, all_at_best = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (estimate->left[i] == 0) continue;
+    const double left = estimate->left[i];
+    if (left == 0) continue;
     const auto found = speeds.find(KindOf(runs[i]));
-    estimate->seconds += found != speeds.end() ? found->second.SecondsFor(estimate->left[i])
-                                               : estimate->left[i] * seconds / samples;
+    all += found != speeds.end() ? found->second.SecondsFor(left) : left * seconds / samples;
+    all_at_best += found != speeds.end() ? found->second.SecondsAtBest(left) : left * at_best / samples;
   }
+  estimate->seconds = all;
+  if (busy) estimate->seconds_at_best = all_at_best;
 }
 
 }  // namespace psgd

@@ -30,6 +30,32 @@ durability: {acknowledge: journal, checkpoint: 5 epochs}
 PANELS = ["loss", "accuracy", "speed", "time", "staleness", "latency", "bytes", "residual", "rejected", "shards", "queue",
           "journal", "checkpoint", "live", "events"]
 
+# The contrast of each visible text with what is behind it, by WCAG 2; the worst with its text, and how light the page is.
+CONTRAST = """(() => {
+  const rgba = (text) => { const n = text.match(/[0-9.]+/g).map(Number); return n.length < 4 ? [...n.slice(0, 3), 1] : n; };
+  const over = (top, under) => under.map((c, i) => i < 3 ? top[i] * top[3] + c * (1 - top[3]) : 1);
+  const ground = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+  };
+  const light = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  let worst = {ratio: 99};
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const element = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !element.checkVisibility() || ['SCRIPT', 'NOSCRIPT'].includes(element.tagName)) continue;
+    if (element.classList.contains('skip')) continue;
+    const behind = ground(element);
+    const ink = over(rgba(getComputedStyle(element).color), behind);
+    const [a, b] = [light(ink), light(behind)].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < worst.ratio) worst = {ratio, text: walk.currentNode.data.trim()};
+  }
+  return {...worst, paper: light(ground(document.body))};
+})()"""
+
 
 def run(*argv, **options):
     """What a program printed that did as it should."""
@@ -128,6 +154,28 @@ class PagesTest(unittest.TestCase):
                      panel.querySelector('.empty') === null;
             }})()""", 90)
         page.run("scrollTo(0, 0)")
+
+    def assert_values_change(self, page):
+        """Without a reload."""
+        page.run("window.sameDocument = true")
+        before = page.run("document.querySelector('[data-figure=\"time\"] b').textContent")
+        page.wait(f"document.querySelector('[data-figure=\"time\"] b').textContent !== {json.dumps(before)}")
+        self.assertTrue(page.run("window.sameDocument"))
+        self.assertEqual(page.run("document.getElementById('link').textContent"), "live")
+
+    def assert_legible(self, page, dark):
+        """In the theme that was asked for."""
+        page.wait(f"(({CONTRAST}).paper < 0.5) === {json.dumps(dark)}")
+        worst = page.run(CONTRAST)
+        self.assertGreaterEqual(worst["ratio"], 4.5, f"dark: {dark}, {worst}")
+
+    def assert_fits(self, page, width):
+        page.wait(f"innerWidth === {width}")
+        page.wait(f"document.documentElement.scrollWidth <= {width}")
+
+    def assert_panels_are_wide_enough(self, page):
+        narrowest = page.run("Math.min(...[...document.querySelectorAll('.panel')].map((p) => p.clientWidth))")
+        self.assertGreaterEqual(narrowest, 300)
 
 
 def wait_for(condition, seconds=30):

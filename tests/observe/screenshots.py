@@ -14,11 +14,14 @@ SEEN = 45  # seconds that a run goes on before its picture is taken
 
 
 class Screenshots(PagesTest):
-    def take(self, page, name, width, height, quality=80):
+    def take(self, page, name, width, height, dark=False, quality=80):
         """`height`: in pixels, or the panel that the picture ends with."""
+        page.dark(dark)
         page.resize(width, 1000)
+        self.assert_fits(page, width)
+        self.assert_legible(page, dark)
+        self.assertEqual(page.errors(), [])
         if isinstance(height, str):
-            page.wait(f"innerWidth === {width}")
             height = page.run(f"Math.ceil(document.getElementById('panel-{height}').getBoundingClientRect().bottom + scrollY) + 12")
         page.resize(width, height)
         time.sleep(2)  # until all that is now in sight is drawn
@@ -35,11 +38,16 @@ class Screenshots(PagesTest):
         page.run("document.getElementById('checkpoint').click()")
         time.sleep(SEEN)
         self.assert_panels_have_data(page, PANELS)
-        self.assertEqual(page.errors(), [])
+        self.assert_values_change(page)
         self.take(page, "dashboard-light", 1400, "live")
-        page.dark(True)
-        self.take(page, "dashboard-dark", 1400, "live")
-        self.take(page, "dashboard-narrow", 390, 1100)
+        self.assert_values_change(page)
+        self.take(page, "dashboard-dark", 1400, "live", dark=True)
+        page.resize(390, 1100)
+        self.assert_fits(page, 390)
+        self.assert_panels_have_data(page, PANELS)
+        self.assert_panels_are_wide_enough(page)
+        self.assert_values_change(page)
+        self.take(page, "dashboard-narrow", 390, 1100, dark=True)
 
     def test_recorded_runs(self):
         runs = self.folder / "runs"
@@ -53,7 +61,6 @@ class Screenshots(PagesTest):
         page = self.browser.page(ui.found.group(1) + "#run=none&run=topk&run=onebit&run=powersgd")
         page.wait("document.querySelectorAll('#figures th').length === 5")
         self.assert_panels_have_data(page, ["loss", "accuracy", "bytes", "latency", "live"])
-        self.assertEqual(page.errors(), [])
         self.take(page, "runs", 1400, "time")
 
     def test_the_report_of_a_sweep(self):
@@ -64,11 +71,9 @@ class Screenshots(PagesTest):
         page.wait("document.querySelectorAll('figure svg').length >= 6")
         self.assertEqual(page.run("document.querySelectorAll('table.sortable tbody tr').length"), 12)
         self.assertEqual(page.run("document.getElementById('troubles')"), None)
-        self.assertEqual(page.errors(), [])
         self.take(page, "report", 1280, 1900)
-        page.dark(True)
         page.run("document.getElementById('figure-accuracy-time').scrollIntoView()")
-        self.take(page, "report-dark", 1280, 1100)
+        self.take(page, "report-dark", 1280, 1100, dark=True)
 
 
 if __name__ == "__main__":

@@ -99,9 +99,14 @@ class ReportBrowserTest : public RunTest {
     }
     WriteRun(Path("runs/broken"), {.push = "sign", .status = "failed"});
     std::filesystem::remove(Path("runs/broken/metrics.jsonl"));
-    const Ended ended = RunProgram({"ps-sweep", "report", Path("runs")});
+    Probe("runs");
+  }
+
+  // The report of that folder, to be browsed.
+  void Probe(const std::string& folder) const {
+    const Ended ended = RunProgram({"ps-sweep", "report", Path(folder)});
     ASSERT_EQ(ended.code, 0) << ended.err;
-    const std::string page = File("runs/report.html");
+    const std::string page = File(folder + "/report.html");
     const size_t end = page.rfind("</body>");
     ASSERT_NE(end, std::string::npos);
     Write("probed.html", page.substr(0, end) + kProbe + page.substr(end));
@@ -127,6 +132,36 @@ TEST_F(ReportBrowserTest, LightDarkAndNarrow) {
       EXPECT_THAT(page.err, Not(HasSubstr("CONSOLE"))) << "the page complains";
     }
   }
+}
+
+// A row for each of 250 configurations, with as many columns to sort by as ever.
+TEST_F(ReportBrowserTest, FiveHundredRuns) {
+  const char* const codecs[] = {"none", "fp16", "int8", "onebit", "topk"};
+  const auto made = [&](int i) {
+    return MadeRun{.push = codecs[i % 5],
+                   .staleness = std::to_string(i / 5 % 5),
+                   .workers = 1 + i / 25 % 5,
+                   .batch = 16 << (i / 125 % 2),
+                   .seed = 1 + i / 250,
+                   .accuracies = {0.5, 0.7 + 0.002 * (i % 25)},
+                   .seconds = 5.0 + i % 7,
+                   .bytes_pushed = 1'000'000u / static_cast<unsigned>(1 + i % 5)};
+  };
+  for (int i = 0; i < 500; ++i) {
+    const std::string folder = "many/run-" + std::to_string(i);
+    if (i < 25) {
+      WriteRun(Path(folder), made(i));
+      continue;
+    }
+    // Copied, since writing a summary waits for the disk; the seed is the config's.
+    std::filesystem::copy(Path("many/run-" + std::to_string(i % 25)), Path(folder));
+    WriteRunConfig(Path(folder), made(i));
+  }
+  Probe("many");
+  const Ended page = Browse("1280,900", 1);
+  ASSERT_EQ(page.code, 0) << page.err;
+  EXPECT_THAT(page.out, AllOf(HasSubstr("<title>all is well</title>"), HasSubstr("500 runs: 500 finished")));
+  EXPECT_THAT(page.err, Not(HasSubstr("CONSOLE"))) << "the page complains";
 }
 
 // What a PNG says of itself at its beginning.

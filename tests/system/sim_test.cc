@@ -59,6 +59,9 @@ TEST_F(SimTest, SaysWhatIsWrong) {
   const std::string model = Write("m.yaml", "worker: {sample: 1ms}\n");
   EXPECT_THAT(error({"--model", model, "--workers", "0"}), HasSubstr("--workers"));
   EXPECT_THAT(error({"--model", model, "--link", "fast"}), HasSubstr("--link"));
+  EXPECT_THAT(error({"--model", model, "--link", "0mbit"}), AllOf(HasSubstr("--link"), HasSubstr("\"0mbit\"")));
+  EXPECT_THAT(error({"--model", "/dev/null"}), HasSubstr("worker.sample and worker.step are 0"));
+  EXPECT_THAT(error({"--model", model, "--workers", "8", "--global-batch", "4"}), HasSubstr("--global-batch 4 is less than a sample"));
 }
 
 TEST_F(SimTest, WritesCurves) {

@@ -79,6 +79,18 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
               AllOf(HasSubstr("3 of 3 runs are done already"), Not(HasSubstr("starts:"))));
   EXPECT_THAT(second.out, HasSubstr("push topk density 0.05"));
   EXPECT_EQ(File(summary), before);
+  EXPECT_THAT(second.err, Not(HasSubstr("another sweep")));
+
+  // One that has nothing in common with it.
+  const std::string other = Write("other.yaml", "base: small.yaml\ntwin: none\ngrid: {train.epochs: [1], data.batch: [16]}\n");
+  for (const bool dry : {true, false}) {
+    const Ended replacing = RunProgram(Command(other, "out", {dry ? "--dry-run" : "--json"}));
+    EXPECT_EQ(replacing.code, 0) << replacing.err;
+    EXPECT_THAT(dry ? replacing.out : replacing.err,
+                AllOf(HasSubstr("of another sweep, \"small\" (Does it work?), none of whose 3 runs"), HasSubstr("--dir")));
+  }
+  EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);  // has its report again
+  EXPECT_EQ(File(summary), before);
   const Ended estimate = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_THAT(estimate.out, HasSubstr("3 of them done"));
 
@@ -107,6 +119,19 @@ TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
   EXPECT_TRUE(seconds(diverges).is_null());
   EXPECT_THAT(RunProgram(Command(diverges, "out", {"--dry-run"})).out,
               AllOf(HasSubstr("A try here failed: base, seed 1: "), HasSubstr("can be told once a run has finished")));
+}
+
+// It is stopped by ps-sweep itself, of which its log would tell as of a fault.
+TEST_F(SweepTest, ATryWithoutAStepSaysSo) {
+  Process process(Command(SmallSweep(100000), "out", {"--dry-run"}));
+  ASSERT_TRUE(Eventually([&] {
+    const auto runs = process.Children("ps-run");
+    for (const pid_t run : runs) kill(run, SIGSTOP);
+    return !runs.empty();
+  })) << process.Err();
+  const Ended ended = process.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("seed 1: no step was done within 20 s\n"), Not(HasSubstr("checkpoint"))));
 }
 
 // SIGKILL at several moments: in the first run, between runs, in a later one.
@@ -233,6 +258,17 @@ asha: {rungs: [1, 2], reduction: 2}
   const Ended again = RunProgram(Command(sweep, "out", {"--json"}));
   EXPECT_EQ(Deterministic(JsonOf(again)), Deterministic(JsonOf(first)));
   EXPECT_THAT(again.err, Not(HasSubstr("starts:")));
+
+  // Without asha, what it stopped goes on.
+  std::string text = File("sweep.yaml");
+  text.erase(text.find("asha: {"));
+  const Ended without = RunProgram(Command(Write("sweep.yaml", text), "out", {"--json"}));
+  ASSERT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.err, HasSubstr("2 runs that were stopped early may go on"));
+  for (const Json& run : JsonOf(without)["runs"]) {
+    EXPECT_EQ(run["status"], "finished") << run;
+    EXPECT_EQ(run["epochs"], 4.0);
+  }
 }
 
 // The twin, far better than the others, is none of those that they are compared with: neither in the

@@ -53,13 +53,43 @@ TEST(Scaling, ACurveForEachChange) {
 
 TEST(Scaling, AGlobalBatchIsShared) {
   ScalingRequest request = Request();
-  request.workers = {1, 4, 16};
+  std::vector<std::string> notes;
+  request.on_note = [&](const std::string& note) { notes.push_back(note); };
+  request.workers = {1, 3, 4};
   request.global_batch = 8;
   const auto predictions = SimulateScaling(request);
   ASSERT_TRUE(predictions.ok()) << predictions.status();
-  ASSERT_EQ(predictions->size(), 2u);  // 16 workers have less than a sample each
+  ASSERT_EQ(predictions->size(), 3u);
   EXPECT_EQ((*predictions)[0].batch, 8);
   EXPECT_EQ((*predictions)[1].batch, 2);
+  EXPECT_EQ((*predictions)[2].batch, 2);
+  EXPECT_THAT(notes, ElementsAre("--global-batch 8 does not divide by 3 workers: each has 2 samples, 6 together"));
+  request.workers = {1, 16};
+  const auto too_many = SimulateScaling(request);
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_THAT(std::string(too_many.status().message()), HasSubstr("--global-batch 8 is less than a sample for each of 16 workers"));
+}
+
+TEST(Scaling, AModelThatComputesInNoTimeIsRefused) {
+  ScalingRequest request = Request();
+  request.options.model.mutable_worker()->set_sample(0);
+  const auto predictions = SimulateScaling(request);
+  ASSERT_FALSE(predictions.ok());
+  EXPECT_THAT(std::string(predictions.status().message()), HasSubstr("worker.sample and worker.step are 0"));
+  request.options.model.mutable_worker()->set_step(1e-3);
+  EXPECT_TRUE(SimulateScaling(request).ok());
+}
+
+TEST(Scaling, OneNumberOfWorkersHasNoSpeedUp) {
+  Prediction one;
+  one.name = "a";
+  one.workers = 7;
+  one.samples_per_second = 100;
+  EXPECT_THAT(PredictionTable({one}), testing::ContainsRegex("  7 .* 100 +- "));
+  Prediction more = one;
+  more.workers = 14;
+  more.samples_per_second = 150;
+  EXPECT_THAT(PredictionTable({one, more}), HasSubstr("1.50"));
 }
 
 TEST(Scaling, AWrongChangeIsNamed) {

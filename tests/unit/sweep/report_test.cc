@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "experiment/report/figures.h"
+#include "experiment/report/table.h"
 #include "experiment/report/write_report.h"
 #include "experiment/sweep/sweep_dir.h"
 #include "tests/unit/sweep/made_runs.h"
@@ -64,6 +65,34 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
   EXPECT_THAT(ids, ElementsAre("accuracy-bytes", "accuracy-bytes-total", "accuracy-time",
                                "time-to-accuracy", "phases"));
   EXPECT_THAT(FigureCsv(figures[0]), AllOf(HasSubstr("10000,0.895,"), HasSubstr(",yes\n")));
+}
+
+// Three runs of one seed have no deviation over seeds, and are not called seeds.
+TEST_F(ReportTest, RepeatsOfASeedCountOnce) {
+  for (int i = 0; i < 3; ++i) {
+    Make(absl::StrCat("dense-", i), {.accuracies = {0.5, 0.9 + 0.01 * i}});
+    Make(absl::StrCat("fp16-", i), {.push = "fp16", .seed = 1 + i / 2, .accuracies = {0.5, 0.6 + 0.1 * i}});
+  }
+  const ReportRuns runs = Runs();
+  const auto groups = GroupRuns(runs);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ(groups[0].done, 3u);
+  EXPECT_EQ(groups[0].seeds, 1u);
+  EXPECT_EQ(groups[0].accuracy.count, 1u);
+  EXPECT_NEAR(groups[0].accuracy.mean, 0.91, 1e-9);
+  EXPECT_EQ(StatusText(runs, groups[0]), "3 finished (repeats of 1 seed)");
+  EXPECT_EQ(groups[1].seeds, 2u);
+  EXPECT_NEAR(groups[1].accuracy.mean, (0.65 + 0.8) / 2, 1e-9);
+  EXPECT_NEAR(groups[1].accuracy.low, 0.65, 1e-9);
+  EXPECT_EQ(StatusText(runs, groups[1]), "3 finished (repeats of 2 seeds)");
+  const ReportTable table = TableOf(runs, groups);
+  EXPECT_THAT(table.rows[0][2].text, Not(HasSubstr("±")));
+  EXPECT_THAT(table.rows[1][2].text, HasSubstr("±"));
+  for (const Figure& figure : MakeFigures(runs, groups, {})) {
+    if (figure.id != "time-to-accuracy") continue;
+    EXPECT_THAT(FigureCsv(figure), HasSubstr(",1,1\n"));
+    EXPECT_THAT(FigureCsv(figure), Not(HasSubstr(",3\n")));
+  }
 }
 
 TEST_F(ReportTest, ScalingHasEfficiency) {

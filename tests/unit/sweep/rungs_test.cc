@@ -92,6 +92,55 @@ TEST_F(RungsTest, WhatEndedIsComparedWithAtItsRungs) {
   EXPECT_FALSE(Sitting().GoesOn(runs_[3], Reached(0.45)));
 }
 
+// Only the rule that stopped a run keeps it stopped.
+TEST_F(RungsTest, WhatAnotherRuleStoppedIsForgotten) {
+  const auto stopped = [&](const std::string& rule) {
+    std::filesystem::create_directories(dir_.RunPath("a"));
+    EXPECT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best", 1, rule}).ok());
+  };
+  const auto forgets = [&](const SweepAsha* asha) {
+    const size_t forgotten = ForgetStopped(asha, dir_, runs_);
+    EXPECT_EQ(forgotten, dir_.ReadOutcome("a") ? 0u : 1u);
+    return forgotten == 1;
+  };
+  Rungs rungs = Sitting();
+  EXPECT_TRUE(rungs.GoesOn(runs_[2], Reached(0.9)));
+  std::filesystem::create_directories(dir_.RunPath("a"));
+  EXPECT_FALSE(rungs.GoesOn(runs_[1], Reached(0.5)));
+  EXPECT_FALSE(forgets(&asha_));
+  EXPECT_TRUE(forgets(nullptr));  // asha was taken out
+  stopped(RuleOf(asha_));
+  SweepAsha other = asha_;
+  other.set_metric(SweepAsha::LOSS);
+  EXPECT_TRUE(forgets(&other));
+  stopped(RuleOf(asha_));
+  other = asha_;
+  other.set_reduction(3);
+  EXPECT_TRUE(forgets(&other));
+  stopped(RuleOf(asha_));
+  other = asha_;
+  other.add_rungs(2);
+  EXPECT_TRUE(forgets(&other));
+  // By which rule an older program did not say.
+  stopped("");
+  EXPECT_FALSE(forgets(&asha_));
+  EXPECT_TRUE(forgets(nullptr));
+  // Nothing is left of it, so that it begins again.
+  stopped(RuleOf(asha_));
+  ASSERT_TRUE(dir_.WriteRungs("a", {{1, 0.5, 1}}).ok());
+  std::filesystem::remove_all(dir_.RunPath("a"));
+  EXPECT_TRUE(forgets(&asha_));
+  EXPECT_TRUE(dir_.ReadRungs("a").empty());
+  // It became what others are compared with.
+  stopped(RuleOf(asha_));
+  runs_[2].twin_id = "a";
+  EXPECT_TRUE(forgets(&asha_));
+  // What finished or failed stays.
+  ASSERT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kFinished, "", 0}).ok());
+  EXPECT_EQ(ForgetStopped(nullptr, dir_, runs_), 0u);
+  EXPECT_TRUE(dir_.ReadOutcome("a"));
+}
+
 TEST_F(RungsTest, ARunAtItsEndIsNotStopped) {
   asha_.set_rungs(0, 4);
   Rungs rungs = Sitting();
