@@ -32,8 +32,13 @@ class Leader final : public Replication::Service {
                       grpc::ServerReaderWriter<LogPart, FollowerSays>* stream) override {
     FollowerSays ask;
     if (!stream->Read(&ask)) return grpc::Status::OK;
-    followers_->Connect(kReplica, kAddress, kShard, log_);
-    followers_->Require(kReplica, kAddress);
+    Chain::Member follower;
+    follower.set_replica(kReplica);
+    follower.set_address(kAddress);
+    if (const absl::Status connected = followers_->Connect(follower, kShard, log_); !connected.ok()) {
+      return {grpc::StatusCode::ALREADY_EXISTS, std::string(connected.message())};
+    }
+    followers_->Require(follower);
     connected_.set_value();
     GrpcFollowerStream adapter(context, stream);
     SendLog(*log_, adapter, kAlive);

@@ -314,7 +314,6 @@ void WriteChain(const path& folder) {
   Chain::Member follower;
   follower.set_replica(2);
   follower.set_address("10.0.0.2:7070");
-  follower.set_identity(2);
   WriteCorpusFile(folder / "json" / "led.json", ChainToJson(chain));
   WriteCorpusFile(folder / "json" / "followed.json", ChainToJson(With(chain, follower)));
   WriteCorpusFile(folder / "json" / "taken_over.json", ChainToJson(TakenOver(With(chain, follower), 2)));

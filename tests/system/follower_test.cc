@@ -283,6 +283,7 @@ TEST_F(Followers, ADirectoryOfAnotherRunOrServerIsLeftAsItIs) {
   refused = follow("alone", {});
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, HasSubstr("which would be written over"));
+  first_.reset();
 }
 
 TEST_F(Followers, OfASecuredRunShowCertificates) {
