@@ -72,6 +72,9 @@ function(psgd_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(PSGD_SANITIZE)
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 10")  # ThreadSanitizer makes some of them that slow
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   if(PSGD_SANITIZE)
     # GCC 12's leak checker reads what it noted of a thread's dynamic TLS after that is gone, and dies,
