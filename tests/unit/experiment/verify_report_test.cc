@@ -14,6 +14,7 @@
 #include "experiment/run_dir.h"
 #include "server/coordinator_store.h"
 #include "server/host_record.h"
+#include "tests/unit/server/small_journal.h"
 
 namespace psgd {
 namespace {
@@ -32,16 +33,7 @@ class VerifyReportTest : public testing::Test {
   ~VerifyReportTest() override { fs::remove_all(run_.path()); }
 
   std::string Journal(const std::string& part) const { return run_.ServerDir() + "/journal/" + part; }
-  void MakeShard(uint32_t shard) const {
-    auto journal = RocksJournal::Create({Journal(absl::StrCat("shard-", shard)), shard});
-    ASSERT_TRUE(journal.ok()) << journal.status();
-    ShardImage image;
-    SliceSnapshot& slice = image.arrays.slices.emplace_back();
-    slice.parameter = "w";
-    slice.weights = Bytes::Adopt(std::vector<std::byte>(400));
-    ASSERT_TRUE((*journal)->BeginLog(1).ok());
-    ASSERT_TRUE((*journal)->SaveImage(image).ok());
-  }
+  void MakeShard(uint32_t shard) const { MakeSmallJournal({Journal(absl::StrCat("shard-", shard)), shard}); }
   // By shard: who holds it; none: it is of a time when that was not written down.
   void MakeCoordinator(int shards, const std::vector<uint32_t>& owners) const {
     CoordinatorRecord record;

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/journal_folder.h"
-#include "server/rocks_journal.h"
+#include "tests/unit/server/small_journal.h"
 
 namespace psgd {
 namespace {
@@ -22,16 +22,7 @@ class JournalPlaceTest : public testing::Test {
   ~JournalPlaceTest() override { fs::remove_all(root_); }
 
   RocksJournalOptions OptionsOf(uint32_t shard) const { return {absl::StrCat(root_, "/shard-", shard), shard}; }
-  void MakeJournal(uint32_t shard) const {
-    auto journal = RocksJournal::Create(OptionsOf(shard));
-    ASSERT_TRUE(journal.ok()) << journal.status();
-    ShardImage image;
-    SliceSnapshot& slice = image.arrays.slices.emplace_back();
-    slice.parameter = "w";
-    slice.weights = Bytes::Adopt(std::vector<std::byte>(400));
-    ASSERT_TRUE((*journal)->BeginLog(1).ok());
-    ASSERT_TRUE((*journal)->SaveImage(image).ok());
-  }
+  void MakeJournal(uint32_t shard) const { MakeSmallJournal(OptionsOf(shard)); }
   void Swap() const {
     fs::rename(root_ + "/shard-0", root_ + "/aside");
     fs::rename(root_ + "/shard-1", root_ + "/shard-0");
