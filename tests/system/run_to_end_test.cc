@@ -104,10 +104,11 @@ TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
                         "optimizer={sgd: {learning_rate: 0.002}}", "train.epochs=5"}));
 }
 
+// With momentum and three clocks of staleness the small run's rate is beyond what LeNet bears every time.
 TEST_F(RunToEnd, LeNetUnderStaleness) {
   const Json summary = Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
                                           "data.synthetic.train_samples=1024", "train.epochs=4",
-                                          "consistency.staleness=3"}));
+                                          "optimizer.sgd.learning_rate=0.01", "consistency.staleness=3"}));
   EXPECT_LE(summary["staleness"]["max"], 3);
 }
 

@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "bench" / "sim_accuracy.py"
-MEASURED = {"samples_per_second": 100, "staleness": {"mean": 1}, "bytes_pushed": 5, "bytes_pulled": 5}
+MEASURED = {"samples_per_second": 100, "staleness": {"mean": 1}, "push_staleness": {"mean": 1}, "bytes_pushed": 5,
+            "bytes_pulled": 5}
 
 
 class SimAccuracyTest(unittest.TestCase):
@@ -25,8 +26,8 @@ class SimAccuracyTest(unittest.TestCase):
         path.chmod(0o755)
 
     def predict(self, *rates):
-        self.write("ps-sim", [{"workers": n, "run_samples_per_second": rate, "staleness_mean": 1, "bytes_pushed": 5,
-                               "bytes_pulled": 5} for n, rate in zip((1, 2), rates)])
+        self.write("ps-sim", [{"workers": n, "run_samples_per_second": rate, "staleness_mean": 1,
+                               "push_staleness_mean": 1, "bytes_pushed": 5, "bytes_pulled": 5} for n, rate in zip((1, 2), rates)])
 
     def run_script(self, *more):
         # However busy the machine is: nothing is measured here.
