@@ -50,10 +50,25 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
-absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
-  if (chosen.empty()) return store.LoadNewest();
-  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
-  return store.Load(id);
+struct Resumed {
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;  // null: the run is new
+  uint64_t last = 0;                                   // later ones than the chosen stay as they are
+};
+
+absl::StatusOr<Resumed> LoadResumed(const Arguments& arguments) {
+  Resumed resumed;
+  if (arguments.resume.empty()) return resumed;
+  const CheckpointStore store(RunDir(arguments.resume).ServerDir());
+  if (arguments.checkpoint.empty()) {
+    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint newest, store.LoadNewest());
+    resumed.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(newest));
+    return resumed;
+  }
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(arguments.checkpoint));
+  PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint chosen, store.Load(id));
+  resumed.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(chosen));
+  PSGD_ASSIGN_OR_RETURN(resumed.last, store.LastId());
+  return resumed;
 }
 
 // `opened` must outlive the server.
@@ -136,8 +151,8 @@ absl::StatusOr<Summary::Status> Serve(
       if (anyone || !draining) last_worker = SteadyNow();
       const Duration deadline = Milliseconds(status->config().cluster().deadline());
       if (SteadyNow() - last_worker > deadline) {
-        log->warn("ends without what is still to be written down: no worker is left, and a follower or "
-                  "the disk does not answer");
+        log->warn("ends without what is still to be written down: no worker is left, and a follower, another "
+                  "server or the disk does not answer");
         return Summary::Status::kInterrupted;
       }
     }
@@ -318,6 +333,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   if (dir_options.resume && arguments.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
+  // Before anything is written: a run that cannot be gone on with stays as it is.
+  PSGD_ASSIGN_OR_RETURN(const Resumed resumed, LoadResumed(arguments));
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
   if (const absl::Status open = OpenResults(arguments, config, credentials, &opened); !open.ok()) {
     opened.dir.Abandon();  // or it would be in the way of the next attempt
@@ -342,15 +359,10 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     }
     options.given = std::make_shared<const GivenWeights>(*std::move(given));
   }
-  if (!arguments.resume.empty()) {
-    const CheckpointStore store(opened.dir.ServerDir());
-    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
-    // Later ones than the chosen stay as they are.
-    if (!arguments.checkpoint.empty()) {
-      PSGD_ASSIGN_OR_RETURN(options.last_checkpoint, store.LastId());
-    }
-    for (const std::string& note : loaded.notes()) opened.log->warn("{}", note);
-    options.resume = std::make_shared<LoadedCheckpoint>(std::move(loaded));
+  if (resumed.checkpoint != nullptr) {
+    for (const std::string& note : resumed.checkpoint->notes()) opened.log->warn("{}", note);
+    options.resume = resumed.checkpoint;
+    options.last_checkpoint = resumed.last;
   }
   const auto started = ParameterServer::Start(std::move(options));
   if (!started.ok()) {

@@ -23,11 +23,10 @@ absl::Status FollowerSet::CheckNumberLocked(const Chain::Member& follower) const
   const auto at = followers_.find(follower.replica());
   if (at == followers_.end() || at->second.identity == follower.identity()) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(
-      "server ", follower.replica(), " follows already from ", at->second.address,
-      ", and this one is another (which server it was, only its old --run-dir knows); start it in an empty "
-      "directory without --replica ", follower.replica(),
-      at->second.required ? absl::StrCat(", or  ps-ctl drop-follower ", follower.replica(),
-                                         "  first, if that server is dead")
+      "server ", follower.replica(), " of this run is another one, at ", at->second.address,
+      "; start this one in an empty directory and without --replica",
+      at->second.required ? absl::StrCat("; or, if that one is dead, give up its place: ps-ctl drop-follower ",
+                                         follower.replica())
                           : ""));
 }
 

@@ -111,15 +111,15 @@ std::string EstimateText(const SweepEstimate& estimate, int parallel) {
                                              estimate.stops_early ? ", at most, for asha stops some" : "");
   const std::string time = ReadableTime(estimate.seconds / parallel);
   if (estimate.tried == 0) return absl::StrCat(text, "At the speed of those that are done: ", time, at_a_time, ".\n");
-  absl::StrAppend(&text, "At the speed of ", estimate.tried, " of ", estimate.kinds,
-                  estimate.kinds == 1 ? " kind" : " kinds", " of runs, tried here for a moment: ");
   if (estimate.seconds_at_best >= 0) {
-    absl::StrAppend(&text, "this machine is busy with something else: at best ",
-                    ReadableTime(estimate.seconds_at_best / parallel), ", as it is now ", time);
+    absl::StrAppend(&text, "At best ", ReadableTime(estimate.seconds_at_best / parallel), ", and ", time,
+                    " as busy as this machine is now with something else,");
   } else {
-    absl::StrAppend(&text, "about ", time);
+    absl::StrAppend(&text, "About ", time);
   }
-  return absl::StrCat(text, at_a_time, "; evaluations come on top.\n");
+  return absl::StrCat(text, at_a_time, ", as ", estimate.tried, " of ", estimate.kinds,
+                      estimate.kinds == 1 ? " kind" : " kinds",
+                      " of runs went here for a moment; evaluations come on top.\n");
 }
 
 }  // namespace psgd

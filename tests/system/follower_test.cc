@@ -236,7 +236,7 @@ TEST_F(Followers, ANumberIsTheServersWhoseDirectoryKnowsIt) {
   };
   Ended refused = another();
   EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("server 2 follows already from 127.0.0.1:"));
+  EXPECT_THAT(refused.err, HasSubstr("server 2 of this run is another one, at 127.0.0.1:"));
   EXPECT_THAT(refused.err, HasSubstr("ps-ctl drop-follower 2"));
   EXPECT_TRUE(IsFollowed(address_));
   EXPECT_EQ(Times(first_->Err(), "follows: acknowledgements"), 1) << first_->Err();
@@ -245,7 +245,7 @@ TEST_F(Followers, ANumberIsTheServersWhoseDirectoryKnowsIt) {
   second_->Wait();
   refused = another();
   EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("server 2 follows already from 127.0.0.1:"));
+  EXPECT_THAT(refused.err, HasSubstr("server 2 of this run is another one, at 127.0.0.1:"));
   second_ = std::make_unique<Process>(Following(address_, "second"));
   ASSERT_TRUE(second_->WaitFor("as server 2")) << second_->Err();
   ASSERT_TRUE(Eventually([&] { return Times(first_->Err(), "follows: acknowledgements") == 2; })) << first_->Err();

@@ -72,6 +72,17 @@ TEST_F(Resume, AServerHasTheWeightsBeforeAWorkerComes) {
   EXPECT_EQ(Summary("run")["status"], "interrupted");
 }
 
+TEST_F(Resume, WhatCannotBeGoneOnWithStaysAsItIs) {
+  ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
+  std::filesystem::remove_all(Path("run/server/checkpoint-000000000001"));
+  const std::string config = File("run/config.yaml"), metrics = File("run/metrics.jsonl");
+  const Ended ended = RunProgram({"ps-server", "--resume", Path("run"), "--set", "train.epochs=7"});
+  EXPECT_EQ(ended.code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("no complete checkpoint"));
+  EXPECT_EQ(File("run/config.yaml"), config);
+  EXPECT_EQ(File("run/metrics.jsonl"), metrics);
+}
+
 TEST_F(Resume, AServerRefusesAFinishedRun) {
   ASSERT_EQ(RunSmall("run", Sets({"train.epochs=1"})).code, 0);
   const Ended ended = RunProgram({"ps-server", "--resume", Path("run"), "--port", "0"});

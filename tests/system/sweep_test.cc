@@ -56,7 +56,7 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   EXPECT_EQ(planned.code, 0) << planned.err;
   EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"),
                                  HasSubstr("3 runs. To do: 6.14 k samples"),
-                                 HasSubstr("At the speed of 1 of 1 kind of runs, tried here")));
+                                 HasSubstr("1 of 1 kind of runs went here for a moment")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));

@@ -147,7 +147,7 @@ TEST_F(FollowerSetTest, ANumberIsOneServers) {
   for (const absl::Status& refused : {keeper.BeginsAnew(another), keeper.BeginsAnew(MemberOf(2, 0)),
                                       set_->Connect(another, 0, std::make_shared<FollowerLog>(0))}) {
     EXPECT_TRUE(absl::IsAlreadyExists(refused)) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("server 2 follows already from host:2"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("server 2 of this run is another one, at host:2"));
     EXPECT_THAT(std::string(refused.message()), HasSubstr("ps-ctl drop-follower 2"));
   }
   EXPECT_TRUE(IsIn(keeper.chain(), 2));

@@ -67,13 +67,13 @@ TEST(Estimate, SaysThatTheMachineIsBusyAndWhatAshaMayLeaveOut) {
   estimate.seconds = 7200;
   estimate.kinds = estimate.tried = 1;
   EXPECT_THAT(EstimateText(estimate, 1),
-              AllOf(HasSubstr("tried here for a moment: about 2:00:00 with 1 run at a time; evaluations"),
+              AllOf(HasSubstr("About 2:00:00 with 1 run at a time, as 1 of 1 kind of runs went here for a moment; evaluations"),
                     Not(HasSubstr("busy")), Not(HasSubstr("asha"))));
   estimate.seconds_at_best = 3600;
   estimate.stops_early = true;
   EXPECT_THAT(EstimateText(estimate, 2),
-              HasSubstr("this machine is busy with something else: at best 30:00, as it is now 1:00:00 with 2 runs at a "
-                        "time, at most, for asha stops some;"));
+              HasSubstr("At best 30:00, and 1:00:00 as busy as this machine is now with something else, with 2 runs at a "
+                        "time, at most, for asha stops some, as 1 of 1 kind"));
   estimate.tried = 0;
   EXPECT_THAT(EstimateText(estimate, 2),
               HasSubstr("At the speed of those that are done: 1:00:00 with 2 runs at a time, at most, for asha stops some."));
