@@ -44,7 +44,6 @@ PSGD = {  # what is compared: keys of the config
     "factors fp16 + dgc, delta down": FACTORS,
     "factors fp16 + dgc, delta down, a step ahead": FACTORS + AHEAD,
     "factors int8 + dgc, delta down": BYTES,
-    "factors int8 + dgc, packed, delta down": BYTES + ["compression.lossless=zstd"],
     "factors int8 + dgc, delta down, a step ahead": BYTES + AHEAD,
     "powersgd 4, topk down": ["compression.push=powersgd",
                               "compression.pull={delta: {codec: {topk: {density: 0.01}}}}"],
