@@ -50,6 +50,12 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
   return config;
 }
 
+absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
+  if (chosen.empty()) return store.LoadNewest();
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
+  return store.Load(id);
+}
+
 struct Resumed {
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // null: the run is new
   uint64_t last = 0;                                   // later ones than the chosen stay as they are
@@ -59,15 +65,11 @@ absl::StatusOr<Resumed> LoadResumed(const Arguments& arguments) {
   Resumed resumed;
   if (arguments.resume.empty()) return resumed;
   const CheckpointStore store(RunDir(arguments.resume).ServerDir());
-  if (arguments.checkpoint.empty()) {
-    PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint newest, store.LoadNewest());
-    resumed.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(newest));
-    return resumed;
+  PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
+  resumed.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(loaded));
+  if (!arguments.checkpoint.empty()) {
+    PSGD_ASSIGN_OR_RETURN(resumed.last, store.LastId());
   }
-  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(arguments.checkpoint));
-  PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint chosen, store.Load(id));
-  resumed.checkpoint = std::make_shared<LoadedCheckpoint>(std::move(chosen));
-  PSGD_ASSIGN_OR_RETURN(resumed.last, store.LastId());
   return resumed;
 }
 
@@ -334,7 +336,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
   // Before anything is written: a run that cannot be gone on with stays as it is.
-  PSGD_ASSIGN_OR_RETURN(const Resumed resumed, LoadResumed(arguments));
+  PSGD_ASSIGN_OR_RETURN(Resumed resumed, LoadResumed(arguments));
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
   if (const absl::Status open = OpenResults(arguments, config, credentials, &opened); !open.ok()) {
     opened.dir.Abandon();  // or it would be in the way of the next attempt
@@ -361,7 +363,7 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   }
   if (resumed.checkpoint != nullptr) {
     for (const std::string& note : resumed.checkpoint->notes()) opened.log->warn("{}", note);
-    options.resume = resumed.checkpoint;
+    options.resume = std::move(resumed.checkpoint);  // the weights of a run stay no longer than it wants them
     options.last_checkpoint = resumed.last;
   }
   const auto started = ParameterServer::Start(std::move(options));
