@@ -69,8 +69,8 @@ absl::StatusOr<ExitCode> JoinRun(const ServerArguments& arguments, const StopSig
   dir.resume = !arguments.run_dir.empty() && std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
   dir.name = absl::StrCat(host->config().name(), "-server-", host->server());
   dir.now = std::time(nullptr);
-  dir.config_yaml = FormatConfig(host->config());
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir));
+  PSGD_RETURN_IF_ERROR(opened.dir.SaveConfig(FormatConfig(host->config())));
   if (arguments.json) {
     std::cout << nlohmann::ordered_json{{"event", "joined"},
                                         {"server", host->server()},

@@ -291,8 +291,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
                        std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
   dir_options.name = absl::StrCat(config.name(), "-server-", follower->replica());
   dir_options.now = std::time(nullptr);
-  dir_options.config_yaml = FormatConfig(config);
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
+  PSGD_RETURN_IF_ERROR(opened.dir.SaveConfig(FormatConfig(config)));
   AnnounceFollowing(arguments, *follower, absl::StrCat(arguments.bind, ":", service->port()),
                     opened.dir);
   const auto end = follower->Follow(opened.dir.ServerDir(), opened.log);
@@ -331,13 +331,13 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   dir_options.resume = !earlier.empty();
   dir_options.name = config.name();
   dir_options.now = std::time(nullptr);
-  dir_options.config_yaml = FormatConfig(config);
   if (dir_options.resume && arguments.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(dir_options.path, config));
   }
-  // Before anything is written: a run that cannot be gone on with stays as it is.
-  PSGD_ASSIGN_OR_RETURN(Resumed resumed, LoadResumed(arguments));
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
+  // Before anything of the run is written: one that cannot be gone on with stays as it is.
+  PSGD_ASSIGN_OR_RETURN(Resumed resumed, LoadResumed(arguments));
+  PSGD_RETURN_IF_ERROR(opened.dir.SaveConfig(FormatConfig(config)));
   if (const absl::Status open = OpenResults(arguments, config, credentials, &opened); !open.ok()) {
     opened.dir.Abandon();  // or it would be in the way of the next attempt
     return open;

@@ -101,7 +101,6 @@ absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
   RunDir run(path);
   run.fresh_ = !options.resume;
   PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
-  PSGD_RETURN_IF_ERROR(WriteFileAtomically(run.ConfigFile(), options.config_yaml));
   return run;
 }
 
@@ -109,6 +108,10 @@ absl::StatusOr<RunDir> RunDir::Take(const std::string& path) {
   RunDir run(path);
   PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
   return run;
+}
+
+absl::Status RunDir::SaveConfig(const std::string& yaml) const {
+  return WriteFileAtomically(ConfigFile(), yaml);
 }
 
 void RunDir::Abandon() {

@@ -16,7 +16,6 @@ struct RunDirOptions {
   std::string name;         // of the run
   std::time_t now = 0;      // stamps the default path, in local time
   bool resume = false;      // path is a run's directory, to be continued
-  std::string config_yaml;  // the resolved config, saved as config.yaml
 };
 
 // Names of files and folders in a run directory. Immutable.
@@ -24,13 +23,16 @@ class RunDir {
  public:
   explicit RunDir(std::string path) : path_(std::move(path)) {}
 
-  // Makes the directory, or takes up an empty one, and writes config.yaml. One that holds files is
-  // refused unless resuming, when it must hold a config.yaml. The directory is this process's while
-  // a copy of the result lives: another that asks for it meanwhile is refused.
+  // Makes the directory, or takes up an empty one. One that holds files is refused unless resuming, when it must
+  // hold a config.yaml and stays as it is. The directory is this process's while a copy of the result lives:
+  // another that asks for it meanwhile is refused.
   static absl::StatusOr<RunDir> Create(const RunDirOptions& options);
 
   // An existing run's directory, this process's while a copy of the result lives; nothing is written.
   static absl::StatusOr<RunDir> Take(const std::string& path);
+
+  // Writes the resolved config: from now on it can be resumed.
+  absl::Status SaveConfig(const std::string& yaml) const;
 
   // Removes what Create made, for a run that never began; not what was resumed.
   void Abandon();

@@ -28,13 +28,18 @@ class RunDirTest : public testing::Test {
     options.root = root_ + "/runs";
     options.name = "mnist";
     options.now = 1700000000;
-    options.config_yaml = "name: mnist\n";
     return options;
   }
   RunDirOptions At(const std::string& path) {
     RunDirOptions options = Options();
     options.path = path;
     return options;
+  }
+  // In use while the result lives.
+  RunDir RunThatBegan(const std::string& path) {
+    const absl::StatusOr<RunDir> run = RunDir::Create(At(path));
+    EXPECT_TRUE(run.ok() && run->SaveConfig("name: mnist\n").ok());
+    return run.value();
   }
   std::string ErrorOf(const RunDirOptions& options) {
     const absl::Status status = RunDir::Create(options).status();
@@ -54,6 +59,7 @@ TEST_F(RunDirTest, DefaultIsNamedForTheRunAndTheTime) {
   const absl::StatusOr<RunDir> run = RunDir::Create(Options());
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->path(), MatchesRegex(".*/runs/mnist-[0-9]{8}-[0-9]{6}"));
+  ASSERT_TRUE(run->SaveConfig("name: mnist\n").ok());
   EXPECT_EQ(Read(run->ConfigFile()), "name: mnist\n");
   EXPECT_EQ(run->MetricsFile(), run->path() + "/metrics.jsonl");
   EXPECT_EQ(run->WorkerDir(3), run->path() + "/worker-3");
@@ -77,7 +83,7 @@ TEST_F(RunDirTest, GivenPath) {
 }
 
 TEST_F(RunDirTest, RefusesADirectoryWithFiles) {
-  ASSERT_TRUE(RunDir::Create(At(root_ + "/a")).ok());
+  RunThatBegan(root_ + "/a");
   EXPECT_EQ(ErrorOf(At(root_ + "/a")), "the run directory " + root_ +
                                            "/a is not empty; give another with --run-dir, or "
                                            "continue its run with --resume " +
@@ -91,13 +97,14 @@ TEST_F(RunDirTest, RefusesADirectoryWithFiles) {
 }
 
 TEST_F(RunDirTest, ResumeNeedsARun) {
-  ASSERT_TRUE(RunDir::Create(At(root_ + "/a")).ok());
+  RunThatBegan(root_ + "/a");
   std::ofstream(root_ + "/a/metrics.jsonl") << "{}\n";
   RunDirOptions options = At(root_ + "/a");
   options.resume = true;
-  options.config_yaml = "name: again\n";
   const absl::StatusOr<RunDir> run = RunDir::Create(options);
   ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(Read(run->ConfigFile()), "name: mnist\n");
+  ASSERT_TRUE(run->SaveConfig("name: again\n").ok());
   EXPECT_EQ(Read(run->ConfigFile()), "name: again\n");
   EXPECT_EQ(Read(run->MetricsFile()), "{}\n");
 
@@ -110,11 +117,9 @@ TEST_F(RunDirTest, ResumeNeedsARun) {
 }
 
 TEST_F(RunDirTest, HasOneOwnerAtATime) {
-  absl::StatusOr<RunDir> first = RunDir::Create(At(root_ + "/a"));
-  ASSERT_TRUE(first.ok());
+  absl::StatusOr<RunDir> first = RunThatBegan(root_ + "/a");
   RunDirOptions options = At(root_ + "/a");
   options.resume = true;
-  options.config_yaml = "name: again\n";
   EXPECT_EQ(ErrorOf(options), "the run in " + root_ + "/a still goes on in another ps-server; look "
                                   "at it with  ps-ctl status " + root_ +
                                   "/a  or wait until it has ended");
