@@ -41,10 +41,10 @@ inline absl::Status CheckSettles(const Config& config) {
 
 inline absl::StatusOr<std::shared_ptr<EtcdChainStore>> OpenEtcd(
     const EtcdArguments& etcd, std::shared_ptr<const Credentials> credentials,
-    Duration lease = Duration(0)) {
+    Duration silence = Duration(0)) {
   PSGD_RETURN_IF_ERROR(CheckRunName(etcd.run));
   PSGD_ASSIGN_OR_RETURN(EtcdOptions options, ParseEtcd(etcd.members, std::move(credentials)));
-  return std::make_shared<EtcdChainStore>(std::move(options), etcd.run, lease);
+  return std::make_shared<EtcdChainStore>(std::move(options), etcd.run, silence);
 }
 
 }  // namespace psgd

@@ -123,7 +123,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   if (arguments.insecure) options.launch.listen.push_back("--insecure");
   options.launch.worker_prefixes = arguments.worker_prefixes;
   options.launch.tls_dir = arguments.tls_dir;
-  PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({.dir = arguments.tls_dir}, "admin"));
+  PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({arguments.tls_dir, {}, {}, {}}, "admin"));
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(CheckSettles(options.config));
     arguments.etcd.run = options.config.name();

@@ -8,7 +8,8 @@ target_link_libraries(psgd_room_headers PRIVATE absl::statusor protobuf::libprot
 
 # Sources are compiled several at a time, which halves the time of a build: what they have in anonymous
 # namespaces must differ. ALONE are those that cannot be compiled with others: names that every codec has,
-# files that compile themselves once an instruction set.
+# files that compile themselves once an instruction set, an Impl with a type of its file's anonymous namespace (GCC
+# takes what is included for a header, and warns).
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 function(psgd_compile_together name)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})

@@ -57,16 +57,16 @@ bool IsZero(const Progress& length) { return length.epochs() == 0 && length.step
 
 void CheckModel(const ModelConfig& model, Problems* problems) {
   if (model.loss() != ModelConfig::CROSS_ENTROPY && model.label_smoothing() > 0) {
-    problems->push_back(
+    problems->emplace_back(
         "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out");
   }
   const std::vector<std::string> names = ZooNames();
   if (model.has_onnx()) {
-    if (model.onnx().empty()) problems->push_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");
+    if (model.onnx().empty()) problems->emplace_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");
     return;
   }
   if (model.zoo().empty()) {
-    problems->push_back(
+    problems->emplace_back(
         "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}");
   } else if (std::find(names.begin(), names.end(), model.zoo()) == names.end()) {
     problems->push_back(absl::StrCat("model.zoo: no network is called \"", model.zoo(), "\"",
@@ -77,19 +77,19 @@ void CheckModel(const ModelConfig& model, Problems* problems) {
 
 void CheckData(const DataConfig& data, Problems* problems) {
   if (data.format() == DataConfig::IDX && data.path().empty()) {
-    problems->push_back(
+    problems->emplace_back(
         "data.path is missing: format idx needs the folder of the idx files; or say "
         "data.format: synthetic, which needs none");
   }
   if (data.format() == DataConfig::SYNTHETIC && !data.path().empty()) {
-    problems->push_back(
+    problems->emplace_back(
         "data.path is given, but format synthetic reads no files: set data.format to that of the "
         "files, or leave data.path out");
   }
   const bool sparse = data.format() == DataConfig::LIBSVM || data.format() == DataConfig::CRITEO ||
                       data.format() == DataConfig::RATINGS;
   if (sparse && data.path().empty()) {
-    problems->push_back(
+    problems->emplace_back(
         "data.path is missing: formats libsvm, criteo and ratings need the file of the samples");
   }
   if (data.mean_size() != data.stddev_size()) {
@@ -117,7 +117,7 @@ void CheckData(const DataConfig& data, Problems* problems) {
 
 void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
   if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
-    problems->push_back(
+    problems->emplace_back(
         "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9");
   }
 }
@@ -125,25 +125,25 @@ void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
 void CheckSchedule(const ScheduleConfig& schedule, const TrainConfig& train, Problems* problems) {
   if (schedule.warmup().epochs() > train.epochs() ||
       (train.max_steps() > 0 && schedule.warmup().steps() > train.max_steps())) {
-    problems->push_back(
+    problems->emplace_back(
         "schedule.warmup is longer than the run, which would never reach its learning rate: "
         "shorten it, or train longer");
   }
   if (schedule.has_step() && IsZero(schedule.step().every())) {
-    problems->push_back(
+    problems->emplace_back(
         "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs");
   }
   if (!schedule.has_multistep()) return;
   const auto& at = schedule.multistep().at();
   if (at.empty()) {
-    problems->push_back(
+    problems->emplace_back(
         "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]");
   }
   for (int i = 1; i < at.size(); ++i) {
     const bool same_unit = at[i].has_steps() == at[i - 1].has_steps();
     if (!same_unit || at[i].epochs() < at[i - 1].epochs() || at[i].steps() < at[i - 1].steps() ||
         (at[i].epochs() == at[i - 1].epochs() && at[i].steps() == at[i - 1].steps())) {
-      problems->push_back(
+      problems->emplace_back(
           "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps");
       return;
     }
@@ -152,7 +152,7 @@ void CheckSchedule(const ScheduleConfig& schedule, const TrainConfig& train, Pro
 
 void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) {
   if (consistency.staleness() == 0 && consistency.compensation() != ConsistencyConfig::NONE) {
-    problems->push_back(
+    problems->emplace_back(
         "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
         "consistency.staleness above 0, or consistency.compensation to none");
   }
@@ -161,12 +161,12 @@ void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) 
 void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
   if (!consistency.pull_ahead()) return;
   if (consistency.staleness() == 0) {
-    problems->push_back(
+    problems->emplace_back(
         "consistency.pull_ahead fetches weights that lack the step under way: set "
         "consistency.staleness above 0, or consistency.pull_ahead to false");
   }
   if (consistency.compensation() == ConsistencyConfig::DELAY) {
-    problems->push_back(
+    problems->emplace_back(
         "consistency.compensation delay needs the weights that a push was computed from, and "
         "consistency.pull_ahead replaces them before: keep one of the two");
   }
@@ -180,7 +180,7 @@ void CheckServers(const Config& config, Problems* problems) {
                                      " shards to share (cluster.shards): give each server at least one"));
   }
   if (servers > 1 && config.durability().acknowledge() == DurabilityConfig::REPLICATED) {
-    problems->push_back(
+    problems->emplace_back(
         "durability.acknowledge: replicated keeps copies of a server that holds the whole run; with "
         "cluster.servers above 1 take journal or fsync");
   }
@@ -188,19 +188,19 @@ void CheckServers(const Config& config, Problems* problems) {
 
 void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
   if (cluster.lease() >= cluster.deadline()) {
-    problems->push_back(
+    problems->emplace_back(
         "cluster.lease must be shorter than cluster.deadline: else one worker that is gone makes "
         "the others give up before it is counted out");
   }
   if (cluster.resend() >= cluster.deadline()) {
-    problems->push_back(
+    problems->emplace_back(
         "cluster.resend must be shorter than cluster.deadline: else nothing is ever sent again");
   }
 }
 
 void CheckDurability(const DurabilityConfig& durability, Problems* problems) {
   if (durability.has_checkpoint() && IsZero(durability.checkpoint())) {
-    problems->push_back(
+    problems->emplace_back(
         "durability.checkpoint is zero: say how often, as 1 epoch, or null for at the end alone");
   }
 }

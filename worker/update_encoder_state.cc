@@ -11,9 +11,9 @@ namespace psgd {
 namespace {
 
 void Append(ByteSpan bytes, std::vector<float>* values) {
-  const size_t before = values->size();
-  values->resize(before + bytes.size() / sizeof(float));
-  if (!bytes.empty()) std::memcpy(values->data() + before, bytes.data(), bytes.size());
+  std::vector<float> more(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(more.data(), bytes.data(), bytes.size());
+  values->insert(values->end(), more.begin(), more.end());
 }
 
 double SquaredNorm(std::span<const float> values) {

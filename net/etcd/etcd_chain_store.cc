@@ -14,7 +14,10 @@ namespace {
 
 namespace pb = etcdserverpb;
 
-constexpr int64_t kShortestLease = 2;
+// What a lease lasts beyond the silence that is borne. etcd ends leases late, and grants two seconds at least as a rule;
+// but it tells what is left of one, rounded down: 0 s are the last second.
+constexpr int64_t kLastSecond = 1;
+constexpr int kKeepsPerSilence = 3;
 constexpr size_t kLongestName = 64;
 
 pb::RequestOp Get(const std::string& key) {
@@ -69,22 +72,27 @@ absl::StatusOr<Chain> ChainFromJson(const std::string& json, const std::string& 
       "same version everywhere, or see what somebody else wrote there (etcdctl get ", key, ")"));
 }
 
-EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration lease)
+EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration silence)
     : etcd_(std::move(etcd)),
       run_(std::move(run)),
       chain_key_(absl::StrCat("/psgd/", run_, "/chain")),
       leader_key_(absl::StrCat("/psgd/", run_, "/leader")),
-      lease_seconds_(std::max<int64_t>(
-          kShortestLease, std::chrono::ceil<std::chrono::seconds>(lease).count())) {}
+      silence_seconds_(std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(silence).count())) {}
 
-absl::StatusOr<ChainStore::Held> EtcdChainStore::HeldIn(const pb::RangeResponse& chain,
-                                                        const pb::RangeResponse& leader) const {
-  Held held;
-  held.led = leader.kvs_size() > 0;
-  if (chain.kvs_size() == 0) return held;
-  PSGD_ASSIGN_OR_RETURN(held.chain, ChainFromJson(chain.kvs(0).value(), chain_key_));
-  held.revision = chain.kvs(0).mod_revision();
-  return held;
+absl::StatusOr<bool> EtcdChainStore::IsKept(const pb::RangeResponse& leader) {
+  if (leader.kvs_size() == 0) return false;
+  PSGD_ASSIGN_OR_RETURN(const int64_t left, etcd_.SecondsLeft(leader.kvs(0).lease()));
+  return left >= kLastSecond;
+}
+
+absl::Status EtcdChainStore::EndUnkeptLease() {
+  pb::RangeRequest request;
+  request.set_key(leader_key_);
+  PSGD_ASSIGN_OR_RETURN(const pb::RangeResponse leader, etcd_.Range(request));
+  PSGD_ASSIGN_OR_RETURN(const bool kept, IsKept(leader));
+  if (leader.kvs_size() == 0 || kept) return absl::OkStatus();
+  const absl::Status ended = etcd_.RevokeLease(leader.kvs(0).lease());
+  return absl::IsNotFound(ended) ? absl::OkStatus() : ended;
 }
 
 absl::StatusOr<ChainStore::Held> EtcdChainStore::Read() {
@@ -96,7 +104,13 @@ absl::StatusOr<ChainStore::Held> EtcdChainStore::Read() {
   if (reply.responses_size() != 2) {
     return absl::FailedPreconditionError("etcd answered something else than it was asked");
   }
-  return HeldIn(reply.responses(0).response_range(), reply.responses(1).response_range());
+  Held held;
+  PSGD_ASSIGN_OR_RETURN(held.led, IsKept(reply.responses(1).response_range()));
+  const pb::RangeResponse& chain = reply.responses(0).response_range();
+  if (chain.kvs_size() == 0) return held;
+  PSGD_ASSIGN_OR_RETURN(held.chain, ChainFromJson(chain.kvs(0).value(), chain_key_));
+  held.revision = chain.kvs(0).mod_revision();
+  return held;
 }
 
 pb::Compare EtcdChainStore::ChainIsAt(int64_t revision) const {
@@ -110,7 +124,7 @@ pb::Compare EtcdChainStore::ChainIsAt(int64_t revision) const {
 
 absl::StatusOr<int64_t> EtcdChainStore::Lease() {
   if (lease_ == 0) {
-    PSGD_ASSIGN_OR_RETURN(lease_, etcd_.GrantLease(lease_seconds_));
+    PSGD_ASSIGN_OR_RETURN(lease_, etcd_.GrantLease(silence_seconds_ + kLastSecond));
   }
   return lease_;
 }
@@ -129,6 +143,8 @@ absl::StatusOr<pb::TxnResponse> EtcdChainStore::TxnWithLease(pb::TxnRequest requ
 
 absl::StatusOr<int64_t> EtcdChainStore::Replace(int64_t revision, const Chain& next, As as) {
   std::lock_guard lock(mutex_);
+  // One that is kept alive again meanwhile loses it, takes another, and is the leader still if that comes first.
+  if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
   leader_ = next.members(0).address();
   const std::string json = ChainToJson(next);
   pb::TxnRequest request;
@@ -162,7 +178,7 @@ absl::Status EtcdChainStore::Keep(int64_t revision) {
     }
     kept = absl::OkStatus();
   }
-  if (kept.ok()) next_keep_ = SteadyNow() + std::chrono::seconds(lease_seconds_) / 3;
+  if (kept.ok()) next_keep_ = SteadyNow() + Duration(std::chrono::seconds(silence_seconds_)) / kKeepsPerSilence;
   return kept;
 }
 

@@ -15,9 +15,9 @@ namespace psgd {
 
 class EtcdChainStore final : public ChainStore {
  public:
-  // `run`: by name. `lease`: silence of a leader after which another may lead; etcd knows whole seconds, and
-  // grants two at least.
-  EtcdChainStore(EtcdOptions etcd, std::string run, Duration lease);
+  // `run`: by name. `silence`: of a leader, after which another may lead; in whole seconds, rounded up, since etcd
+  // counts those.
+  EtcdChainStore(EtcdOptions etcd, std::string run, Duration silence);
 
   absl::StatusOr<Held> Read() override;
   absl::StatusOr<int64_t> Replace(int64_t revision, const Chain& next, As as) override;
@@ -31,13 +31,15 @@ class EtcdChainStore final : public ChainStore {
   // Once more if the lease ran out meanwhile.
   absl::StatusOr<etcdserverpb::TxnResponse> TxnWithLease(etcdserverpb::TxnRequest request);
   absl::StatusOr<int64_t> Lease();
+  // Whether there is a leader that keeps its lease alive: the last second of one begins when it was not renewed in time.
+  absl::StatusOr<bool> IsKept(const etcdserverpb::RangeResponse& leader);
+  // Of a leader that keeps it alive no more, or it would be in the way until its last second is over.
+  absl::Status EndUnkeptLease();
   etcdserverpb::Compare ChainIsAt(int64_t revision) const;
-  absl::StatusOr<Held> HeldIn(const etcdserverpb::RangeResponse& chain,
-                              const etcdserverpb::RangeResponse& leader) const;
 
   EtcdClient etcd_;
   const std::string run_, chain_key_, leader_key_;
-  const int64_t lease_seconds_;
+  const int64_t silence_seconds_;
   std::mutex mutex_;          // one change at a time; guards what follows
   int64_t lease_ = 0;         // 0: it has none
   std::string leader_;        // address, as last written

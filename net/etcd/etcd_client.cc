@@ -155,6 +155,16 @@ absl::Status EtcdClient::KeepLease(int64_t lease) {
   return reply.ttl() > 0 ? absl::OkStatus() : absl::NotFoundError("the lease ran out");
 }
 
+absl::StatusOr<int64_t> EtcdClient::SecondsLeft(int64_t lease) {
+  pb::LeaseTimeToLiveRequest request;
+  request.set_id(lease);
+  pb::LeaseTimeToLiveResponse reply;
+  PSGD_RETURN_IF_ERROR(Ask([&](Impl::Member& member, grpc::ClientContext& context) {
+    return member.leases->LeaseTimeToLive(&context, request, &reply);
+  }));
+  return reply.ttl();
+}
+
 absl::Status EtcdClient::RevokeLease(int64_t lease) {
   pb::LeaseRevokeRequest request;
   request.set_id(lease);

@@ -39,6 +39,9 @@ class EtcdClient {
   absl::StatusOr<int64_t> GrantLease(int64_t seconds);
   // NOT_FOUND: it ran out.
   absl::Status KeepLease(int64_t lease);
+  // Rounded down; below 0: it ran out.
+  absl::StatusOr<int64_t> SecondsLeft(int64_t lease);
+  // NOT_FOUND: it ran out.
   absl::Status RevokeLease(int64_t lease);
 
  private:

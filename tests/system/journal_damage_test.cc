@@ -111,7 +111,9 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
       const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
       const auto recovered = Recovered();
       // Never other weights, whatever verify thinks.
-      if (!recovered.empty()) EXPECT_EQ(recovered, whole) << file << " byte " << at;
+      if (!recovered.empty()) {
+        EXPECT_EQ(recovered, whole) << file << " byte " << at;
+      }
       if (verified.code == 0) {
         ++harmless;
         EXPECT_FALSE(recovered.empty()) << file << " byte " << at << ": a server refuses what is sound";

@@ -9,7 +9,7 @@
 namespace psgd {
 
 RawWorker::RawWorker(const std::string& server)
-    : control_({.server = server, .deadline = Milliseconds(30000), .interrupted = {}}) {
+    : control_({.server = server, .deadline = Milliseconds(30000), .interrupted = {}, .credentials = {}}) {
   JoinRequest join;
   join.set_name("raw");
   join.set_device("test");
@@ -22,7 +22,7 @@ RawWorker::RawWorker(const std::string& server)
 }
 
 ModelSpec RawWorker::ModelOf(const std::string& server) {
-  ControlClient control({.server = server, .deadline = Milliseconds(30000), .interrupted = {}});
+  ControlClient control({.server = server, .deadline = Milliseconds(30000), .interrupted = {}, .credentials = {}});
   ModelSpec model;
   EXPECT_TRUE(control
                   .Weights([&](const WeightsChunk& chunk) {

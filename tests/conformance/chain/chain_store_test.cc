@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using As = ChainStore::As;
 
-constexpr Duration kLease = std::chrono::seconds(1);
+constexpr Duration kSilence = std::chrono::seconds(1);
 
 Chain::Member MemberOf(uint32_t replica) {
   Chain::Member member;
@@ -38,7 +38,7 @@ class ChainStores : public testing::TestWithParam<std::string> {
   std::shared_ptr<ChainStore> Open() {
     if (GetParam() == "etcd") {
       return std::make_shared<EtcdChainStore>(EtcdOptions{.members = {etcd_.address()}, .credentials = {}},
-                                              "run", kLease);
+                                              "run", kSilence);
     }
     if (recorded_ == nullptr) recorded_ = std::make_shared<RecordedChain>(Chain());
     return recorded_;
@@ -120,7 +120,7 @@ class EtcdChain : public testing::Test {
   EtcdChain() { store_ = Open({etcd_.address()}); }
   static std::unique_ptr<EtcdChainStore> Open(std::vector<std::string> members) {
     return std::make_unique<EtcdChainStore>(
-        EtcdOptions{.members = std::move(members), .credentials = {}}, "run", kLease);
+        EtcdOptions{.members = std::move(members), .credentials = {}}, "run", kSilence);
   }
   int64_t Begin() {
     chain_ = With(NewChain(1, "host-1:7070"), MemberOf(2));
@@ -144,6 +144,32 @@ TEST_F(EtcdChain, NobodySucceedsALeaderWhoseLeaseRuns) {
   EXPECT_TRUE(store_->Read()->led);
   EXPECT_TRUE(absl::IsAborted(store_->Keep(revision))) << "it leads no more";
   EXPECT_EQ(etcd_.Contents()["/psgd/run/leader"], "host-2:7070");
+}
+
+TEST_F(EtcdChain, ALeaseThatIsNotRenewedInTimeIsNotWaitedFor) {
+  const int64_t revision = Begin();
+  etcd_.PassSeconds(1);
+  EXPECT_TRUE(store_->Read()->led);
+  ASSERT_TRUE(store_->Keep(revision).ok());
+  etcd_.PassSeconds(1);
+  EXPECT_TRUE(store_->Read()->led) << "it was renewed before";
+  etcd_.PassSeconds(1);
+  EXPECT_FALSE(store_->Read()->led);
+  const auto taken = Open({etcd_.address()})->Replace(revision, TakenOver(chain_, 2), As::kSuccessor);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(etcd_.Contents()["/psgd/run/leader"], "host-2:7070");
+  EXPECT_EQ(etcd_.leases(), 1u) << "the new leader's";
+}
+
+TEST_F(EtcdChain, ALeaderThatRenewsAgainBeforeItIsSucceededStays) {
+  const int64_t revision = Begin();
+  etcd_.PassSeconds(2);
+  EXPECT_FALSE(store_->Read()->led);
+  ASSERT_TRUE(store_->Keep(revision).ok());
+  EXPECT_TRUE(store_->Read()->led);
+  EXPECT_TRUE(absl::IsAborted(
+      Open({etcd_.address()})->Replace(revision, TakenOver(chain_, 2), As::kSuccessor).status()));
+  EXPECT_TRUE(store_->Keep(revision).ok());
 }
 
 TEST_F(EtcdChain, ALeaderWhoseLeaseRanOutTakesAnotherIfNobodyElseLeads) {

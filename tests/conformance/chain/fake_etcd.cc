@@ -41,6 +41,11 @@ void FakeEtcd::EndLease(int64_t lease) {
   ++revision_;
 }
 
+void FakeEtcd::PassSeconds(int64_t seconds) {
+  std::lock_guard lock(mutex_);
+  for (auto& [id, lease] : leases_) lease.left -= seconds;
+}
+
 void FakeEtcd::EndLeases() {
   std::lock_guard lock(mutex_);
   while (!leases_.empty()) EndLease(leases_.begin()->first);
@@ -136,7 +141,7 @@ grpc::Status FakeEtcd::LeaseGrant(grpc::ServerContext*, const pb::LeaseGrantRequ
   if (away_) return Away();
   reply->set_id(next_lease_++);
   reply->set_ttl(request->ttl());
-  leases_[reply->id()] = request->ttl();
+  leases_[reply->id()] = {request->ttl(), request->ttl()};
   return grpc::Status::OK;
 }
 
@@ -144,7 +149,21 @@ grpc::Status FakeEtcd::LeaseRevoke(grpc::ServerContext*, const pb::LeaseRevokeRe
                                    pb::LeaseRevokeResponse*) {
   std::lock_guard lock(mutex_);
   if (away_) return Away();
+  if (!leases_.contains(request->id())) {
+    return {grpc::StatusCode::NOT_FOUND, "etcdserver: requested lease not found"};
+  }
   EndLease(request->id());
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeEtcd::LeaseTimeToLive(grpc::ServerContext*, const pb::LeaseTimeToLiveRequest* request,
+                                       pb::LeaseTimeToLiveResponse* reply) {
+  std::lock_guard lock(mutex_);
+  if (away_) return Away();
+  const auto at = leases_.find(request->id());
+  reply->set_id(request->id());
+  reply->set_ttl(at == leases_.end() ? -1 : at->second.left);
+  reply->set_grantedttl(at == leases_.end() ? 0 : at->second.granted);
   return grpc::Status::OK;
 }
 
@@ -158,7 +177,7 @@ grpc::Status FakeEtcd::LeaseKeepAlive(
     pb::LeaseKeepAliveResponse reply;
     reply.set_id(request.id());
     const auto at = leases_.find(request.id());
-    reply.set_ttl(at == leases_.end() ? 0 : at->second);
+    if (at != leases_.end()) reply.set_ttl(at->second.left = at->second.granted);
     stream->Write(reply);
   }
   return grpc::Status::OK;

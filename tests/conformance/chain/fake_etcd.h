@@ -23,6 +23,8 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
   void LoseAnswers(int count);
   // Does nothing it is asked.
   void SetAway(bool away);
+  // Without a renewal; no lease is ended by it, since etcd takes its time with that.
+  void PassSeconds(int64_t seconds);
   // As when their time has passed.
   void EndLeases();
   void Write(const std::string& key, const std::string& value);
@@ -41,6 +43,8 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
   grpc::Status LeaseKeepAlive(grpc::ServerContext*,
                               grpc::ServerReaderWriter<etcdserverpb::LeaseKeepAliveResponse,
                                                        etcdserverpb::LeaseKeepAliveRequest>* stream) override;
+  grpc::Status LeaseTimeToLive(grpc::ServerContext*, const etcdserverpb::LeaseTimeToLiveRequest* request,
+                               etcdserverpb::LeaseTimeToLiveResponse* reply) override;
 
  private:
   // REQUIRES of the following: mutex_ held.
@@ -51,7 +55,10 @@ class FakeEtcd final : public etcdserverpb::KV::Service, public etcdserverpb::Le
 
   mutable std::mutex mutex_;  // guards what follows, but for the server
   std::map<std::string, etcdserverpb::KeyValue> keys_;
-  std::map<int64_t, int64_t> leases_;  // seconds, by number
+  struct Lease {
+    int64_t granted = 0, left = 0;  // seconds
+  };
+  std::map<int64_t, Lease> leases_;  // by number
   int64_t revision_ = 1;
   int64_t next_lease_ = 7000;
   int lose_ = 0;

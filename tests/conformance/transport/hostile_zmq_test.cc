@@ -46,7 +46,7 @@ class HostileZmq : public testing::Test {
   }
 
   std::unique_ptr<Transport> transport_ =
-      *MakeTransport(ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20});
+      *MakeTransport(ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20, .security = {}});
   std::unique_ptr<Endpoint> listener_;
   zmq::context_t context_;
   zmq::socket_t dealer_;

@@ -104,7 +104,7 @@ TEST_P(TransportTest, PayloadsOutliveTheEndpoint) {
 }
 
 TEST_P(TransportTest, PayloadsAreReleasedOnceSent) {
-  auto transport = NewTransport({.linger = Milliseconds(200)});
+  auto transport = NewTransport({.linger = Milliseconds(200), .security = {}});
   const Message message = MakePush(1, {100'000});
   {
     auto [listener, connector] = Connected(*transport, AnyAddress());

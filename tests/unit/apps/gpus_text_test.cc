@@ -11,7 +11,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 Gpus TwoGpus(bool measured) {
-  Gpus gpus = {.runtime_version = 13000, .driver_version = 13000};
+  Gpus gpus;
+  gpus.runtime_version = gpus.driver_version = 13000;
   const int64_t gib = int64_t{1} << 30;
   gpus.devices = {{"NVIDIA H200", "0000:1b:00.0", 9, 0, 141 * gib, 139 * gib + gib / 2, 132, 0},
                   {"NVIDIA H200", "0000:9d:00.0", 9, 0, 141 * gib, 0, 132, -1}};

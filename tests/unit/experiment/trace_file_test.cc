@@ -34,7 +34,9 @@ TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
       EXPECT_EQ(event["dur"], 4);
       EXPECT_EQ(event["pid"], 3);
     }
-    if (event["name"] == "apply") EXPECT_EQ(event["pid"], 1);
+    if (event["name"] == "apply") {
+      EXPECT_EQ(event["pid"], 1);
+    }
   }
   EXPECT_EQ(flow, (std::vector<std::pair<std::string, double>>{{"s", 2}, {"f", 11}, {"t", 5}}));
 }

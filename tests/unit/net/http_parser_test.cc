@@ -43,12 +43,12 @@ TEST(HttpParser, RefusesWhatOthersMightReadInAnotherWay) {
   const auto with = [](const std::string& headers) {
     return "GET / HTTP/1.1\r\n" + headers + "\r\n\r\n";
   };
-  for (const std::string& headers :
+  for (const std::string headers :
        {"Content-Length: 1\r\nContent-Length: 2", "Content-Length: -1", "Content-Length: 1x",
         "Host: a\r\nHost: b", "No colon", "Space : a", " : a", "A: b\x01"}) {
     EXPECT_EQ(CodeOf(with(headers)), absl::StatusCode::kInvalidArgument) << headers;
   }
-  for (const std::string& line :
+  for (const std::string line :
        {"GET /", "GET  HTTP/1.1", "GET x HTTP/1.1", "GET / HTTP/2.0", "G@T / HTTP/1.1", ""}) {
     EXPECT_EQ(CodeOf(line + "\r\n\r\n"), absl::StatusCode::kInvalidArgument) << line;
   }

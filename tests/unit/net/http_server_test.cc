@@ -131,7 +131,7 @@ TEST_F(HttpServerTest, AnswersMayComeLateFromAnyThreadOrNever) {
       kept = reply;
       return;
     }
-    threads.emplace_back([reply] { reply.Send({.body = "late."}); });
+    threads.emplace_back([reply] { reply.Send({.body = "late.", .headers = {}}); });
   });
   const int port = (*server)->port();
   {
@@ -143,7 +143,7 @@ TEST_F(HttpServerTest, AnswersMayComeLateFromAnyThreadOrNever) {
   }
   server->reset();
   for (std::thread& thread : threads) thread.join();
-  if (kept) kept->Send({.body = "nobody is there any more"});
+  if (kept) kept->Send({.body = "nobody is there any more", .headers = {}});
 }
 
 TEST_F(HttpServerTest, ASilentCallerIsHungUpOn) {

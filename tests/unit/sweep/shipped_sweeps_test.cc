@@ -44,7 +44,9 @@ TEST(ShippedSweeps, Expand) {
     const auto twins = static_cast<size_t>(
         std::count_if(plan->runs.begin(), plan->runs.end(), [](const PlannedRun& run) { return run.twin; }));
     EXPECT_EQ(std::stoul(said[1]), said[2].matched ? plan->runs.size() - twins : plan->runs.size()) << path;
-    if (said[2].matched) EXPECT_EQ(std::stoul(said[2]), twins) << path;
+    if (said[2].matched) {
+      EXPECT_EQ(std::stoul(said[2]), twins) << path;
+    }
     ++found;
   }
   EXPECT_GE(found, 10);
