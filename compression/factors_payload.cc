@@ -274,6 +274,11 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   if (payload.size() < kHeaderBytes) {
     return absl::InvalidArgumentError("factors payload ends within its header");
   }
+  for (const SliceShape& shape : shapes) {
+    if (shape.tensor_columns != shapes[0].tensor_columns) {
+      return absl::InvalidArgumentError("factors payload for slices of several tensors");
+    }
+  }
   const uint32_t batch = LoadField<uint32_t>(payload.data());
   const uint32_t right_bytes = LoadField<uint32_t>(payload.data() + 4);
   const int right_shift = LoadField<int16_t>(payload.data() + 8);

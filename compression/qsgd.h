@@ -10,7 +10,7 @@
 //   8 + 2B   codes   a code is level + s, so all ones never occurs. Elements go in groups of 16;
 //                    a group is `bits` words of 16 bits, bit i of word p is bit p of the code of
 //                    the group's element i; bits beyond the last element are 0
-// At 4 bits and the default block of 128: 4.14 bits an element. No state beside the residual.
+// At 4 bits and the default block of 128: 4.125 bits an element. No state beside the residual.
 // Unbiased with stochastic rounding, which errs by |c[i]| (unit - |c[i]|) in squared length where
 // |c[i]| is below the unit, and by less than c[i]^2 / 4 elsewhere. A block of B elements, one of
 // which is the largest, M, and the others t, so leaves more of c than it sends for some t when

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compression/codec.h"
 #include "compression/policy.h"
 
@@ -82,17 +83,20 @@ void CheckMomentum(const CodecConfig& codec, const std::string& path,
                    path, ".", name, ".momentum to what it was"));
 }
 
+constexpr int64_t kBlockStep = 64;  // blocks are multiples of it
+
 // Stochastic rounding leaves less than it was given only in blocks that are not too long: qsgd.h.
-// `or_set`: what else would do, beside the codec's own options.
+// `or_set`: what else would do, beside the codec's own options, with ", " behind it.
 void CheckContraction(int64_t bits, int64_t block, const std::string& what,
                       const std::string& or_set, Problems* problems) {
   const int64_t levels = (int64_t{1} << (bits - 1)) - 1;
-  const int64_t most = levels * levels * 63 / 8;
+  const int64_t most = levels * levels * 63 / 8 / kBlockStep * kBlockStep;
   if (block <= most) return;
   problems->push_back(absl::StrCat(
       what, " with ", bits, " bits, stochastic rounding and blocks of ", block,
-      " may err by more than what it sends, and residuals would pile up: set rounding to nearest, ",
-      or_set, "or blocks of at most ", most));
+      " may err by more than what it sends, and residuals would pile up: set rounding to nearest",
+      most > 0 ? absl::StrCat(", ", or_set, "or blocks of at most ", most)
+               : absl::StrCat(or_set.empty() ? "" : " or ", absl::StripSuffix(or_set, ", "))));
 }
 
 // What is left out must be less than what came in, or what is kept of it grows without end.

@@ -81,7 +81,13 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
     const std::span<float> target = weights(index).subspan(spec.offset(), spec.count());
     if (pulled[id].form == PullPart::UPDATES) {
       SharedUpdates& updates = shared[pulled[id].payload.data()];
-      if (updates.pulled == nullptr) updates.first = static_cast<uint32_t>(id);
+      if (updates.pulled == nullptr) {
+        updates.first = static_cast<uint32_t>(id);
+      } else if (updates.parameter != &parameter || updates.pulled->codec != pulled[id].codec ||
+                 updates.pulled->planes != pulled[id].planes) {
+        return absl::DataLossError(absl::StrCat("slices ", updates.first, " and ", id,
+                                                " came with one payload, but are not of one tensor, codec and packing"));
+      }
       updates.pulled = &pulled[id];
       updates.parameter = &parameter;
       updates.shapes.push_back(ShapeOf(spec, parameter));

@@ -173,6 +173,18 @@ TEST(Factors, OtherCodecsHavePayloadsOfOneSlice) {
   EXPECT_TRUE(codec->OpenShared(payload, {shapes.data(), 1}).ok());
 }
 
+// X has the columns of one of them: a wider one would read past it.
+TEST(Factors, APayloadIsOfOneTensor) {
+  const FactorsOf factors(2, 40, 30, 5);
+  std::vector<SliceShape> shapes = factors.Cut({600});
+  const std::vector<std::byte> payload = factors.Payload(shapes);
+  ASSERT_TRUE(FactorsCodecOf()->OpenShared(payload, shapes).ok());
+  shapes[1].tensor_columns = 4000;
+  shapes[1].tensor_rows = 1;
+  shapes[1].offset = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(FactorsCodecOf()->OpenShared(payload, shapes).status()));
+}
+
 class HostileFactors : public testing::Test {
  protected:
   absl::Status Open(ByteSpan payload) const { return OpenFor(payload, shapes_); }

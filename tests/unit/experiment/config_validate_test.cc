@@ -162,7 +162,7 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.pull={delta: {codec: {qsgd: {block: 1024}}}}"},
        "compression.pull.delta.codec: qsgd with 4 bits, stochastic rounding and blocks of 1024 may err by "
        "more than what it sends, and residuals would pile up: set rounding to nearest, or blocks of at "
-       "most 385"},
+       "most 384"},
       {{"compression.push=factors", "node.reduce=nccl"},
        "compression.push: factors have no sum, which is what node.reduce nccl makes of gradients: set "
        "node.reduce to host or none"},
@@ -187,11 +187,15 @@ TEST(ConfigValidate, CrossChecks) {
       {{"compression.push.qsgd.bits=3"},
        "compression.push: qsgd with 3 bits, stochastic rounding and blocks of 128 may err by more "
        "than what it sends, and residuals would pile up: set rounding to nearest, "
-       "compression.error_feedback to false, or blocks of at most 70"},
+       "compression.error_feedback to false, or blocks of at most 64"},
       {{"compression.push.int8.block=131072"},
        "compression.push: int8 with 8 bits, stochastic rounding and blocks of 131072 may err by more "
        "than what it sends, and residuals would pile up: set rounding to nearest, "
-       "compression.error_feedback to false, or blocks of at most 127015"},
+       "compression.error_feedback to false, or blocks of at most 126976"},
+      {{"compression.push.qsgd.bits=2"},
+       "compression.push: qsgd with 2 bits, stochastic rounding and blocks of 128 may err by more "
+       "than what it sends, and residuals would pile up: set rounding to nearest or "
+       "compression.error_feedback to false"},
       {{"compression.push.int8.block=100"},
        "compression.push: int8.block is 100; it must be a multiple of 64 between 64 and 1048576, "
        "such as 1024"},

@@ -151,6 +151,26 @@ TEST_F(FactorsPull, AskedForInPartTheyComeWhole) {
   EXPECT_EQ(Pull({0}).parts(0).form(), PullPart::WHOLE);
 }
 
+// A server that gives one payload to slices that have nothing in common is not believed.
+TEST_F(FactorsPull, OnePayloadIsOfOneTensorCodecAndPacking) {
+  StartDelta(4);
+  const auto zeros = [](size_t count) { return Bytes::CopyOf(AsBytes(std::vector<float>(count))); };
+  const PulledSlice update = {CODEC_FACTORS, 1, PullPart::UPDATES, 1, zeros(8)};
+  const PulledSlice second = {CODEC_NONE, 1, PullPart::WHOLE, 1, zeros(kRows * kColumns - kFirst)};
+  const PulledSlice third = {CODEC_NONE, 1, PullPart::WHOLE, 1, zeros(4)};
+  PulledSlice coded = update, packed = update;
+  coded.codec = CODEC_NONE;
+  packed.planes = 4;
+  for (const std::vector<PulledSlice>& pulled : {std::vector<PulledSlice>{update, second, update},
+                                                 {update, coded, third},
+                                                 {update, packed, third}}) {
+    const absl::Status installed =
+        InstallPulled(codecs_, *model_, *placement_, pulled, pushed_,
+                      [this](int parameter) { return std::span<float>(weights_[parameter]); });
+    EXPECT_THAT(std::string(installed.message()), testing::HasSubstr("with one payload"));
+  }
+}
+
 // Another incarnation of the worker does not have what the first one pushed.
 TEST_F(FactorsPull, AWorkerThatCameBackGetsWhatItPushedBefore) {
   StartDelta(4);
