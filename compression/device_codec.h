@@ -51,6 +51,7 @@ class DeviceEncoder {
   virtual absl::Status Use(const TwinOptions& options) = 0;
   virtual absl::StatusOr<std::vector<float>> CopyState() = 0;
   virtual absl::Status LoadState(std::span<const float> arrays) = 0;
+  virtual absl::StatusOr<double> SquaredNorm() = 0;
   virtual bool takes_residual() const = 0;
 };
 

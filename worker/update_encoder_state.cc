@@ -82,9 +82,8 @@ absl::StatusOr<double> UpdateEncoder::ResidualNorm() const {
         sum += slice.encoder->SquaredNorm();
         continue;
       }
-      PSGD_ASSIGN_OR_RETURN(std::vector<float> state, slice.CopyState());
-      state.resize(std::min<size_t>(state.size(), slice.spec.count()));
-      sum += SquaredNorm(state);
+      PSGD_ASSIGN_OR_RETURN(const double squares, slice.device_encoder->SquaredNorm());
+      sum += squares;
     }
   }
   return std::sqrt(sum);

@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/cuda/finite.h"
 #include "compression/cuda/make_coder.h"
+#include "compression/cuda/norm.h"
 #include "compression/device_codec.h"
 
 namespace psgd::cuda {
@@ -52,7 +53,7 @@ class TwinEncoder final : public DeviceEncoder {
     coder_->Encode(device_->queue(), InputOf(input), Output());
     device_->queue().SkipIf(nullptr);
     bound_ = coder_->Bound(input.step);
-    likely_ = coder_->Likely(input.step);
+    likely_ = LikelyBytes(input.step);
     PSGD_RETURN_IF_ERROR(
         device_->StartRead(pinned_.data(), payload_.data(), kHeadBytes + likely_, &done_));
     return input.timed ? device_->StopTimer(&*timer_) : absl::OkStatus();
@@ -71,6 +72,7 @@ class TwinEncoder final : public DeviceEncoder {
       return absl::InternalError(
           absl::StrCat("a device made a payload of ", bytes, " bytes where ", bound_, " suffice"));
     }
+    if (coder_->varies()) last_bytes_ = bytes;
     if (bytes > likely_) {
       const size_t come = kHeadBytes + likely_;
       const std::byte* const made = static_cast<const std::byte*>(payload_.data());
@@ -86,6 +88,7 @@ class TwinEncoder final : public DeviceEncoder {
   absl::Status Use(const TwinOptions& options) override {
     options_ = options;
     coder_ = MakeCoderFor<typename Device::Queue>(options);
+    last_bytes_ = 0;
     PSGD_RETURN_IF_ERROR(TakeMemory());
     if (options.state_arrays == 0) return absl::OkStatus();
     PSGD_RETURN_IF_ERROR(device_->Begin(nullptr));
@@ -116,11 +119,21 @@ class TwinEncoder final : public DeviceEncoder {
     return device_->Write(remembered(), arrays.data() + elements, further * sizeof(float));
   }
 
+  absl::StatusOr<double> SquaredNorm() override {
+    if (residual() == nullptr) return 0;
+    PSGD_RETURN_IF_ERROR(device_->Begin(nullptr));
+    SumSquares(device_->queue(), residual(), options_.elements, Sum());
+    double sum = 0;
+    PSGD_RETURN_IF_ERROR(device_->Read(&sum, Sum(), sizeof sum));
+    return sum;
+  }
+
   bool takes_residual() const override { return residual() != nullptr; }
 
  private:
   // Before the payload: its length, where that varies, and whether the gradient is not finite.
   static constexpr size_t kHeadBytes = 16, kBadAt = 8;
+  static constexpr size_t kSlackBytes = 4096;
 
   explicit TwinEncoder(Device* device) : device_(device) {}
 
@@ -149,7 +162,15 @@ class TwinEncoder final : public DeviceEncoder {
       PSGD_RETURN_IF_ERROR(
           device_->Fit([&](auto& queue) { coder_->Encode(queue, InputOf(input), Output()); }));
     }
-    return absl::OkStatus();
+    return device_->Fit(
+        [&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
+  }
+
+  // The length of a payload is not known when its copy is launched: one like the last suffices as a rule.
+  size_t LikelyBytes(uint64_t step) const {
+    const size_t likely = coder_->Likely(step);
+    if (last_bytes_ == 0) return likely;
+    return std::min(likely, last_bytes_ + last_bytes_ / 8 + kSlackBytes);
   }
 
   CoderInput InputOf(const DeviceEncodeInput& input) const {
@@ -165,6 +186,8 @@ class TwinEncoder final : public DeviceEncoder {
     std::byte* const head = static_cast<std::byte*>(payload_.data());
     return {head + kHeadBytes, reinterpret_cast<uint64_t*>(head)};
   }
+  // Where no payload is made: between Finish and Start.
+  double* Sum() const { return static_cast<double*>(payload_.data()); }
   uint32_t* Bad() const {
     return reinterpret_cast<uint32_t*>(static_cast<std::byte*>(payload_.data()) + kBadAt);
   }
@@ -196,6 +219,7 @@ class TwinEncoder final : public DeviceEncoder {
   bool raw_ = false;
   size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
   size_t bound_ = 0, likely_ = 0;               // of the last Start
+  size_t last_bytes_ = 0;                       // of the last payload, where that varies; 0: there was none
 };
 
 }  // namespace psgd::cuda

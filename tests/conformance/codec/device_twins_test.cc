@@ -260,6 +260,7 @@ TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
     ASSERT_TRUE(twin->Start(input, nullptr).ok());
     EXPECT_TRUE(std::ranges::equal(twin->Finish().value(), expected)) << "step " << step;
     EXPECT_EQ(twin->CopyState().value(), host.CopyState()) << "step " << step;
+    EXPECT_NEAR(twin->SquaredNorm().value(), host.SquaredNorm(), 1e-9 * host.SquaredNorm());
     if (input.timed) {
       EXPECT_GT(twin->Seconds().value(), 0);
     }
