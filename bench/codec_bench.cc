@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/codec_cases.h"
 #include "bench/device_codec_bench.h"
+#include "bench/factors_bench.h"
 #include "bench/machine_limits.h"
 #include "compression/codec.h"
 #include "compression/lossless.h"
@@ -151,6 +152,12 @@ std::vector<BenchRow> MeasureCodec(const Codec& codec, const LosslessConfig& los
   return rows;
 }
 
+CodecConfig FactorsConfig() {
+  CodecConfig config;
+  config.mutable_factors();
+  return config;
+}
+
 // Codecs that are measured with the lossless stage behind them, too.
 bool IsPacked(const CodecConfig& config, CodecBackend backend) {
   return backend == CodecBackend::kSimd &&
@@ -191,6 +198,11 @@ absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& opt
     if (!Wanted(*codec, options.codecs)) continue;
     PSGD_ASSIGN_OR_RETURN(auto row, MeasureOnDevice(config, *codec, gradient, options));
     if (row) rows.push_back(*std::move(row));
+  }
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> factors, MakeCodec(FactorsConfig()));
+  if (!Wanted(*factors, options.codecs)) return rows;
+  for (CodecBackend backend : backends) {
+    std::ranges::move(RunFactorsBench(backend, options.repeats), std::back_inserter(rows));
   }
   return rows;
 }

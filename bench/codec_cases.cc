@@ -42,7 +42,7 @@ bool Wanted(const Codec& codec, const std::vector<std::string>& wanted) {
 
 std::vector<CodecConfig> BenchedCodecs() {
   std::vector<CodecConfig> configs = DefaultCodecs();
-  // Of a gradient alone there are no factors.
+  // Of a gradient alone there are no factors: factors_bench.h.
   std::erase_if(configs, [](const CodecConfig& config) { return config.has_factors(); });
   for (CodecConfig& config : configs) {
     // What 1 % of the elements reach.
@@ -71,7 +71,6 @@ absl::Status CheckCodecNames(const std::vector<std::string>& wanted) {
     bool known = false;
     std::string names;
     for (const CodecConfig& config : DefaultCodecs()) {
-      if (config.has_factors()) continue;
       PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<Codec> codec, MakeCodec(config));
       known |= name == codec->name();
       absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(codec->name()));
