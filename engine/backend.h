@@ -45,17 +45,20 @@ class DeviceMemory {
 class Copy {
  public:
   virtual ~Copy() = default;
+  // Whether Wait would return at once. False may be late.
+  virtual bool Done() const = 0;
   virtual absl::Status Wait() = 0;
 };
 
-// A way for a device's memory to get new contents while kernels use the old ones.
+// A way for a device's memory to get new contents while kernels use the old ones. A thread that is
+// not its backend's may call Start, between a Take and the next.
 class Feed {
  public:
   virtual ~Feed() = default;
-  // Memory of the host, to be written: waits until what was written there before has left.
-  virtual absl::StatusOr<std::span<std::byte>> Fill() = 0;
-  // Starts the copy of what was written, beside the kernels.
-  virtual absl::Status Start() = 0;
+  // Waits until what was started last has left the host's memory.
+  virtual absl::Status AwaitLeft() = 0;
+  // Starts the copy of what lies there, in memory of some backend's AllocateHost, beside the kernels.
+  virtual absl::Status Start(const void* host) = 0;
   // Kernels that are launched from now on see in `device` what was started last.
   virtual absl::Status Take(void* device) = 0;
 };
@@ -64,6 +67,8 @@ class Feed {
 class Mark {
  public:
   virtual ~Mark() = default;
+  // Whether the device came by since it was set last. False may be late.
+  virtual bool Passed() const = 0;
   // That of the device's library: of CUDA a cudaEvent_t.
   virtual void* event() const = 0;
 };

@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<BatchMemory>> BatchMemory::Create(const Sizes& si
   std::unique_ptr<BatchMemory> made(new BatchMemory(sizes, backend));
   PSGD_ASSIGN_OR_RETURN(made->memory_, backend->Allocate(made->end_));
   if (!backend->computes_on_host()) {
+    PSGD_ASSIGN_OR_RETURN(made->host_, backend->AllocateHost(made->end_));
     PSGD_ASSIGN_OR_RETURN(made->feed_, backend->MakeFeed(made->end_));
   }
   return made;
@@ -48,14 +49,15 @@ absl::Status BatchMemory::Upload(const NetworkInput& input_values,
 
 absl::Status BatchMemory::Stage(const NetworkInput& input_values,
                                 std::span<const int32_t> label_values) {
-  PSGD_ASSIGN_OR_RETURN(const std::span<std::byte> host, feed_->Fill());
+  PSGD_RETURN_IF_ERROR(feed_->AwaitLeft());
+  char* const host = static_cast<char*>(host_->data());
   const auto write = [&](size_t offset, std::span<const std::byte> bytes) {
-    if (!bytes.empty()) std::memcpy(host.data() + offset, bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(host + offset, bytes.data(), bytes.size());
   };
   write(0, InputOf(input_values));
   write(values_offset_, std::as_bytes(input_values.values));
   write(labels_offset_, std::as_bytes(label_values));
-  return feed_->Start();
+  return feed_->Start(host);
 }
 
 }  // namespace psgd

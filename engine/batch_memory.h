@@ -42,6 +42,7 @@ class BatchMemory {
   Backend* const backend_;
   size_t values_offset_, labels_offset_, end_;  // in bytes
   std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<DeviceMemory> host_;  // that a batch is copied from
   std::unique_ptr<Feed> feed_;  // null: kernels see the host's memory
 };
 

@@ -50,7 +50,10 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
   for (const TensorId tensor : {train.input, train.values, train.labels}) {
     if (tensor != kNoTensor) report.batch += BytesOf(train.graph, tensor);
   }
-  if (!network.backend->computes_on_host()) report.batch *= 2;  // one is computed on, one on its way
+  if (!network.backend->computes_on_host()) {
+    report.batch *= 2;  // one is computed on, one on its way
+    report.ahead = report.weights;
+  }
   Add(network.train_executor->plan(), &report);
   Add(network.evaluate_executor->plan(), &report);
   AddFullest(train, network.train_executor->plan(), &report);

@@ -22,9 +22,15 @@ struct MemoryReport {
   // so that the step takes more.)
   size_t fullest_activations = 0, fullest_gradients = 0, fullest_scratch = 0;
   size_t kept = 0;       // from step to step: weights in other layouts, constants
+  // Beside the total, of a device: a second copy of the weights, Network::MakeRoomAhead.
+  size_t ahead = 0;
 
   size_t total() const { return weights + gradients + batch + step + kept; }
 };
+
+// Whether a device that has so much left once the network is made has room for a second copy of its
+// weights. Codecs, which it has residuals of, may take as much later.
+inline bool HasRoomAhead(size_t ahead, size_t available) { return available / 2 >= ahead; }
 
 MemoryReport ReportMemory(const PlannedNetwork& network);
 

@@ -84,7 +84,8 @@ struct Network::Impl {
   absl::Status Bring(const StepBatch& given, bool training);
   absl::Status Stage(const StepBatch& next);
   absl::StatusOr<Result> Run(Executor* executor, const StepBatch& given, uint64_t step,
-                             const std::function<void(int)>& on_gradient, const StepBatch* next);
+                             const std::function<void(int)>& on_gradient, const StepBatch* next,
+                             std::function<bool()> meanwhile);
   using ResultValues = std::array<double, 3>;
   absl::StatusOr<ResultValues> ReadResult();
   absl::StatusOr<bool> Overflowed();
@@ -93,7 +94,7 @@ struct Network::Impl {
   // Runs the kernels once. False: gradients overflowed, and it is to be done again.
   absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
                                   const std::function<void(int)>& on_gradient,
-                                  const StepBatch* next);
+                                  const StepBatch* next, std::function<bool()>* meanwhile);
 };
 
 // Takes one region for all that both graphs touch.
@@ -187,14 +188,17 @@ absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
 absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const StepBatch& given,
                                                    uint64_t step,
                                                    const std::function<void(int)>& on_gradient,
-                                                   const StepBatch* next) {
+                                                   const StepBatch* next,
+                                                   std::function<bool()> meanwhile) {
   backend->EnterThread();
-  PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
+  // First, whatever the batch is: who stages parameters waits for it.
   PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
+  PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
   int repeated = 0;
   for (;; ++repeated) {
     PSGD_ASSIGN_OR_RETURN(const bool sound,
-                          RunKernels(executor, step, on_gradient, repeated == 0 ? next : nullptr));
+                          RunKernels(executor, step, on_gradient, repeated == 0 ? next : nullptr,
+                                     &meanwhile));
     if (sound) break;
   }
   PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
@@ -225,7 +229,8 @@ absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_g
 
 absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
                                                const std::function<void(int)>& on_gradient,
-                                               const StepBatch* next) {
+                                               const StepBatch* next,
+                                               std::function<bool()>* meanwhile) {
   const float scale = loss_scale ? loss_scale->value() : 1;
   if (executor != planned->train_executor.get()) {
     PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
@@ -240,6 +245,7 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
   // What was launched runs meanwhile.
   if (status.ok() && next != nullptr && batch_memory->stages()) status.Update(Stage(*next));
   if (status.ok() && loss_scale) {
+    parameters->WorkMeanwhile(meanwhile);
     const absl::StatusOr<bool> repeat = Overflowed();
     status.Update(repeat.status());
     if (status.ok() && *repeat) {
@@ -248,7 +254,8 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
     }
   }
   // Also after a failure: copies are under way.
-  status.Update(parameters->Finish(status.ok() ? on_gradient : nullptr));
+  status.Update(status.ok() ? parameters->Finish(on_gradient, meanwhile)
+                            : parameters->Finish(nullptr));
   PSGD_RETURN_IF_ERROR(status);
   return true;
 }
@@ -351,6 +358,26 @@ void Network::KeepOnDevice(std::vector<bool> kept,
 void Network::set_share(float share) { impl_->share = share; }
 void Network::InvalidateParameters() { ++impl_->parameter_version; }
 
+absl::Status Network::MakeRoomAhead(bool on_host) {
+  const size_t bytes = ReportMemory(*impl_->planned).ahead;
+  const size_t available = impl_->backend->AvailableMemory();
+  if (available > 0 && !HasRoomAhead(bytes, available)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes >> 20, " MiB, and as much again for codecs, of ", available >> 20, " MiB free"));
+  }
+  const absl::Status made = impl_->parameters->MakeRoomAhead(on_host);
+  if (!made.ok()) impl_->parameters->GiveUpRoomAhead();
+  return made;
+}
+void Network::GiveUpRoomAhead() { impl_->parameters->GiveUpRoomAhead(); }
+std::span<float> Network::next_parameter(int index) {
+  return impl_->parameters->next_value(index);
+}
+absl::Status Network::StageParameters(const Network& from) {
+  return impl_->parameters->Stage(from.impl_->parameters->next_values());
+}
+void Network::TakeStagedParameters() { impl_->parameters->TakeStaged(++impl_->parameter_version); }
+
 float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
 const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
 
@@ -358,13 +385,16 @@ bool Network::stages() const { return impl_->batch_memory->stages(); }
 
 absl::StatusOr<Network::Result> Network::TrainStep(const StepBatch& batch, uint64_t step,
                                                    const std::function<void(int)>& on_gradient,
-                                                   const StepBatch* next) {
-  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, next);
+                                                   const StepBatch* next,
+                                                   std::function<bool()> meanwhile) {
+  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, next,
+                    std::move(meanwhile));
 }
 
 absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
                                                   std::span<const int32_t> labels) {
-  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, nullptr);
+  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, nullptr,
+                    nullptr);
 }
 
 }  // namespace psgd

@@ -108,6 +108,20 @@ class Network {
   // REQUIRED after writing parameters, before the next step: reordered copies are renewed.
   void InvalidateParameters();
 
+  // The parameters of the next step may come while one computes: into a second copy, there and, where
+  // `on_host` is set, in next_parameter. RESOURCE_EXHAUSTED where the device lacks room for it and as
+  // much again, which codecs may take later. REQUIRES: on_device().
+  absl::Status MakeRoomAhead(bool on_host);
+  void GiveUpRoomAhead();
+  // May be written while a step computes, from any one thread.
+  std::span<float> next_parameter(int index);
+  // Starts their way to the device, beside the kernels: those of `from`, which may be this network or
+  // another of the same model. From that thread, in a step: waits until the device is told of the step.
+  absl::Status StageParameters(const Network& from);
+  // Between that step and the next, which computes with them: what was staged are the parameters,
+  // and next_parameter may be written again.
+  void TakeStagedParameters();
+
   struct Result {
     double loss_sum = 0;   // over the counted labels, summed in the order of the batch
     uint64_t correct = 0;  // counted labels whose logit is the largest
@@ -124,9 +138,12 @@ class Network {
   // labels pixels takes batch x height x width labels.
   // `next`, where it is not null, is the batch of the next call: a device gets it while this step
   // computes. Its content may be written again once this has returned.
+  // `meanwhile`: where kernels run on a device and this thread could only wait for them, it is called
+  // instead, again and again until it returns false; it should take little time.
   absl::StatusOr<Result> TrainStep(const StepBatch& batch, uint64_t step,
                                    const std::function<void(int)>& on_gradient,
-                                   const StepBatch* next = nullptr);
+                                   const StepBatch* next = nullptr,
+                                   std::function<bool()> meanwhile = nullptr);
   absl::StatusOr<Result> TrainStep(const NetworkInput& input, std::span<const int32_t> labels,
                                    uint64_t step, const std::function<void(int)>& on_gradient) {
     return TrainStep({input, labels}, step, on_gradient);

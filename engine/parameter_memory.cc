@@ -1,5 +1,7 @@
 #include "engine/parameter_memory.h"
 
+#include <utility>
+
 #include "engine/memory_plan.h"
 
 namespace psgd {
@@ -42,9 +44,42 @@ void ParameterMemory::KeepOnDevice(std::vector<bool> kept, OnLaunched launched) 
 }
 
 absl::Status ParameterMemory::Upload(uint64_t version) {
+  if (staged_) {
+    staged_ = false;
+    const absl::Status taken = feed_->Take(values_);
+    may_stage_.release();  // also after a failure, so that nobody waits for a step that ended
+    PSGD_RETURN_IF_ERROR(taken);
+  }
   if (host_memory_ == nullptr || version == uploaded_) return absl::OkStatus();
   uploaded_ = version;
   return backend_->Upload(host_values_, values_, of_values_.end * sizeof(float));
+}
+
+absl::Status ParameterMemory::MakeRoomAhead(bool on_host) {
+  const size_t bytes = of_values_.end * sizeof(float);
+  if (on_host) {
+    PSGD_ASSIGN_OR_RETURN(next_memory_, backend_->AllocateHost(bytes));
+    next_values_ = static_cast<float*>(next_memory_->data());
+  }
+  PSGD_ASSIGN_OR_RETURN(feed_, backend_->MakeFeed(bytes));
+  return absl::OkStatus();
+}
+
+void ParameterMemory::GiveUpRoomAhead() {
+  feed_.reset();
+  next_memory_.reset();
+  next_values_ = nullptr;
+}
+
+absl::Status ParameterMemory::Stage(const float* host) {
+  may_stage_.acquire();
+  return feed_->Start(host);
+}
+
+void ParameterMemory::TakeStaged(uint64_t version) {
+  staged_ = true;
+  uploaded_ = version;
+  if (next_values_ != nullptr) std::swap(host_values_, next_values_);
 }
 
 absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
@@ -62,7 +97,21 @@ absl::Status ParameterMemory::Launched(int i, const OnGradient& done) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterMemory::Finish(const OnGradient& done) {
+void ParameterMemory::WorkUntilMade(size_t i, std::function<bool()>* meanwhile) {
+  const auto made = [&] {
+    return (copies_[i] == nullptr || copies_[i]->Done()) &&
+           (marks_[i] == nullptr || marks_[i]->Passed());
+  };
+  while (meanwhile != nullptr && *meanwhile && !made()) {
+    if (!(*meanwhile)()) *meanwhile = nullptr;
+  }
+}
+
+void ParameterMemory::WorkMeanwhile(std::function<bool()>* meanwhile) {
+  for (size_t i = copies_.size(); i > 0; --i) WorkUntilMade(i - 1, meanwhile);
+}
+
+absl::Status ParameterMemory::Finish(const OnGradient& done, std::function<bool()>* meanwhile) {
   const int count = static_cast<int>(copies_.size());
   for (int i = count - 1; i >= 0 && done; --i) {
     if (marks_[i] == nullptr) continue;
@@ -72,6 +121,7 @@ absl::Status ParameterMemory::Finish(const OnGradient& done) {
   }
   for (int i = count - 1; i >= 0; --i) {
     if (copies_[i] == nullptr && marks_[i] == nullptr) continue;
+    WorkUntilMade(static_cast<size_t>(i), meanwhile);
     if (copies_[i] != nullptr) PSGD_RETURN_IF_ERROR(copies_[i]->Wait());
     if (done) done(i);
   }

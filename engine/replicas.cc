@@ -47,16 +47,19 @@ struct Replicas::Impl {
   // The step of one replica, on its own thread.
   absl::StatusOr<Network::Result> StepOf(size_t replica, const StepBatch& batch, uint64_t step,
                                          const std::function<void(int)>& on_gradient,
-                                         const StepBatch* next);
+                                         const StepBatch* next,
+                                         const std::function<bool()>& meanwhile);
   void RenewParameters(size_t replica);
   void WeighReplicas(std::span<const int32_t> labels);
   void AddUp(int parameter);
   void Stack(int parameter);
   // Every replica's step on its part of the batch; results tell how it went.
   void MeetOnHost(const StepBatch& batch, uint64_t step,
-                  const std::function<void(int)>& on_gradient, const StepBatch* next);
+                  const std::function<void(int)>& on_gradient, const StepBatch* next,
+                  const std::function<bool()>& meanwhile);
   void MeetOnDevices(const StepBatch& batch, uint64_t step,
-                     const std::function<void(int)>& on_gradient, const StepBatch* next);
+                     const std::function<void(int)>& on_gradient, const StepBatch* next,
+                     const std::function<bool()>& meanwhile);
   absl::StatusOr<Network::Result> Total() const;
 };
 
@@ -70,12 +73,15 @@ StepBatch Replicas::Impl::Part(const StepBatch& batch, size_t replica) const {
 absl::StatusOr<Network::Result> Replicas::Impl::StepOf(size_t replica, const StepBatch& batch,
                                                        uint64_t step,
                                                        const std::function<void(int)>& on_gradient,
-                                                       const StepBatch* next) {
+                                                       const StepBatch* next,
+                                                       const std::function<bool()>& meanwhile) {
   RenewParameters(replica);
+  // On the thread of the caller.
+  const std::function<bool()> own = replica == 0 ? meanwhile : nullptr;
   const StepBatch part = Part(batch, replica);
-  if (next == nullptr) return networks[replica]->TrainStep(part, step, on_gradient);
+  if (next == nullptr) return networks[replica]->TrainStep(part, step, on_gradient, nullptr, own);
   const StepBatch part_of_next = Part(*next, replica);
-  return networks[replica]->TrainStep(part, step, on_gradient, &part_of_next);
+  return networks[replica]->TrainStep(part, step, on_gradient, &part_of_next, own);
 }
 
 // On the replica's own thread: each copies for itself, at the same time.
@@ -132,7 +138,7 @@ void Replicas::Impl::AddUp(int parameter) {
 
 void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
                                 const std::function<void(int)>& on_gradient,
-                                const StepBatch* next) {
+                                const StepBatch* next, const std::function<bool()>& meanwhile) {
   for (auto& count : finished) count = 0;
   std::atomic<bool> failed{false};
   // Gradients come in the same order everywhere, so that the first replica, once it has one, waits
@@ -151,7 +157,8 @@ void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
       ++finished[r];
       finished[r].notify_one();
     };
-    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : other, next);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : other, next,
+                        meanwhile);
     if (results[r].ok()) return;
     failed = true;
     finished[r] = kAllGradients;
@@ -161,14 +168,16 @@ void Replicas::Impl::MeetOnHost(const StepBatch& batch, uint64_t step,
 
 void Replicas::Impl::MeetOnDevices(const StepBatch& batch, uint64_t step,
                                    const std::function<void(int)>& on_gradient,
-                                   const StepBatch* next) {
+                                   const StepBatch* next,
+                                   const std::function<bool()>& meanwhile) {
   std::atomic<bool> failed{false};
   const auto first = [&](int parameter) {
     if (!failed && on_gradient) on_gradient(parameter);
   };
   crew->Run([&](size_t r) {
     networks[r]->set_share(weights[r]);
-    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, next);
+    results[r] = StepOf(r, batch, step, r == 0 ? std::function<void(int)>(first) : nullptr, next,
+                        meanwhile);
     if (results[r].ok()) return;
     failed = true;
     // The others wait for this one's gradients, on their devices.
@@ -272,6 +281,33 @@ int64_t Replicas::factor_rows(int index) const {
   return impl_->networks[0]->factor_rows(index) * static_cast<int64_t>(impl_->size());
 }
 void Replicas::InvalidateParameters() { ++impl_->version; }
+
+absl::Status Replicas::MakeRoomAhead() {
+  if (!impl_->networks[0]->on_device()) {
+    return absl::UnimplementedError("kernels see the host's memory");
+  }
+  absl::Status made;
+  for (const auto& network : impl_->networks) {
+    if (made.ok()) made = network->MakeRoomAhead(/*on_host=*/network == impl_->networks[0]);
+  }
+  for (const auto& network : impl_->networks) {
+    if (!made.ok()) network->GiveUpRoomAhead();
+  }
+  return made;
+}
+std::span<float> Replicas::next_parameter(int index) {
+  return impl_->networks[0]->next_parameter(index);
+}
+// All from the host's memory of the first, where they were decoded.
+absl::Status Replicas::StageParameters() {
+  for (const auto& network : impl_->networks) {
+    PSGD_RETURN_IF_ERROR(network->StageParameters(*impl_->networks[0]));
+  }
+  return absl::OkStatus();
+}
+void Replicas::TakeStagedParameters() {
+  for (const auto& network : impl_->networks) network->TakeStagedParameters();
+}
 float Replicas::loss_scale() const { return impl_->networks[0]->loss_scale(); }
 const absl::Status& Replicas::recorded() const {
   const auto& networks = impl_->networks;
@@ -284,14 +320,15 @@ bool Replicas::stages() const { return impl_->networks[0]->stages(); }
 
 absl::StatusOr<Network::Result> Replicas::TrainStep(const StepBatch& batch, uint64_t step,
                                                     const std::function<void(int)>& on_gradient,
-                                                    const StepBatch* next) {
+                                                    const StepBatch* next,
+                                                    std::function<bool()> meanwhile) {
   Impl& impl = *impl_;
-  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, next);
+  if (impl.size() == 1) return impl.StepOf(0, batch, step, on_gradient, next, meanwhile);
   impl.WeighReplicas(batch.labels);
   if (impl.group.empty()) {
-    impl.MeetOnHost(batch, step, on_gradient, next);
+    impl.MeetOnHost(batch, step, on_gradient, next, meanwhile);
   } else {
-    impl.MeetOnDevices(batch, step, on_gradient, next);
+    impl.MeetOnDevices(batch, step, on_gradient, next, meanwhile);
   }
   return impl.Total();
 }

@@ -41,6 +41,12 @@ class Replicas {
   std::span<const float> gradient(int index) const;
   int64_t factor_rows(int index) const;
   void InvalidateParameters();
+  // As Network's; of all or of none. RESOURCE_EXHAUSTED of a replica whose device lacks room;
+  // UNIMPLEMENTED where parameters lie on the host.
+  absl::Status MakeRoomAhead();
+  std::span<float> next_parameter(int index);
+  absl::Status StageParameters();
+  void TakeStagedParameters();
   // The network on whose device the gradients of all end up, before they come to the host; null where
   // they meet or are made on the host.
   Network* device_network();
@@ -49,7 +55,8 @@ class Replicas {
   // of one replica no step is possible any more where gradients meet on devices.
   absl::StatusOr<Network::Result> TrainStep(const StepBatch& batch, uint64_t step,
                                             const std::function<void(int)>& on_gradient,
-                                            const StepBatch* next = nullptr);
+                                            const StepBatch* next = nullptr,
+                                            std::function<bool()> meanwhile = nullptr);
   absl::StatusOr<Network::Result> TrainStep(const NetworkInput& input,
                                             std::span<const int32_t> labels, uint64_t step,
                                             const std::function<void(int)>& on_gradient) {

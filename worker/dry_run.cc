@@ -39,8 +39,17 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
                   Row("  activations", report.fullest_activations),
                   Row("  gradients", report.fullest_gradients, "of activations"),
                   Row("  scratch", report.fullest_scratch, "of the algorithms"),
-                  Row("kept", report.kept, "weights in other layouts"),
-                  Row("together", report.total()));
+                  Row("kept", report.kept, "weights in other layouts"));
+  size_t together = report.total();
+  if (report.ahead > 0 && config.consistency().pull_ahead()) {
+    const bool room =
+        available == 0 || (available >= together && HasRoomAhead(report.ahead, available - together));
+    absl::StrAppend(&text, Row("weights ahead", room ? report.ahead : 0,
+                               room ? "those of the next step (consistency.pull_ahead)"
+                                    : "no room: they come between the steps"));
+    if (room) together += report.ahead;
+  }
+  absl::StrAppend(&text, Row("together", together));
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,
                         LargestBatch(config.model(), shape, options, available));

@@ -72,6 +72,7 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
 absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
                            const Placement& placement, const std::vector<PulledSlice>& pulled,
                            const PushedFactors& own,
+                           const std::function<std::span<const float>(int)>& had,
                            const std::function<std::span<float>(int)>& weights) {
   std::map<const std::byte*, SharedUpdates> shared;  // by their payload
   for (int id = 0; id < placement.slices_size(); ++id) {
@@ -79,6 +80,10 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
     const int index = static_cast<int>(spec.parameter());
     const ParameterSpec& parameter = model.parameters(index);
     const std::span<float> target = weights(index).subspan(spec.offset(), spec.count());
+    const std::span<const float> before = had(index).subspan(spec.offset(), spec.count());
+    if (pulled[id].form != PullPart::WHOLE && before.data() != target.data()) {
+      std::memcpy(target.data(), before.data(), target.size_bytes());
+    }
     if (pulled[id].form == PullPart::UPDATES) {
       SharedUpdates& updates = shared[pulled[id].payload.data()];
       if (updates.pulled == nullptr) {

@@ -80,6 +80,16 @@ absl::Status Session::FollowMove() {
   return absl::OkStatus();
 }
 
+bool Session::PullCame() {
+  while (core_.pulling()) {
+    auto received = endpoint_->Receive(Duration::zero());
+    if (!received) break;
+    core_.OnMessage(received->from, received->message, SteadyNow());
+  }
+  SendReady();  // what acknowledgements made room for
+  return !core_.pulling();
+}
+
 absl::Status Session::WaitPulled() {
   return WaitUntil([this] { return !core_.pulling(); });
 }

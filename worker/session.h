@@ -35,6 +35,11 @@ class Session {
   // Until the last Pull is complete.
   absl::Status WaitPulled();
   std::vector<PulledSlice> TakePulled() { return core_.TakePulled(); }
+  // Takes in what came, and never waits: whether the last Pull is complete.
+  bool PullCame();
+  // Of that, what TakePulled will give; until then pushes say that they were made from what was
+  // taken before.
+  const std::vector<PulledSlice>& pulled() const { return core_.pulled(); }
 
   void Push(uint64_t clock, EncodedSlice update);
   void EndClock(uint64_t clock);

@@ -77,6 +77,8 @@ class SessionCore {
   // the next Pull asks for what changed since. REQUIRES: no pull is under way; all are installed, in
   // the order in which they were taken.
   std::vector<PulledSlice> TakePulled();
+  // What TakePulled will give. Pushes still say that they were made from what was taken last.
+  const std::vector<PulledSlice>& pulled() const { return pulled_; }
 
   // One slice's update of the step that leads to `clock`; sent when enough small ones are together
   // or the step ends.

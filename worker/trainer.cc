@@ -118,6 +118,7 @@ absl::Status Trainer::Prepare() {
   heartbeat_->SetHyper(registered.hyper());
   for (const SliceSpec& slice : placement_.slices()) dense_bytes_ += slice.count() * sizeof(float);
   PSGD_RETURN_IF_ERROR(PrepareEncoder(networks[0]));
+  PSGD_RETURN_IF_ERROR(PrepareAhead());
 
   TransportOptions transport;
   transport.log = options_.log;
@@ -267,23 +268,20 @@ absl::Status Trainer::PullWeights(uint64_t clock) {
   return absl::OkStatus();
 }
 
-void Trainer::PullAhead(const Segment& segment, uint64_t clock) {
-  // Never beyond a segment: between two of them the members may change.
-  if (!config_.consistency().pull_ahead() || !HasBatch(segment, clock + 1)) return;
-  session_->Pull(clock);
-  pulled_ahead_ = clock;
-}
-
 absl::Status Trainer::InstallWeights() {
+  const bool ahead = weights_ahead_ != nullptr && weights_ahead_->begun();
+  const auto weights = [this](int parameter) { return network_->parameter(parameter); };
   const absl::Status installed =
-      InstallPulled(codecs_, network_->spec(), placement_, session_->TakePulled(), pushed_factors_,
-                    [this](int parameter) { return network_->parameter(parameter); });
+      ahead ? weights_ahead_->Finish()
+            : InstallPulled(codecs_, network_->spec(), placement_, session_->pulled(),
+                            pushed_factors_, weights, weights);
   if (absl::IsOutOfRange(installed)) {
     return absl::OutOfRangeError(absl::StrCat("the server's weights are not finite numbers (",
                                               installed.message(), "); ", kDiverged));
   }
   PSGD_RETURN_IF_ERROR(installed);
-  network_->InvalidateParameters();
+  session_->TakePulled();
+  if (!ahead) network_->InvalidateParameters();
   return absl::OkStatus();
 }
 
@@ -311,8 +309,11 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   };
   const StepBatch now = StepBatchOf(batch, staged);
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
-  PSGD_ASSIGN_OR_RETURN(const Network::Result result,
-                        network_->TrainStep(now, clock, push, ahead_ ? &next : nullptr));
+  std::function<bool()> meanwhile;
+  if (weights_ahead_ != nullptr && pulled_ahead_) meanwhile = [this] { return InstallAhead(); };
+  PSGD_ASSIGN_OR_RETURN(
+      const Network::Result result,
+      network_->TrainStep(now, clock, push, ahead_ ? &next : nullptr, meanwhile));
   PSGD_RETURN_IF_ERROR(pushed);
   session_->EndClock(clock);
   seconds_compute_ += Seconds(SteadyNow() - start) - encoding;

@@ -24,6 +24,7 @@
 #include "worker/trainer_options.h"
 #include "worker/update_encoder.h"
 #include "worker/waited.h"
+#include "worker/weights_ahead.h"
 
 namespace psgd {
 
@@ -48,6 +49,11 @@ class Trainer {
   absl::Status PullWeights(uint64_t clock);
   // Asks for them while a step computes (consistency.pull_ahead).
   void PullAhead(const Segment& segment, uint64_t clock);
+  // What a GPU needs to get them then, too; without, where it lacks room.
+  absl::Status PrepareAhead();
+  // While a step computes: begins to install what was asked for ahead, once it is here. Whether it is to
+  // be called again.
+  bool InstallAhead();
   // A shard has taken in a push that first left then.
   void Acknowledged(const Message& push, Time sent);
   // Of this worker in the segment's deal.
@@ -105,6 +111,7 @@ class Trainer {
   PushedFactors pushed_factors_;
   std::optional<Batch> ahead_;            // of the next step; a device has it, or gets it
   std::optional<uint64_t> pulled_ahead_;  // the clock that the pull under way is for
+  std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
   uint64_t dense_bytes_ = 0;          // of all slices as fp32
   uint64_t saved_checkpoint_ = 0;     // the last one this worker gave its state to
   std::optional<double> residual_norm_left_;  // of what a last push did not carry

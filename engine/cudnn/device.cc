@@ -33,10 +33,17 @@ class PinnedMemory : public DeviceMemory {
   void* const data_;
 };
 
+bool Passed(cudaEvent_t event) {
+  if (cudaEventQuery(event) != cudaErrorNotReady) return true;
+  cudaGetLastError();  // that it is not ready is kept as an error, too
+  return false;
+}
+
 class EventCopy : public Copy {
  public:
   explicit EventCopy(cudaEvent_t done) : done_(done) {}
   ~EventCopy() override { cudaEventDestroy(done_); }
+  bool Done() const override { return cudnn::Passed(done_); }
   absl::Status Wait() override {
     return CheckCall(cudaEventSynchronize(done_), "cudaEventSynchronize");
   }
@@ -49,6 +56,7 @@ class EventMark : public Mark {
  public:
   explicit EventMark(cudaEvent_t event) : event_(event) {}
   ~EventMark() override { cudaEventDestroy(event_); }
+  bool Passed() const override { return cudnn::Passed(event_); }
   void* event() const override { return event_; }
 
  private:

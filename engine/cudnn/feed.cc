@@ -15,7 +15,6 @@ class DeviceFeed : public Feed {
   }
 
   absl::Status Open() {
-    PSGD_ASSIGN_OR_RETURN(host_, device_.AllocateHost(bytes_));
     PSGD_ASSIGN_OR_RETURN(waiting_, device_.Allocate(bytes_));
     PSGD_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     PSGD_CUDA(cudaEventCreateWithFlags(&arrived_, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -24,15 +23,14 @@ class DeviceFeed : public Feed {
     return CheckCall(cudaEventRecord(taken_, device_.stream()), "cudaEventRecord");
   }
 
-  absl::StatusOr<std::span<std::byte>> Fill() override {
-    PSGD_CUDA(cudaEventSynchronize(arrived_));
-    return std::span(static_cast<std::byte*>(host_->data()), bytes_);
+  absl::Status AwaitLeft() override {
+    return CheckCall(cudaEventSynchronize(arrived_), "cudaEventSynchronize");
   }
 
-  absl::Status Start() override {
+  absl::Status Start(const void* host) override {
+    device_.Enter();  // for a thread that never did
     PSGD_CUDA(cudaStreamWaitEvent(stream_, taken_));
-    PSGD_CUDA(cudaMemcpyAsync(waiting_->data(), host_->data(), bytes_, cudaMemcpyHostToDevice,
-                              stream_));
+    PSGD_CUDA(cudaMemcpyAsync(waiting_->data(), host, bytes_, cudaMemcpyHostToDevice, stream_));
     return CheckCall(cudaEventRecord(arrived_, stream_), "cudaEventRecord");
   }
 
@@ -46,7 +44,7 @@ class DeviceFeed : public Feed {
  private:
   const Device& device_;
   const size_t bytes_;
-  std::unique_ptr<DeviceMemory> host_, waiting_;
+  std::unique_ptr<DeviceMemory> waiting_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t arrived_ = nullptr, taken_ = nullptr;
 };

@@ -242,6 +242,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   All().queues.Wait(*event->event);
   return cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  return All().queues.Passed(*event->event) ? cudaSuccess : Note(cudaErrorNotReady);
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
   return cudaSuccess;

@@ -73,9 +73,10 @@ class Worker {
     if (!pulling || session_.pulling()) return true;
     const std::vector<PulledSlice> pulled = session_.TakePulled();
     Require(pulled.size() == std::size(kSliceElements), "a pull brought other slices");
-    return InstallPulled(codecs_, model_, placement_, pulled, own_, [&](int p) {
-             return std::span<float>(weights_[static_cast<size_t>(p)]);
-           }).ok();
+    const auto weights = [&](int p) {
+      return std::span<float>(weights_[static_cast<size_t>(p)]);
+    };
+    return InstallPulled(codecs_, model_, placement_, pulled, own_, weights, weights).ok();
   }
 
   void SendAll() {

@@ -7,7 +7,8 @@
 namespace psgd::queued {
 
 // The device's streams.
-inline constexpr int kKernels = 0, kDownloads = 1, kUploads = 2, kCodecs = 3, kStreams = 4;
+inline constexpr int kKernels = 0, kDownloads = 1, kUploads = 2, kCodecs = 3, kWeights = 4,
+                     kStreams = 5;
 
 struct Asked {
   enum Kind {

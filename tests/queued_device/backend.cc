@@ -43,6 +43,7 @@ class QueuedKernel : public Kernel {
 class QueuedCopy : public Copy {
  public:
   QueuedCopy(QueuesPtr queues, EventPtr done) : queues_(std::move(queues)), done_(std::move(done)) {}
+  bool Done() const override { return queues_->Passed(*done_); }
   absl::Status Wait() override {
     queues_->Wait(*done_);
     return absl::OkStatus();
@@ -55,10 +56,13 @@ class QueuedCopy : public Copy {
 
 class QueuedMark : public Mark {
  public:
+  explicit QueuedMark(QueuesPtr queues) : queues_(std::move(queues)) {}
+  bool Passed() const override { return queues_->Passed(*event_); }
   void* event() const override { return event_.get(); }
   const EventPtr& shared() const { return event_; }
 
  private:
+  const QueuesPtr queues_;
   const EventPtr event_ = std::make_shared<Event>();
 };
 
@@ -77,18 +81,20 @@ class QueuedRecording : public Recording {
 // As that of engine/cudnn/feed.cc.
 class QueuedFeed : public Feed {
  public:
-  QueuedFeed(QueuesPtr queues, size_t bytes)
-      : queues_(std::move(queues)), host_(bytes), waiting_(bytes) {}
+  QueuedFeed(QueuesPtr queues, int stream, size_t bytes)
+      : queues_(std::move(queues)), stream_(stream), waiting_(bytes) {}
   ~QueuedFeed() override { queues_->WaitForAll(); }
 
-  absl::StatusOr<std::span<std::byte>> Fill() override {
+  absl::Status AwaitLeft() override {
     queues_->Wait(*arrived_);
-    return std::span(host_);
+    return absl::OkStatus();
   }
-  absl::Status Start() override {
-    queues_->Await(kUploads, taken_);
-    queues_->Put(kUploads, Asked::kCopyIn, [this] { waiting_ = host_; });
-    queues_->Set(kUploads, arrived_);
+  absl::Status Start(const void* host) override {
+    queues_->Await(stream_, taken_);
+    queues_->Put(stream_, Asked::kCopyIn, [this, host] {
+      std::memcpy(waiting_.data(), host, waiting_.size());
+    });
+    queues_->Set(stream_, arrived_);
     return absl::OkStatus();
   }
   absl::Status Take(void* device) override {
@@ -102,7 +108,8 @@ class QueuedFeed : public Feed {
 
  private:
   const QueuesPtr queues_;
-  std::vector<std::byte> host_, waiting_;
+  const int stream_;
+  std::vector<std::byte> waiting_;
   const EventPtr arrived_ = std::make_shared<Event>(), taken_ = std::make_shared<Event>();
 };
 
@@ -135,12 +142,13 @@ class QueuedBackend : public HostBackend {
     return std::make_unique<QueuedCopy>(queues_, done);
   }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
-    auto mark = std::make_unique<QueuedMark>();
+    auto mark = std::make_unique<QueuedMark>(queues_);
     queues_->Set(kKernels, mark->shared(), /*external=*/true);
     return mark;
   }
   absl::StatusOr<std::unique_ptr<Feed>> MakeFeed(size_t bytes) override {
-    return std::make_unique<QueuedFeed>(queues_, bytes);
+    // A network takes one for batches when it is made, and one for weights later.
+    return std::make_unique<QueuedFeed>(queues_, feeds_++ == 0 ? kUploads : kWeights, bytes);
   }
   absl::StatusOr<std::vector<std::unique_ptr<Kernel>>> MakeKernels(const Graph& graph,
                                                                    MemoryPlan* plan) override {
@@ -175,6 +183,7 @@ class QueuedBackend : public HostBackend {
 
   const std::unique_ptr<Backend> kernels_;
   const QueuesPtr queues_;
+  int feeds_ = 0;
   Step step_;  // on the device
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "common/philox.h"
@@ -29,35 +30,40 @@ struct Event : std::enable_shared_from_this<Event> {
   std::weak_ptr<Tape> tape;      // that it was set in, and orders streams of
 };
 
-// Not thread-safe.
 class Queues {
  public:
   // `asked`: what hosts ask for goes there.
   Queues(int streams, uint32_t seed, std::vector<Asked>* asked)
-      : streams_(streams), asked_(asked), chance_({seed, 0}, 0) {}
+      : slow_(seed % 4 == 3 ? kUploads : 0), streams_(streams), asked_(asked), chance_({seed, 0}, 0) {}
 
   int AddStream() {
+    std::lock_guard lock(mutex_);
     streams_.emplace_back();
     return static_cast<int>(streams_.size()) - 1;
   }
 
   // While a recording is made, what is put on its streams is kept instead. It begins with one stream;
   // those join that come to wait for an event that was set in it.
-  void BeginRecording(int stream) { recordings_[stream] = std::make_shared<Tape>(); }
+  void BeginRecording(int stream) {
+    std::lock_guard lock(mutex_);
+    recordings_[stream] = std::make_shared<Tape>();
+  }
   Tape EndRecording(int stream) {
+    std::lock_guard lock(mutex_);
     const std::shared_ptr<Tape> ended = recordings_.at(stream);
     std::erase_if(recordings_, [&](const auto& other) { return other.second == ended; });
     return std::move(*ended);
   }
-  bool Records(int stream) const { return recordings_.contains(stream); }
 
   void Put(int stream, Asked::Kind kind, Work work) {
+    std::lock_guard lock(mutex_);
     if (Keep(stream, [=, this] { Put(stream, kind, work); })) return;
     asked_->push_back({kind, stream, 0});
     Add(stream, std::move(work));
   }
   // `external`: in a recording, for others than its streams.
   void Set(int stream, const std::shared_ptr<Event>& event, bool external = false) {
+    std::lock_guard lock(mutex_);
     const bool kept = Keep(stream, [=, this] { Set(stream, event); });
     event->tape = kept && !external ? recordings_.at(stream) : nullptr;
     if (kept) return;
@@ -68,22 +74,35 @@ class Queues {
   }
   // What is put on `stream` from now on comes after the event.
   void Await(int stream, const std::shared_ptr<Event>& event) {
+    std::lock_guard lock(mutex_);
     if (auto tape = event->tape.lock()) recordings_[stream] = std::move(tape);
     if (Keep(stream, [=, this] { Await(stream, event); })) return;
     asked_->push_back({Asked::kAwaitEvent, stream, event->number});
     Add(stream, [pass = event->latest, this] { RunUntil(pass.get()); });
   }
+  // The host asks, and the device goes on.
+  bool Passed(const Event& event) {
+    std::lock_guard lock(mutex_);
+    const std::shared_ptr<Event::Pass> pass = event.latest;
+    if (pass == nullptr) return true;
+    if (!pass->done) BeQuick(2);
+    if (!pass->done && chance_.NextBelow(16) == 0) Run(pass->stream);
+    return pass->done;
+  }
   // The host waits.
   void Wait(const Event& event) {
+    std::lock_guard lock(mutex_);
     const std::shared_ptr<Event::Pass> pass = event.latest;
     asked_->push_back({Asked::kWaitForEvent, pass == nullptr ? 0 : pass->stream, event.number});
     RunUntil(pass.get());
   }
   void Wait(int stream) {
+    std::lock_guard lock(mutex_);
     asked_->push_back({Asked::kWaitForStream, stream, 0});
     Finish(stream);
   }
   void WaitForAll() {
+    std::lock_guard lock(mutex_);
     asked_->push_back({Asked::kWaitForAll, 0, 0});
     for (int stream = 0; stream < static_cast<int>(Count()); ++stream) Finish(stream);
   }
@@ -91,8 +110,12 @@ class Queues {
  private:
   void Add(int stream, Work work) {
     streams_[stream].push_back(std::move(work));
-    // Now and then a device is quick.
-    if (chance_.NextBelow(4) == 0) Run(static_cast<int>(chance_.NextBelow(Count())));
+    BeQuick(4);
+  }
+  // Once in so many times a device is quick.
+  void BeQuick(uint32_t times) {
+    if (Count() <= slow_ || chance_.NextBelow(times) > 0) return;
+    Run(static_cast<int>(slow_ + chance_.NextBelow(Count() - slow_)));
   }
   void Finish(int stream) {
     while (!streams_[stream].empty()) RunOne(stream);
@@ -119,6 +142,10 @@ class Queues {
     }
   }
 
+  // The first so many streams are never quick, so that copies to the device come before what its kernels
+  // had to do first.
+  const uint32_t slow_;
+  std::recursive_mutex mutex_;  // work puts work and waits, too
   std::vector<std::deque<Work>> streams_;
   std::vector<Asked>* const asked_;
   uint64_t events_ = 0;

@@ -7,6 +7,7 @@
 
 #include "tests/queued_device/asked.h"
 #include "tests/system/run_test.h"
+#include "worker/dry_run.h"
 #include "worker/trainer.h"
 
 namespace psgd {
@@ -17,6 +18,7 @@ using queued::kCodecs;
 using queued::kDownloads;
 using queued::kKernels;
 using queued::kUploads;
+using queued::kWeights;
 
 constexpr int kDevice = 7;
 // The first steps make what later ones use, and are recorded.
@@ -118,7 +120,7 @@ class SteadyState : public RunTest {
       // Nobody waits for the whole device, nor frees memory, which would.
       EXPECT_EQ(Count(step, Asked::kWaitForAll, 0), 0u);
       // The host waits for a whole stream once: at the end, for the loss.
-      for (int stream : {kDownloads, kUploads, kCodecs}) {
+      for (int stream : {kDownloads, kUploads, kCodecs, kWeights}) {
         EXPECT_EQ(Count(step, Asked::kWaitForStream, stream), 0u) << stream;
       }
       EXPECT_EQ(Count(step, Asked::kWaitForStream, kKernels), 1u);
@@ -136,6 +138,7 @@ class SteadyState : public RunTest {
       EXPECT_EQ(Count(step, Asked::kWaitForEvent, kUploads),
                 Count(step, Asked::kCopyIn, kUploads));
       EXPECT_EQ(Count(step, Asked::kWaitForEvent, kKernels), 0u);
+      EXPECT_EQ(Count(step, Asked::kWaitForEvent, kWeights), 0u);
       std::set<uint64_t> set_here;
       bool waited = false;
       for (size_t k = 0; k < step.size(); ++k) {
@@ -145,9 +148,9 @@ class SteadyState : public RunTest {
           EXPECT_FALSE(set_here.contains(asked.event));
           continue;
         }
-        // From the first wait to the last there is nothing left to launch, nor to bring.
+        // From the first wait to the last there is nothing left to launch, nor to bring but weights.
         EXPECT_FALSE(k > end && HostWaits(asked));
-        if (waited && k < end) {
+        if (waited && k < end && asked.stream != kWeights) {
           EXPECT_FALSE(asked.kind == Asked::kLaunch || asked.kind == Asked::kCopyIn) << asked.stream;
         }
         waited = waited || HostWaits(asked);
@@ -156,6 +159,25 @@ class SteadyState : public RunTest {
     }
     // A batch that is not ready yet is not waited for; most are.
     EXPECT_GT(ahead, steps.size() / 2);
+  }
+
+  void CheckAhead(const std::string& pull) {
+    // Weight decay is that of the weights that the gradient was made from.
+    const std::vector<std::string> settings = {
+        "compression.push=none", pull, "consistency.staleness=1", "consistency.pull_ahead=true",
+        "optimizer.sgd.weight_decay=0.01", "optimizer.sgd.momentum=0"};
+    const std::vector<std::vector<Asked>> steps = Train(settings);
+    Check(steps, kDownloads, 4);
+    size_t ahead = 0;
+    for (const std::vector<Asked>& step : steps) {
+      // Begun from within the step, on a thread that no wait of the step's is for: when it gets to the
+      // copy is its own affair.
+      const size_t come = Count(step, Asked::kCopyIn, kWeights);
+      EXPECT_EQ(come + Count(step, Asked::kCopyIn, kKernels), 1u);
+      ahead += come;
+    }
+    EXPECT_GT(ahead, steps.size() / 2);
+    CheckWeights(settings);
   }
 };
 
@@ -171,6 +193,41 @@ TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
                                              "compression.dense_below=0B"};
   Check(Train(settings), kCodecs, 4);
   CheckWeights(settings);
+}
+
+// Asked for ahead, they come while a step computes and wait there for the next, whose kernels wait for
+// their copy and not the host. Now and then a pull is late, or the device quick, and they come between the
+// steps.
+TEST_F(SteadyState, WeightsComeWhileAStepComputes) { CheckAhead("compression.pull=none"); }
+TEST_F(SteadyState, ChangesOfWeightsComeWhileAStepComputes) { CheckAhead("compression.pull.delta={}"); }
+
+// A second copy of the weights is counted where there is room for it and for codecs.
+TEST(DryRun, CountsTheWeightsThatComeAhead) {
+  Config config;
+  config.mutable_model()->set_zoo("mlp");
+  config.mutable_model()->add_hidden(1024);
+  auto* data = config.mutable_data();
+  data->set_format(DataConfig::SYNTHETIC);
+  data->set_batch(8);
+  data->mutable_synthetic()->set_train_samples(64);
+  data->mutable_synthetic()->set_test_samples(64);
+  for (int size : {1, 32, 32}) data->mutable_synthetic()->add_shape(size);
+  data->mutable_synthetic()->set_classes(10);
+  const NetworkOptions device = {.backend = "cudnn", .plugin_dir = PSGD_QUEUED_DEVICE_DIR};
+  const auto text = [&](size_t mebibytes) {
+    const auto told = DryRunText(config, device, mebibytes << 20);
+    EXPECT_TRUE(told.ok()) << told.status();
+    return told.value_or("");
+  };
+  using testing::ContainsRegex;
+  EXPECT_THAT(text(0), testing::Not(testing::HasSubstr("weights ahead")));
+  config.mutable_consistency()->set_pull_ahead(true);
+  // 4.04 MiB of weights, and as much of their gradients.
+  EXPECT_THAT(text(0), ContainsRegex("weights ahead +4.04 MiB  those of the next step"));
+  EXPECT_THAT(text(0), ContainsRegex("together +12"));
+  EXPECT_THAT(text(17), ContainsRegex("weights ahead +4.04 MiB"));
+  EXPECT_THAT(text(15), ContainsRegex("weights ahead +0.00 MiB  no room"));
+  EXPECT_THAT(text(15), ContainsRegex("together +8"));
 }
 
 // Once the candidates have been tried, in the first steps, a choice costs nothing: no gradient comes to

@@ -1,5 +1,7 @@
 // Whole networks: the plugins train as the reference does.
+#include <algorithm>
 #include <cmath>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,6 +47,45 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
   void ExpectRecorded(const Network& network, const char* model) {
     if (options_.backend == "cudnn") {
       EXPECT_TRUE(network.recorded().ok()) << model << ": " << network.recorded();
+    }
+  }
+
+  // Weights that are written while a step computes, where that is on a device, are those that are written
+  // after it, bit for bit.
+  void CompareAhead(const ModelConfig& model, const Problem& problem) {
+    const auto between = MakeNetwork(model, problem, options_);
+    const auto ahead = MakeNetwork(model, problem, options_);
+    if (!ahead->on_device()) return;
+    const absl::Status room = ahead->MakeRoomAhead(/*on_host=*/true);
+    ASSERT_TRUE(room.ok()) << room;
+    for (uint64_t step = 0; step < 6; ++step) {
+      const auto next = [&](std::span<const float> now, std::span<float> weights) {
+        const float factor = 0.5f + 0.25f * static_cast<float>(step % 4);
+        for (size_t k = 0; k < now.size(); ++k) weights[k] = factor * now[k];
+      };
+      std::future<absl::Status> staged;
+      const auto stage = [&] {
+        staged = std::async(std::launch::async, [&] {
+          for (int i = 0; i < ahead->spec().parameters_size(); ++i) {
+            next(ahead->parameter(i), ahead->next_parameter(i));
+          }
+          return ahead->StageParameters(*ahead);
+        });
+        return false;
+      };
+      const StepBatch batch = {problem.input(), problem.labels};
+      const auto result = ahead->TrainStep(batch, step, nullptr, nullptr, stage);
+      const auto expected = between->TrainStep(batch, step, nullptr);
+      ASSERT_TRUE(result.ok() && expected.ok()) << result.status() << expected.status();
+      EXPECT_EQ(result->loss_sum, expected->loss_sum) << model.zoo() << ", step " << step;
+      for (int i = 0; i < ahead->spec().parameters_size(); ++i) {
+        EXPECT_TRUE(std::ranges::equal(ahead->gradient(i), between->gradient(i))) << i;
+        next(between->parameter(i), between->parameter(i));
+      }
+      between->InvalidateParameters();
+      if (!staged.valid()) stage();  // the device was quick
+      ASSERT_TRUE(staged.get().ok());
+      ahead->TakeStagedParameters();
     }
   }
 
@@ -133,6 +174,11 @@ TEST_P(NetworkConformanceTest, NewParametersCountOnceTheyAreAnnounced) {
   EXPECT_NE(before, after);
 }
 
+TEST_P(NetworkConformanceTest, WeightsMayComeWhileAStepComputes) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  for (const char* model : {"lenet5", "cnn"}) CompareAhead(ZooModel(model, 0.25), problem);
+}
+
 TEST(Replicas, OnlyGpusMeetOnDevices) {
   const Problem problem = MakeProblem({1, 4, 4, 2}, 12);
   const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
@@ -180,6 +226,11 @@ TEST_P(PrecisionTest, TenStepsFollowTheReference) {
 }
 
 // A loss of any size gives gradients within the range, after some steps that are run again.
+TEST_P(PrecisionTest, WeightsMayComeWhileAStepComputes) {
+  const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
+  for (const char* model : {"lenet5", "cnn"}) CompareAhead(ZooModel(model, 0.25), problem);
+}
+
 TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
   const Problem problem = MakeProblem({1, 16, 16, 4}, 4);
   auto network = MakeNetwork(ZooModel("mlp"), problem, options_);

@@ -23,6 +23,7 @@ class FakeDevice final : public HostBackend {
      public:
       explicit FakeMark(void* event) : event_(event) {}
       void* event() const override { return event_; }
+      bool Passed() const override { return true; }
 
      private:
       void* const event_;

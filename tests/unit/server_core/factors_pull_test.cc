@@ -37,10 +37,18 @@ class FactorsPull : public FactorsShard {
       marks_[part.slice()] = part.mark();
     }
     EXPECT_EQ(payloads, message.payloads.size());
-    const absl::Status installed =
-        InstallPulled(codecs_, *model_, *placement_, pulled, pushed_,
-                      [this](int parameter) { return std::span<float>(weights_[parameter]); });
-    EXPECT_TRUE(installed.ok()) << installed;
+    // As a GPU's worker has it, which computes with the weights that it has meanwhile.
+    std::vector<std::vector<float>> ahead = {std::vector<float>(kRows * kColumns, 7.0f),
+                                             std::vector<float>(4, 7.0f)};
+    const auto of = [](auto& weights) {
+      return [&](int parameter) { return std::span<float>(weights[parameter]); };
+    };
+    for (auto* to : {&ahead, &weights_}) {
+      const absl::Status installed = InstallPulled(codecs_, *model_, *placement_, pulled, pushed_,
+                                                   of(weights_), of(*to));
+      EXPECT_TRUE(installed.ok()) << installed;
+    }
+    EXPECT_EQ(ahead, weights_);
     EXPECT_EQ(weights_[0], Weights());
     EXPECT_EQ(weights_[1], shard_->Weights(2));
     return reply;
