@@ -83,11 +83,12 @@ Packer::~Packer() { ZSTD_freeCCtx(context_); }
 PackedPayload Packer::Pack(ByteSpan payload, PackingHabit* habit) {
   if (payload.size() < kShortestPacked) return {};
   PackedPayload best;
-  if (habit->left_ > 0) {
+  if (habit->GoesOn(payload.size())) {
     --habit->left_;
     if (habit->planes_ > 0) best = PackIn(habit->planes_, payload);
   } else {
     habit->left_ = PackingHabit::kRound - 1;
+    habit->tried_bytes_ = payload.size();
     for (const uint32_t planes : kPlaneCounts) {
       PackedPayload packed = PackIn(planes, payload);
       if (packed.planes == 0) continue;

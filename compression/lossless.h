@@ -27,14 +27,21 @@ struct PackedPayload {
 };
 
 // Whether packing the payloads of one slice pays, and in how many planes: found out with the first of every
-// kRound, all of them tried, and gone by for the others.
+// kRound, all of them tried, and gone by for the others; sooner where payloads became much longer or shorter.
 class PackingHabit {
  private:
   friend class Packer;
   static constexpr uint32_t kRound = 64;
+  static constexpr uint32_t kSoonest = 8;  // payloads between two trials, whatever their lengths
+
+  bool GoesOn(size_t bytes) const {
+    const size_t by = bytes > tried_bytes_ ? bytes - tried_bytes_ : tried_bytes_ - bytes;
+    return left_ > 0 && (by <= tried_bytes_ / 8 || left_ > kRound - kSoonest);
+  }
 
   uint32_t planes_ = 0;  // 0: it does not
   uint32_t left_ = 0;    // payloads of this round
+  size_t tried_bytes_ = 0;
 };
 
 // Not thread-safe.

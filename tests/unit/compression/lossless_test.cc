@@ -102,6 +102,15 @@ TEST(Lossless, WhatDoesNotPayIsTriedOnceInARound) {
   EXPECT_EQ(packer->Pack(payload, &habit).planes, 0u);
 }
 
+TEST(Lossless, OtherLengthsAreTriedSooner) {
+  const auto packer = MakePacker();
+  PackingHabit habit;
+  EXPECT_EQ(packer->Pack(NoiseBytes(5000), &habit).planes, 0u);
+  for (int i = 1; i < 8; ++i) ASSERT_EQ(packer->Pack(PlainBytes(6000), &habit).planes, 0u) << i;
+  EXPECT_EQ(packer->Pack(PlainBytes(5500), &habit).planes, 0u) << "about as long";
+  EXPECT_NE(packer->Pack(PlainBytes(6000), &habit).planes, 0u);
+}
+
 TEST(Lossless, ShortPayloadsAreLeftAlone) {
   PackingHabit habit;
   const auto packer = MakePacker();
