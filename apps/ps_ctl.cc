@@ -1,6 +1,4 @@
 // ps-ctl: looks at a run and steers it.
-#include <google/protobuf/util/json_util.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -50,16 +48,6 @@ struct Arguments {
   std::vector<std::string> assignments;
 };
 
-void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
-  std::cout << text << std::flush;
-}
-
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
 }
@@ -99,11 +87,7 @@ absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.server.empty()) {
     PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
-    if (arguments.json) {
-      PrintJson(status);
-    } else {
-      std::cout << StatusText(status);
-    }
+    std::cout << (arguments.json ? StatusJson(status) : StatusText(status));
     return absl::OkStatus();
   }
   PSGD_ASSIGN_OR_RETURN(const RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
@@ -123,7 +107,7 @@ absl::Status Checkpoint(const Arguments& arguments) {
   request.set_name(arguments.name);
   PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << absl::StrFormat("checkpoint %d%s at epoch %.2f, clock %d\n", reply.id(),
                                  reply.name().empty() ? "" : " (" + reply.name() + ")",
@@ -229,7 +213,7 @@ absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << absl::StrFormat("learning rate %g before schedule, weight decay %g (version %d)\n",
                                  reply.hyper().learning_rate(), reply.hyper().weight_decay(),
@@ -244,7 +228,7 @@ absl::Status DropFollower(const Arguments& arguments) {
   request.set_replica(arguments.replica);
   PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << "dropped; the run's servers are now " << ChainText(reply.chain()) << "\n";
   }
@@ -256,7 +240,7 @@ absl::Status Rebalance(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << OwnersText(reply);
   }
