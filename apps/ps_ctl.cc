@@ -16,6 +16,7 @@
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/tls_arguments.h"
+#include "apps/wait_note.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/hyper_assignments.h"
@@ -105,7 +106,11 @@ absl::Status Checkpoint(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   CheckpointRequest request;
   request.set_name(arguments.name);
-  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
+  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, [&] {
+    const WaitNote note("ps-ctl", "waiting until the workers have finished their segment (cluster.segment) and the "
+                                  "checkpoint is written; Ctrl-C ends the waiting, not the checkpoint");
+    return client->Checkpoint(request);
+  }());
   if (arguments.json) {
     std::cout << MessageJson(reply);
   } else {
@@ -172,7 +177,11 @@ absl::Status Eval(const Arguments& arguments) {
   options.threads = arguments.threads > 0
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  PSGD_ASSIGN_OR_RETURN(const EvalResult result, EvaluateWeights(weights, options));
+  PSGD_ASSIGN_OR_RETURN(const EvalResult result, [&] {
+    const WaitNote note("ps-ctl", absl::StrCat("going through the test set here, with ", options.threads,
+                                               options.threads == 1 ? " thread" : " threads"));
+    return EvaluateWeights(weights, options);
+  }());
   if (arguments.json) {
     std::cout << Record{{"test_accuracy", result.accuracy()},
                         {"test_loss", result.loss()},
