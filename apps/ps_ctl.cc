@@ -202,12 +202,15 @@ absl::Status Drain(const Arguments& arguments) {
   DrainRequest request;
   request.set_reason(arguments.reason);
   if (arguments.worker) request.set_worker(*arguments.worker);
+  PSGD_ASSIGN_OR_RETURN(const StatusReply before, client->Status(StatusRequest()));
   PSGD_RETURN_IF_ERROR(client->Drain(request).status());
   if (arguments.json) {
     std::cout << Record{{"draining", true}} << "\n";
   } else {
     std::cout << (arguments.worker
                       ? "the worker pushes what it holds back, and leaves\n"
+                  : before.state() == StatusReply::WAITING
+                      ? "draining: training has not begun, so the run ends without a checkpoint\n"
                       : "draining: the run ends after this segment and a checkpoint\n");
   }
   return absl::OkStatus();

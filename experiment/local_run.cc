@@ -118,7 +118,9 @@ absl::Status LocalRun::Look() {
   if (stops() >= 2) return Failed("stopped at once, without a checkpoint");
   if (stops() == 1 && drain_reason_.empty()) {
     drain_reason_ = "interrupted";
-    display_.Note("stopping: finishing the segment and taking a checkpoint (Ctrl-C again stops at once)",
+    display_.Note(status_.state() == StatusReply::WAITING
+                      ? "stopping: training has not begun, so no checkpoint is taken (Ctrl-C again stops at once)"
+                      : "stopping: finishing the segment and taking a checkpoint (Ctrl-C again stops at once)",
                   /*important=*/true);
   }
   BuryWorkers();
