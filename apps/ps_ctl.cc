@@ -373,7 +373,7 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kDropExamples, kUiExamples));
+                          kSetExamples, kDrainExamples, kDropExamples, kRebalanceExamples, kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

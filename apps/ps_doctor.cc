@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr char kExamples[] = R"(Examples:
-  ps-doctor               # processors, memory, engines, GPUs, and how fast they reach each other
+  ps-doctor               # processors, memory, engines, GPUs, and how fast those reach each other
   ps-doctor --quick       # without measuring
 )";
 
