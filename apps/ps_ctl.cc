@@ -1,6 +1,4 @@
 // ps-ctl: looks at a run and steers it.
-#include <google/protobuf/util/json_util.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include "apps/etcd_arguments.h"
 #include "apps/exit_code.h"
 #include "apps/tls_arguments.h"
+#include "apps/wait_note.h"
 #include "experiment/checkpoint_report.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/hyper_assignments.h"
@@ -49,16 +48,6 @@ struct Arguments {
   CtlUiOptions ui;
   std::vector<std::string> assignments;
 };
-
-void PrintJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
-  std::cout << text << std::flush;
-}
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "ps-ctl: " << note << "\n";
@@ -99,11 +88,7 @@ absl::Status Status(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl status RUN_DIR"));
   if (!arguments.server.empty()) {
     PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
-    if (arguments.json) {
-      PrintJson(status);
-    } else {
-      std::cout << StatusText(status);
-    }
+    std::cout << (arguments.json ? StatusJson(status) : StatusText(status));
     return absl::OkStatus();
   }
   PSGD_ASSIGN_OR_RETURN(const RunDirStatus status, ReadRunDirStatus(arguments.run_dir));
@@ -121,9 +106,13 @@ absl::Status Checkpoint(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   CheckpointRequest request;
   request.set_name(arguments.name);
-  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, client->Checkpoint(request));
+  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, [&] {
+    const WaitNote note("ps-ctl", "waiting until the workers have finished their segment (cluster.segment) and the "
+                                  "checkpoint is written; Ctrl-C ends the waiting, not the checkpoint");
+    return client->Checkpoint(request);
+  }());
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << absl::StrFormat("checkpoint %d%s at epoch %.2f, clock %d\n", reply.id(),
                                  reply.name().empty() ? "" : " (" + reply.name() + ")",
@@ -188,7 +177,11 @@ absl::Status Eval(const Arguments& arguments) {
   options.threads = arguments.threads > 0
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  PSGD_ASSIGN_OR_RETURN(const EvalResult result, EvaluateWeights(weights, options));
+  PSGD_ASSIGN_OR_RETURN(const EvalResult result, [&] {
+    const WaitNote note("ps-ctl", absl::StrCat("going through the test set here, with ", options.threads,
+                                               options.threads == 1 ? " thread" : " threads"));
+    return EvaluateWeights(weights, options);
+  }());
   if (arguments.json) {
     std::cout << Record{{"test_accuracy", result.accuracy()},
                         {"test_loss", result.loss()},
@@ -209,12 +202,15 @@ absl::Status Drain(const Arguments& arguments) {
   DrainRequest request;
   request.set_reason(arguments.reason);
   if (arguments.worker) request.set_worker(*arguments.worker);
+  PSGD_ASSIGN_OR_RETURN(const StatusReply before, client->Status(StatusRequest()));
   PSGD_RETURN_IF_ERROR(client->Drain(request).status());
   if (arguments.json) {
     std::cout << Record{{"draining", true}} << "\n";
   } else {
     std::cout << (arguments.worker
                       ? "the worker pushes what it holds back, and leaves\n"
+                  : before.state() == StatusReply::WAITING
+                      ? "draining: training has not begun, so the run ends without a checkpoint\n"
                       : "draining: the run ends after this segment and a checkpoint\n");
   }
   return absl::OkStatus();
@@ -229,7 +225,7 @@ absl::Status Set(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, client->SetHyper(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << absl::StrFormat("learning rate %g before schedule, weight decay %g (version %d)\n",
                                  reply.hyper().learning_rate(), reply.hyper().weight_decay(),
@@ -244,7 +240,7 @@ absl::Status DropFollower(const Arguments& arguments) {
   request.set_replica(arguments.replica);
   PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << "dropped; the run's servers are now " << ChainText(reply.chain()) << "\n";
   }
@@ -256,7 +252,7 @@ absl::Status Rebalance(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
   PSGD_ASSIGN_OR_RETURN(const RebalanceReply reply, client->Rebalance(request));
   if (arguments.json) {
-    PrintJson(reply);
+    std::cout << MessageJson(reply);
   } else {
     std::cout << OwnersText(reply);
   }
@@ -377,7 +373,7 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kDropExamples, kUiExamples));
+                          kSetExamples, kDrainExamples, kDropExamples, kRebalanceExamples, kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -15,7 +15,7 @@ namespace psgd {
 namespace {
 
 constexpr char kExamples[] = R"(Examples:
-  ps-doctor               # processors, memory, engines, GPUs, and how fast they reach each other
+  ps-doctor               # processors, memory, engines, GPUs, and how fast those reach each other
   ps-doctor --quick       # without measuring
 )";
 
@@ -71,6 +71,8 @@ void Run(bool measure) {
   for (const Gpu& gpu : gpus.devices) pci.push_back(gpu.pci);
   const auto topology = pci.empty() ? Topology() : ReadTopology(pci);
   std::fputs(GpusText(gpus, found, topology).c_str(), stdout);
+  Say("network", "not measured, as that takes two machines: iperf3 -s on the other, iperf3 -c HOST here; "
+                 "ps-bench transport measures what this one does alone");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "net/address.h"
 #include "server/follower.h"
 #include "server/parameter_server.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -143,6 +144,7 @@ absl::StatusOr<Summary::Status> Serve(
     ParameterServer& server, const StopSignals& stops, const Log& log,
     const std::function<void(const StatusReply&)>& each_second) {
   bool draining = false;
+  std::string told;
   Time last_worker = SteadyNow();
   while (!server.WaitFinished(std::chrono::seconds(1))) {
     if (const std::string why = server.deposed(); !why.empty()) return absl::FailedPreconditionError(why);
@@ -151,6 +153,9 @@ absl::StatusOr<Summary::Status> Serve(
       const bool anyone = std::any_of(status->workers().begin(), status->workers().end(),
                                       [](const WorkerStatus& worker) { return worker.live(); });
       if (anyone || !draining) last_worker = SteadyNow();
+      const std::string waits_for = draining ? StopWaitsFor(*status) : "";
+      if (!waits_for.empty() && told != waits_for) log->warn("{}", waits_for);
+      told = waits_for;
       const Duration deadline = Milliseconds(status->config().cluster().deadline());
       if (SteadyNow() - last_worker > deadline) {
         log->warn("ends without what is still to be written down: no worker is left, and a follower, another "

@@ -164,7 +164,7 @@ absl::Status Run(const Arguments& given) {
     WarnOfOther(model, request.config);
     request.on_prediction = [](const sim::Prediction& p) {
       std::cerr << "ps-sim: " << p.name << ", " << p.workers
-                << " workers: " << ReadableCount(p.samples_per_second) << " samples/s; " << p.clocks
+                << (p.workers == 1 ? " worker: " : " workers: ") << ReadableCount(p.samples_per_second) << " samples/s; " << p.clocks
                 << " clocks took " << ReadableTime(p.took) << "\n";
     };
   }

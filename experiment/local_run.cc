@@ -9,6 +9,7 @@
 #include "experiment/run_dir.h"
 #include "experiment/run_dir_status.h"
 #include "experiment/run_recorder.h"
+#include "server/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -117,7 +118,9 @@ absl::Status LocalRun::Look() {
   if (stops() >= 2) return Failed("stopped at once, without a checkpoint");
   if (stops() == 1 && drain_reason_.empty()) {
     drain_reason_ = "interrupted";
-    display_.Note("stopping: finishing the segment and taking a checkpoint (Ctrl-C again stops at once)",
+    display_.Note(status_.state() == StatusReply::WAITING
+                      ? "stopping: training has not begun, so no checkpoint is taken (Ctrl-C again stops at once)"
+                      : "stopping: finishing the segment and taking a checkpoint (Ctrl-C again stops at once)",
                   /*important=*/true);
   }
   BuryWorkers();
@@ -159,6 +162,7 @@ void LocalRun::Poll() {
       status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
   if (!over) last_going_on_ = last_heard_;
   ShowNewcomers();
+  ShowStopWaits();
   display_.Update(status_);
   const bool ours_ended = !cluster_->workers().empty() &&
                           buried_.size() == cluster_->workers().size();
@@ -178,6 +182,12 @@ void LocalRun::ShowNewcomers() {
     });
     if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
   }
+}
+
+void LocalRun::ShowStopWaits() {
+  std::string waits_for = drain_sent_ ? StopWaitsFor(status_) : "";
+  if (!waits_for.empty() && stop_waits_for_ != waits_for) display_.Note(waits_for, /*important=*/true);
+  stop_waits_for_ = std::move(waits_for);
 }
 
 void LocalRun::BuryWorkers() {

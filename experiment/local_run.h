@@ -55,6 +55,8 @@ class LocalRun {
   void BuryWorkers();
   void BuryWorker(const ChildProcess& worker);
   void ShowNewcomers();
+  // Servers that are away while it is to stop.
+  void ShowStopWaits();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
   // It died, and its journal says how to go on.
@@ -103,6 +105,7 @@ class LocalRun {
   std::string drain_reason_;    // not empty: the server is to drain
   bool drain_failed_ = false;
   bool drain_sent_ = false;
+  std::string stop_waits_for_;  // that people were told of
 };
 
 }  // namespace psgd

@@ -1,5 +1,7 @@
 #include "experiment/status_text.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -13,11 +15,19 @@
 #include "experiment/codec_choices_text.h"
 #include "experiment/evaluation_record.h"
 #include "experiment/readable.h"
+#include "experiment/records.h"
 #include "proto/phases.h"
 #include "server/server_shares.h"
 
 namespace psgd {
 namespace {
+
+// Of what was not measured yet 0 would be wrong.
+bool HasReported(const WorkerStatus& worker) { return worker.samples_per_second() > 0; }
+bool AnyoneReports(const StatusReply& status) {
+  return std::any_of(status.workers().begin(), status.workers().end(),
+                     [](const WorkerStatus& worker) { return worker.live() && HasReported(worker); });
+}
 
 std::string Head(const StatusReply& status) {
   std::string text = absl::StrFormat(
@@ -26,19 +36,24 @@ std::string Head(const StatusReply& status) {
       status.epochs(), status.clock());
   if (!status.detail().empty()) absl::StrAppend(&text, " (", status.detail(), ")");
   const WorkerReport& total = status.total();
-  absl::StrAppendFormat(&text, "\n  loss %.4f, train accuracy %s, %s samples/s, trained for %s\n",
-                        status.train_loss(), ReadablePercent(status.train_accuracy()),
-                        ReadableCount(status.samples_per_second()), ReadableTime(status.seconds()));
+  absl::StrAppend(&text, "\n  ");
+  if (AnyoneReports(status)) {
+    absl::StrAppendFormat(&text, "loss %.4f, train accuracy %s, %s samples/s, ", status.train_loss(),
+                          ReadablePercent(status.train_accuracy()), ReadableCount(status.samples_per_second()));
+  }
+  absl::StrAppend(&text, "trained for ", ReadableTime(status.seconds()), "\n");
   const double pushed = static_cast<double>(total.bytes_pushed());
   const double dense = static_cast<double>(total.bytes_pushed_dense());
   const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
-  absl::StrAppendFormat(
-      &text, "  pushed %s of %s%s, staleness mean %.2f max %d\n", HumanBytes(pushed),
-      HumanBytes(dense),
-      pushed > 0 ? absl::StrCat(" (", ReadableRatio(dense, pushed), ")") : "", staleness.Mean(),
-      staleness.max());
-  absl::StrAppendFormat(&text, "  workers waited for data %.1f %% of their time\n",
-                        100 * InputStall(total));
+  if (total.steps() > 0) {
+    absl::StrAppendFormat(
+        &text, "  pushed %s of %s%s, staleness mean %.2f max %d\n", HumanBytes(pushed),
+        HumanBytes(dense),
+        pushed > 0 ? absl::StrCat(" (", ReadableRatio(dense, pushed), ")") : "", staleness.Mean(),
+        staleness.max());
+    absl::StrAppendFormat(&text, "  workers waited for data %.1f %% of their time\n",
+                          100 * InputStall(total));
+  }
   if (total.residual_norm() > 0 || total.residual_norm_lost() > 0) {
     absl::StrAppendFormat(&text, "  residual of norm %.4g with the workers, of norm %.4g lost\n",
                           total.residual_norm(), total.residual_norm_lost());
@@ -117,10 +132,11 @@ std::string Servers(const StatusReply& status) {
 std::string Workers(const StatusReply& status) {
   TextTable table({"worker", "name", "device", "state", "clock", "samples/s", "input stall", "heard"});
   for (const WorkerStatus& worker : status.workers()) {
+    const bool trains = worker.live() && HasReported(worker);
     table.Add({absl::StrCat(worker.key().worker()), worker.name(), worker.device(),
                worker.live() ? "live" : "out", absl::StrCat(worker.clock()),
-               worker.live() ? ReadableCount(worker.samples_per_second()) : "-",
-               worker.live() ? absl::StrFormat("%.1f %%", 100 * worker.input_stall()) : "-",
+               trains ? ReadableCount(worker.samples_per_second()) : "-",
+               trains ? absl::StrFormat("%.1f %%", 100 * worker.input_stall()) : "-",
                worker.live() ? absl::StrCat(ReadableTime(worker.seconds_since_heard()), " ago")
                              : worker.note()});
   }
@@ -151,6 +167,28 @@ std::string StatusText(const StatusReply& status) {
   return absl::StrCat(Head(status), Followers(status), Servers(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
                       Checkpoints(status), CodecChoicesText(status.choices()));
+}
+
+std::string StatusJson(const StatusReply& status) {
+  Record record = Record::parse(MessageJson(status));
+  if (!AnyoneReports(status)) {
+    for (const char* key : {"train_loss", "train_accuracy", "samples_per_second"}) record[key] = nullptr;
+  }
+  for (int w = 0; w < status.workers_size(); ++w) {
+    if (HasReported(status.workers(w))) continue;
+    for (const char* key : {"samples_per_second", "input_stall"}) record["workers"][w][key] = nullptr;
+  }
+  return record.dump(1) + "\n";
+}
+
+std::string MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  return text;
 }
 
 std::string ChainText(const Chain& chain) {

@@ -12,6 +12,11 @@ namespace psgd {
 // Of a running server: progress, then tables of shards, workers, evaluations and checkpoints.
 std::string StatusText(const StatusReply& status);
 
+// Every field of it, by its name in proto/; null: it was not measured yet.
+std::string StatusJson(const StatusReply& status);
+// Every field of any message.
+std::string MessageJson(const google::protobuf::Message& message);
+
 // "1 at HOST:PORT, 2 at HOST:PORT", the leader first.
 std::string ChainText(const Chain& chain);
 

@@ -54,6 +54,7 @@ std::string StateOf(const CheckedCheckpoint& checkpoint) {
 std::string StateOf(const CheckedJournal& journal) {
   if (journal.server != 0) return absl::StrCat("on server ", journal.server);
   if (IsUnread(journal)) return "could not be read";
+  if (journal.report.misplaced) return "misplaced";
   return IsDamaged(journal) ? "damaged" : "sound";
 }
 
@@ -253,6 +254,13 @@ absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) 
                                       [](const CheckedJournal& part) {
                                         return part.server != 0 || IsUnread(part) || part.report.recovers;
                                       });
+    // The first thing to do, whatever is damaged beside.
+    if (std::any_of(run.journal.begin(), run.journal.end(),
+                    [](const CheckedJournal& part) { return part.report.misplaced; })) {
+      return absl::DataLossError(absl::StrCat(
+          "folders of the journal of ", run_dir, " are not what their names say; ", run.joined ? "--join" : "--recover",
+          " would refuse it: rename them as said above, and verify it again"));
+    }
     return absl::DataLossError(absl::StrCat(
         "the journal of ", run_dir, " is damaged; ",
         recovers ? absl::StrCat(run.joined ? "--join" : "--recover",

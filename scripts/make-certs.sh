@@ -67,16 +67,31 @@ names() {
   fi
   local host list=DNS:localhost,IP:127.0.0.1,IP:::1
   for host in "$(hostname)" "$@"; do
-    if [[ $host =~ ^[0-9.]+$ || $host == *:* ]]; then list+=,IP:$host; else list+=,DNS:$host; fi
+    if is_address "$host"; then list+=,IP:$host; else list+=,DNS:$host; fi
   done
   echo "$list"
 }
 
+is_address() { [[ $1 =~ ^[0-9.]+$ || $1 == *:* ]]; }
+
+# Which of the names the server's certificate that is there is not for.
+names_lacking() {
+  local host check lacking=()
+  for host in "$@"; do
+    if is_address "$host"; then check=-checkip; else check=-checkhost; fi
+    openssl x509 -in "$dir/server.crt" -noout "$check" "$host" | grep -q 'does match' || lacking+=("$host")
+  done
+  echo "${lacking[*]}"
+}
+
 certificate() {
-  local role=$1 usage=clientAuth
+  local role=$1 usage=clientAuth lacking=
   shift
   if [[ -e $dir/$role.crt && $renew != "$role" ]]; then
     echo "kept $dir/$role.crt"
+    [[ $role != server ]] || lacking=$(names_lacking "$@")
+    [[ -z $lacking ]] || echo "it is not for $lacking; one that is for these names:" \
+      "scripts/make-certs.sh --renew server $dir $*"
     return
   fi
   [[ -e $dir/ca.key ]] || fail "$dir/ca.key, which makes certificates, is not here; run this where it is"

@@ -3,8 +3,10 @@
 #include <grpcpp/server_builder.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "net/address.h"
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
@@ -123,6 +125,16 @@ class Adapter final : public Control::Service {
   const std::atomic<ParameterServer*>* const server_;
 };
 
+// gRPC does not say why it cannot listen, and prints to stderr.
+absl::Status CheckMayListen(const Address& address) {
+  const int error = address.port == 0 ? 0 : TryToListen(address);
+  if (error == 0) return absl::OkStatus();
+  if (error != EADDRINUSE) return ListenError(address, error);
+  return absl::UnavailableError(absl::StrCat(
+      "port ", address.port, " of ", address.host, " is taken, perhaps by another ps-server; take another for this one "
+      "with --port (0: any free one), or stop the other program"));
+}
+
 }  // namespace
 
 struct ControlService::Impl {
@@ -137,6 +149,7 @@ struct ControlService::Impl {
 absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std::string& host,
                                                                       int port,
                                                                       const Credentials* credentials) {
+  PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .path = {}}));
   auto impl = std::make_unique<Impl>();
   const std::string address = absl::StrCat(host, ":", port);
   grpc::ServerBuilder builder;
@@ -152,10 +165,7 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(const std:
   builder.RegisterService(&impl->hosting);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address,
-        " for the control plane; is another program (another ps-server?) using this port, and is "
-        "the address one of this machine's? Choose another with --port, or stop the other one"));
+    return absl::UnavailableError(absl::StrCat("gRPC cannot listen on ", address, " for the control plane"));
   }
   return std::unique_ptr<ControlService>(new ControlService(std::move(impl)));
 }

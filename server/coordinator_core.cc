@@ -34,7 +34,6 @@ double WeightDecay(const OptimizerConfig& optimizer) {
 
 void AddTo(const WorkerReport& report, WorkerReport* total) {
   total->set_clock(std::max(total->clock(), report.clock()));
-  total->set_epoch(std::max(total->epoch(), report.epoch()));
   total->set_steps(total->steps() + report.steps());
   total->set_samples(total->samples() + report.samples());
   total->set_loss_sum(total->loss_sum() + report.loss_sum());
@@ -218,7 +217,6 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   AddTo(report, &total_);
   CountReport(report, member);
   member->clock = std::max(member->clock, report.clock());
-  member->epoch = std::max(member->epoch, report.epoch());
   CountSpeed(report.samples(), now, member);
   if (report.samples() > 0) {
     member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());

@@ -26,7 +26,6 @@ CoordinatorMemberRecord ToRecord(const MemberState& member) {
   record.set_registered(member.registered);
   record.set_note(member.note);
   record.set_clock(member.clock);
-  record.set_epoch(member.epoch);
   record.set_joined_after(member.joined_after);
   record.set_finished_segment(member.finished_segment);
   *record.mutable_choices() = member.choices;
@@ -46,7 +45,6 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
   member.registered = record.registered();
   member.note = record.note();
   member.clock = record.clock();
-  member.epoch = record.epoch();
   member.joined_after = record.joined_after();
   member.finished_segment = record.finished_segment();
   member.choices = record.choices();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/access.h"
 #include "server/coordinator_core.h"
@@ -266,9 +267,9 @@ absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time no
   if (pending == pending_evaluations_.end()) return absl::OkStatus();
   pending_evaluations_.erase(pending);
   evaluations_.push_back(request.result());
-  effects->news.push_back(absl::StrCat("epoch ", request.result().epoch(), ": test accuracy ",
-                                       request.result().accuracy(), ", loss ",
-                                       request.result().loss()));
+  const EvalResult& result = request.result();
+  effects->news.push_back(absl::StrFormat("epoch %g: test accuracy %.2f %%, loss %.4f", result.epoch(),
+                                          100 * result.accuracy(), result.loss()));
   return absl::OkStatus();
 }
 

@@ -55,7 +55,6 @@ StatusReply CoordinatorCore::Status(Time now) const {
   status.set_state(state_);
   status.set_name(options_.config.name());
   status.set_epochs(options_.config.train().epochs());
-  double slowest = total_.epoch();
   double loss = 0, accuracy = 0;
   int reporting = 0, live = 0;
   bool first_found = false;
@@ -85,7 +84,6 @@ StatusReply CoordinatorCore::Status(Time now) const {
     ++live;
     status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
     if (member.samples_per_second == 0) continue;
-    slowest = std::min(slowest, member.epoch);
     loss += member.recent_loss;
     accuracy += member.recent_accuracy;
     ++reporting;
@@ -98,7 +96,6 @@ StatusReply CoordinatorCore::Status(Time now) const {
   } else if (live == 0 && state_ == StatusReply::TRAINING) {
     status.set_detail("no worker is left");
   }
-  status.set_epoch(slowest);
   status.set_clock(total_.clock());
   status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
   status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
@@ -107,6 +104,13 @@ StatusReply CoordinatorCore::Status(Time now) const {
     status.set_batches_lost(ledger_->lost_batches());
   }
   *status.mutable_total() = total_;
+  if (ledger_) {
+    status.set_epoch(ledger_->Done([&](uint32_t worker) {
+      const MemberState* const member = members_.Find(worker);
+      return member == nullptr ? 0 : member->clock;
+    }));
+    status.mutable_total()->set_epoch(status.epoch());
+  }
   Copy(staleness_, status.mutable_total()->mutable_pull_staleness());
   Copy(push_latency_, status.mutable_total()->mutable_push_latency());
   Copy(pull_latency_, status.mutable_total()->mutable_pull_latency());

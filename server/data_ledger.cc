@@ -3,6 +3,20 @@
 #include <algorithm>
 
 namespace psgd {
+namespace {
+
+uint64_t ClocksDone(const Segment& segment, uint64_t clock) {
+  return clock > segment.first_clock() ? clock - segment.first_clock() : 0;
+}
+
+// Batch i of rank r of n workers is the segment's batch i * n + r.
+uint64_t BatchesOf(const Segment& segment, int rank) {
+  const int past = segment.batches_size() - rank, workers = segment.workers_size();
+  return past > 0 ? static_cast<uint64_t>((past + workers - 1) / workers) : 0;
+}
+
+}  // namespace
+
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
   const double left = static_cast<double>(position.remaining.size()) / batches_per_epoch;
   // Batches that went back may make more of them than an epoch has.
@@ -77,10 +91,8 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
     const auto& workers = segment.workers();
     const int rank = std::find(workers.begin(), workers.end(), worker) - workers.begin();
     if (rank == workers.size() || !dealt.returned.insert(rank).second) continue;
-    const uint64_t done = clock > segment.first_clock() ? clock - segment.first_clock() : 0;
-    for (uint64_t i = done; i < segment.clocks(); ++i) {
+    for (uint64_t i = ClocksDone(segment, clock); i < BatchesOf(segment, rank); ++i) {
       const uint64_t index = i * workers.size() + rank;
-      if (index >= static_cast<uint64_t>(segment.batches_size())) break;
       const uint32_t batch = segment.batches(static_cast<int>(index));
       undone.push_back({id, segment.epoch(), batch});
       if (segment.epoch() == position_.epoch) {
@@ -92,6 +104,18 @@ std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
     }
   }
   return undone;
+}
+
+double DataLedger::Done(const std::function<uint64_t(uint32_t worker)>& clock) const {
+  uint64_t undone = 0;
+  for (const auto& [id, dealt] : segments_) {
+    for (int rank = 0; rank < dealt.segment.workers_size(); ++rank) {
+      if (dealt.returned.count(rank) > 0) continue;
+      const uint64_t batches = BatchesOf(dealt.segment, rank);
+      undone += batches - std::min(batches, ClocksDone(dealt.segment, clock(dealt.segment.workers(rank))));
+    }
+  }
+  return std::max(0.0, EpochProgress() - static_cast<double>(undone) / options_.batches_per_epoch);
 }
 
 void DataLedger::Forget(uint64_t id) {

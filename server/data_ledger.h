@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -42,7 +43,7 @@ struct ReturnedBatch {
 // What a member of a segment is told of it: of thousands of workers all batches are a megabyte.
 Segment ShareOf(const Segment& segment, uint32_t worker);
 
-// Training done at that position, in epochs.
+// Training dealt at that position, in epochs.
 double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch);
 
 // Not thread-safe.
@@ -69,7 +70,10 @@ class DataLedger {
   bool EndsEpoch(uint64_t id) const;
   bool Finished() const;
   const LedgerPosition& position() const { return position_; }
+  // Training dealt so far, in epochs.
   double EpochProgress() const { return ProgressAt(position_, options_.batches_per_epoch); }
+  // What of that the workers did: `clock` says how far each is. Thousands of them are few enough to ask.
+  double Done(const std::function<uint64_t(uint32_t worker)>& clock) const;
   // Batches that went back to be dealt again, and batches of a past epoch that could not.
   uint64_t repeated_batches() const { return repeated_; }
   uint64_t lost_batches() const { return lost_; }

@@ -1,8 +1,12 @@
 #include "server/journal_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/files.h"
 #include "server/checkpoint_files.h"
 
@@ -33,6 +37,40 @@ absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log) {
               folder, static_cast<unsigned>(found & perms::mask));
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> StrayFolders(const std::string& shard_folder) {
+  std::vector<std::string> strays;
+  std::error_code failed;
+  std::filesystem::directory_iterator at(std::filesystem::path(shard_folder).parent_path(), failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    absl::string_view number = name;
+    uint32_t shard = 0;
+    const bool of_shard = absl::ConsumePrefix(&number, "shard-") && absl::SimpleAtoi(number, &shard) &&
+                          number == absl::StrCat(shard);
+    if (!of_shard && name != "coordinator" && at->is_directory(failed)) strays.push_back(name);
+  }
+  std::sort(strays.begin(), strays.end());
+  return strays;
+}
+
+absl::Status CheckShardThere(const std::string& shard_folder) {
+  const std::string log = shard_folder + "/log";
+  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
+  if (FileExists(shard_folder)) {
+    return absl::DataLossError(absl::StrCat(log, " is missing, with all the steps of the shard; was only a part copied? "
+                                            "Copy it from where the rest is from"));
+  }
+  const std::vector<std::string> strays = StrayFolders(shard_folder);
+  const std::string name = std::filesystem::path(shard_folder).filename();
+  return absl::DataLossError(absl::StrCat(
+      "the folder ", shard_folder, " is missing; ",
+      strays.empty()
+          ? "was it deleted, or left out when the run directory was copied? Copy it from where the rest is from"
+          : absl::StrCat("beside it lies ", absl::StrJoin(strays, ", "), ", which nothing makes use of: was it renamed "
+                         "when it was copied? Rename what is the shard's to ", name)));
 }
 
 }  // namespace psgd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "common/status.h"
@@ -15,5 +16,10 @@ std::string JournalFolder(const std::string& server_dir, const std::string& part
 absl::Status MakeJournalFolder(const std::string& server_dir, const Log& log);
 // Closes one that is there, if need be; warns if others could read it so far.
 absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log);
+
+// Folders beside that of a shard, of which no server makes use: it may be one of them, under another name.
+std::vector<std::string> StrayFolders(const std::string& shard_folder);
+// DATA_LOSS: the folder of a shard, or of its log, is not there.
+absl::Status CheckShardThere(const std::string& shard_folder);
 
 }  // namespace psgd

@@ -25,7 +25,6 @@ struct MemberState {
   std::string note;             // why it is no longer live
   Time last_heard{};
   uint64_t clock = 0;           // as it last reported: never more than it has done
-  double epoch = 0;
   uint64_t joined_after = 0;    // the latest segment when it joined: it takes part in later ones
   uint64_t finished_segment = 0;
   uint64_t reports = 0;         // that were counted, by their numbers

@@ -177,7 +177,7 @@ std::string RenderPrometheus(const StatusReply& status) {
   const std::vector<uint64_t> bounds = {0, 1, 2, 4, 8, 16, 32, 64, 128};
   const WorkerReport& total = status.total();
   PrometheusText text;
-  text.Gauge("psgd_epoch", "Progress of the slowest live worker, in epochs.", "", status.epoch());
+  text.Gauge("psgd_epoch", "Training done by all workers together, in epochs.", "", status.epoch());
   text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "",
              status.train_loss());
   text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",

@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "server/checkpoint_database.h"
 #include "server/checkpoint_files.h"
+#include "server/journal_folder.h"
 #include "server/journal_format.h"
 #include "server/rocks.h"
 #include "server/rocks_log_check.h"
@@ -66,6 +67,7 @@ absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Create(RocksJournalO
 
 absl::StatusOr<std::unique_ptr<RocksJournal>> RocksJournal::Open(RocksJournalOptions options) {
   std::unique_ptr<RocksJournal> journal(new RocksJournal(std::move(options)));
+  PSGD_RETURN_IF_ERROR(CheckShardThere(journal->options_.folder));
   PSGD_RETURN_IF_ERROR(CheckLogEnds(journal->LogFolder()));
   // RocksDB syncs the log that it writes, not those that it finds: what the last life wrote and did not sync, and this
   // one is about to acknowledge, is only with the operating system.
@@ -260,8 +262,8 @@ absl::Status RocksJournal::CheckShard() const {
     if (!record.ok() || record->receipt().shard() == options_.shard) continue;
     return absl::DataLossError(absl::StrCat(
         options_.folder, " holds the journal of shard ", record->receipt().shard(), ", not of shard ",
-        options_.shard, "; were folders mixed up when they were restored from a copy? Rename each to shard-N "
-        "as the shard that it holds"));
+        options_.shard, "; were folders mixed up when they were restored from a copy? Rename each to shard-N, N being "
+        "the shard that it holds"));
   }
   return absl::OkStatus();
 }

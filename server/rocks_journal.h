@@ -41,6 +41,7 @@ struct JournalReport {
   uint64_t first = 0, last = 0;      // entries that are there; 0: none
   std::vector<std::string> damage;   // each with file, image or entry
   bool recovers = false;             // a server can go on from it
+  bool misplaced = false;            // folders are mixed up or renamed: nothing is known to be damaged
 };
 
 // Thread-safe as Journal says.

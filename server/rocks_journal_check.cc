@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/checkpoint_files.h"
+#include "server/journal_folder.h"
 #include "server/journal_format.h"
 #include "server/rocks.h"
 #include "server/rocks_journal.h"
@@ -14,6 +16,11 @@ constexpr size_t kMostEntriesNamed = 20;  // of the damaged ones
 
 JournalReport RocksJournal::Check(RocksJournalOptions options) {
   JournalReport report;
+  if (const absl::Status there = CheckShardThere(options.folder); !there.ok()) {
+    report.damage.emplace_back(there.message());
+    report.misplaced = !FileExists(options.folder) && !StrayFolders(options.folder).empty();
+    return report;
+  }
   RocksJournal journal(std::move(options));
   report.damage = FindLogDamage(journal.LogFolder(), LogExtent::kWhole);
   const absl::Status opened = journal.OpenDatabase(Opening::kReadOnly);
@@ -23,6 +30,7 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   }
   if (const absl::Status shard = journal.CheckShard(); !shard.ok()) {
     report.damage.emplace_back(shard.message());
+    report.misplaced = true;
     return report;
   }
   const absl::Status tables = FromRocks(journal.db_->VerifyChecksum(), journal.LogFolder());

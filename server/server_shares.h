@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "proto/control.pb.h"
@@ -20,5 +21,8 @@ struct ServerShare {
 std::vector<ServerShare> SharesOf(const StatusReply& status);
 // How many servers hold shards, 1 at least.
 int ServersThatHold(const StatusReply& status);
+// For whom a run that was asked to stop waits, how long at most and what helps, for people; empty: all that hold
+// shards are there.
+std::string StopWaitsFor(const StatusReply& status);
 
 }  // namespace psgd

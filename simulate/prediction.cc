@@ -97,7 +97,9 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
                HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),
                absl::StrCat(p.pull_staleness.Quantile(0.99)), BoundBy(p)});
   }
-  return table.Text();
+  if (table.empty()) return "";
+  return absl::StrCat(table.Text(), "samples/s are those of a run under way. What --calibrate compares (\"the model gives\"), and "
+                      "summary.json has, are a whole run's, with its start and evaluations.\n");
 }
 
 std::string PredictionJson(const std::vector<Prediction>& predictions) {

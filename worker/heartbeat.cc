@@ -88,7 +88,6 @@ absl::Status Heartbeat::Send() {
     request.mutable_report()->Swap(&report_);
     // These are levels, not counts: they stand until they change.
     report_.set_clock(request.report().clock());
-    report_.set_epoch(request.report().epoch());
     report_.set_residual_norm(request.report().residual_norm());
     PutSpansBack(request.mutable_report());
   }

@@ -324,7 +324,7 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
         "the loss is not a finite number at step ", clock, "; ", kDiverged));
   }
   ReportLaunches(clock, result);
-  Report(segment, clock, result);
+  Report(result);
   return absl::OkStatus();
 }
 

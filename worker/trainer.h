@@ -82,7 +82,7 @@ class Trainer {
   absl::Status ReportResidual();
   // Says in the log what was left out of the data since it last did.
   void ReportDamage();
-  void Report(const Segment& segment, uint64_t clock, const Network::Result& result);
+  void Report(const Network::Result& result);
   // How a GPU runs the steps, once, and each step that was run again in fp16.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
   // What the residual is that goes with this worker, if nothing is known of it yet.

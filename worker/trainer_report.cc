@@ -26,18 +26,13 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
   trace_.AddPush(push.header, sent, SteadyNow());
 }
 
-void Trainer::Report(const Segment& segment, uint64_t clock, const Network::Result& result) {
+void Trainer::Report(const Network::Result& result) {
   const EndpointStats traffic = session_->traffic();
   const SessionStats& stats = session_->stats();
   const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
     report->set_clock(session_->AcknowledgedClock());
-    // The last step of an epoch may find fewer batches than workers.
-    report->set_epoch(
-        std::min(segment.epoch() + 1.0,
-                 segment.epoch_at_start() + static_cast<double>(clock - segment.first_clock()) *
-                                                segment.epochs_per_clock()));
     report->set_steps(report->steps() + 1);
     report->set_samples(report->samples() + result.counted);
     report->set_loss_sum(report->loss_sum() + result.loss_sum);

@@ -107,6 +107,15 @@ std::string Troubles(const ReportRuns& report) {
       rows, "</tbody></table></div>\n");
 }
 
+std::string Legend(const ReportRuns& report) {
+  if (report.legend.empty()) return "";
+  std::string html = "<details><summary>What the runs differ in</summary><ul>\n";
+  for (const auto& [label, meaning] : report.legend) {
+    absl::StrAppend(&html, "<li><b>", Escaped(label), "</b>: ", Escaped(meaning), "</li>\n");
+  }
+  return html + "</ul></details>\n";
+}
+
 std::string CountsText(const ReportRuns& report) {
   std::map<ReportStatus, int> counts;
   for (const ReportRun& run : report.runs) ++counts[run.status];
@@ -143,7 +152,7 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
                   "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a "
                   "file: ",
                   DownloadLink("configurations", TableCsv(table)), "; all runs, one a row: ",
-                  DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table));
+                  DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table), Legend(report));
   for (const Figure& figure : figures) html += FigureHtml(figure);
   absl::StrAppend(&html, Troubles(report),
                   "</main>\n<div id=\"tip\" aria-hidden=\"true\"></div>\n<script>", kPageScript,

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepest = 3;  // folders below the one that was asked for
+constexpr size_t kLongestLabel = 80;  // of settings: in a table it is to leave room for figures
 
 // From the files of the run, and what the sweep knows beside them.
 void Conclude(const std::optional<Outcome>& outcome, ReportRun* run) {
@@ -86,7 +87,7 @@ void TellApart(ReportRuns* report) {
 
 absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
   PSGD_ASSIGN_OR_RETURN(const SweepPlan plan, dir.ReadPlan());
-  ReportRuns report{plan.name, plan.question, {}, plan.shared};
+  ReportRuns report{plan.name, plan.question, {}, plan.shared, {}};
   std::map<std::string, size_t> index;
   for (const PlanEntry& entry : plan.runs) index.emplace(entry.id, index.size());
   for (const PlanEntry& entry : plan.runs) {
@@ -176,6 +177,20 @@ void Compare(std::vector<ReportRun>* runs) {
   }
 }
 
+// Where runs differ in so much that no table has room for it, they go by their directories' names; those that differ
+// in their seeds alone by the first one's.
+void ShortenLabels(ReportRuns* report) {
+  const auto is_long = [](const ReportRun& run) { return run.label.size() > kLongestLabel; };
+  if (std::none_of(report->runs.begin(), report->runs.end(), is_long)) return;
+  std::map<AxisValues, std::string> names;
+  for (ReportRun& run : report->runs) {
+    if (run.axes.empty()) continue;
+    const auto [name, is_new] = names.emplace(run.axes, run.id);
+    if (is_new) report->legend.emplace_back(run.id, run.label);
+    run.label = name->second;
+  }
+}
+
 absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
   const std::vector<std::string> found = FindRunDirs(folder, kDeepest);
   if (found.empty()) {
@@ -195,6 +210,7 @@ absl::StatusOr<ReportRuns> OfFolder(const std::string& folder) {
     report.runs.push_back(std::move(run));
   }
   Compare(&report.runs);
+  ShortenLabels(&report);
   return report;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -45,6 +46,8 @@ struct ReportRuns {
   std::string question;
   std::vector<ReportRun> runs;
   std::vector<std::string> notes;
+  // What labels stand for, where they are the names of runs; empty: they speak for themselves.
+  std::vector<std::pair<std::string, std::string>> legend;
 };
 
 // NOT_FOUND: the folder holds neither a sweep nor run directories.

@@ -64,6 +64,8 @@ size_t WidthOf(const std::string& lines) {
   return width;
 }
 
+std::string MarkdownCell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+
 std::string CsvCell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
@@ -95,18 +97,21 @@ ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& gr
 }
 
 std::string TableMarkdown(const ReportTable& table) {
-  const auto escaped = [](const std::string& text) {
-    return absl::StrReplaceAll(text, {{"|", "\\|"}});
-  };
   std::string text = absl::StrCat("| ", absl::StrJoin(table.columns, " | "), " |\n|");
   for (size_t c = 0; c < table.columns.size(); ++c)
     absl::StrAppend(&text, c < 2 ? "---|" : "---:|");
   text += "\n";
   for (const auto& row : table.rows) {
     text += "|";
-    for (const TableCell& cell : row) absl::StrAppend(&text, " ", escaped(cell.text), " |");
+    for (const TableCell& cell : row) absl::StrAppend(&text, " ", MarkdownCell(cell.text), " |");
     text += "\n";
   }
+  return text;
+}
+
+std::string LegendMarkdown(const ReportRuns& report) {
+  std::string text;
+  for (const auto& [label, meaning] : report.legend) absl::StrAppend(&text, text.empty() ? "\n" : "", "- ", label, ": ", meaning, "\n");
   return text;
 }
 
@@ -165,7 +170,8 @@ std::string RunsCsv(const ReportRuns& report) {
        "shards", "servers", "transport", "codec", "detail"}};
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
-    std::vector<std::string> cells{run.id, run.label, absl::StrCat(run.seed), NameOf(run.status),
+    const std::string configuration = report.legend.empty() || run.axes.empty() ? run.label : AxesLabel(run.axes);
+    std::vector<std::string> cells{run.id, configuration, absl::StrCat(run.seed), NameOf(run.status),
                                    run.twin ? "yes" : "no"};
     cells.push_back(run.accuracy ? Number(*run.accuracy) : "");
     cells.push_back(run.loss ? Number(*run.loss) : "");

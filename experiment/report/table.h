@@ -24,6 +24,8 @@ struct ReportTable {
 ReportTable TableOf(const ReportRuns& report, const std::vector<ReportGroup>& groups);
 
 std::string TableMarkdown(const ReportTable& table);
+// Below it, what labels stand for; empty: they speak for themselves.
+std::string LegendMarkdown(const ReportRuns& report);
 // Lines wider than that do without the spreads of all but accuracies.
 std::string TableText(const ReportTable& table, size_t width);
 // A column more for the spread of each that has one.

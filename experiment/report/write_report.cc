@@ -16,7 +16,7 @@ absl::StatusOr<WrittenReport> WriteReport(const ReportOptions& options) {
   const ReportTable table = TableOf(report, groups);
   WrittenReport written;
   written.runs = report.runs.size();
-  if (options.markdown) written.text = TableMarkdown(table);
+  if (options.markdown) written.text = TableMarkdown(table) + LegendMarkdown(report);
   if (options.csv) written.text += RunsCsv(report);
   const bool page = !options.markdown && !options.csv;
   if (!page && options.svg_dir.empty()) return written;

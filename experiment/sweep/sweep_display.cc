@@ -86,6 +86,7 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
   };
   add(counts.stopped, "stopped early");
   add(counts.failed, "failed");
+  add(counts.interrupted, "interrupted");
   add(active, "running");
   add(counts.waiting, "waiting");
   if (seconds_left >= 0) absl::StrAppend(&line, "  ETA ", ReadableTime(seconds_left));

@@ -16,6 +16,7 @@ struct SweepCounts {
   size_t finished = 0;  // in this sitting or before
   size_t stopped = 0;   // early, by asha
   size_t failed = 0;
+  size_t interrupted = 0;  // begun, and to go on another time
   size_t waiting = 0;
 };
 

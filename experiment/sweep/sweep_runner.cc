@@ -79,7 +79,7 @@ absl::Status SweepRunner::Run() {
   }
   display_.Clear();
   display_.Note(CountsLine(options_.display.name, counts_, 0, -1));
-  if (counts_.waiting + interrupted_ > 0) {
+  if (counts_.waiting + counts_.interrupted > 0) {
     return absl::CancelledError("stopped; the same command goes on where this one ended");
   }
   if (counts_.failed == 0) return absl::OkStatus();
@@ -279,7 +279,7 @@ absl::Status SweepRunner::Ended(Active& active) {
   }
   if (stops() > 0 || code == kExitStopped) {
     // It goes on in the next sitting.
-    ++interrupted_;
+    ++counts_.interrupted;
     if (stops() == 0)
       display_.Note(absl::StrCat("somebody stopped: ", run.LabelWithSeed()), /*important=*/true);
     return absl::OkStatus();

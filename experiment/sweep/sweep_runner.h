@@ -90,7 +90,6 @@ class SweepRunner {
   std::vector<std::unique_ptr<Active>> active_;
   std::map<std::string, int> lost_places_;  // of runs by their ids
   SweepCounts counts_;
-  size_t interrupted_ = 0;  // runs that were begun and are to go on another time
   int passed_stops_ = 0;
   double seconds_ended_ = 0;  // of the runs that ended in this sitting
   size_t ended_ = 0;

@@ -46,9 +46,12 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
     error = errno;
     close(fd);
   }
-  return absl::UnavailableError(absl::StrCat(
-      "cannot listen on ", host, ":", port, " for the pages (", std::strerror(error),
-      "); is another program using this port? Choose another with --http, or do without them"));
+  if (error == EADDRINUSE) {
+    return absl::UnavailableError(absl::StrCat("port ", port, " of ", host, " is taken by another program; take "
+                                               "another for the pages with --http (0: any free one)"));
+  }
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", host, ":", port, " for the pages: ",
+                                             std::strerror(error), "; choose another address with --http"));
 }
 
 int PortOf(int fd) {

@@ -86,6 +86,19 @@ TEST_F(Ctl, ARunningServer) {
   EXPECT_EQ(Summary("run")["error"], "enough");
 }
 
+TEST_F(Ctl, SaysWhatItWaitsFor) {
+  Process run(PsRun("run", Sets({"train.epochs=100000", "cluster.lease=30s"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  const std::vector<pid_t> workers = run.Children("ps-worker");
+  for (const pid_t worker : workers) ASSERT_EQ(kill(worker, SIGSTOP), 0);
+  Process checkpoint({"ps-ctl", "checkpoint", "--server", ServerOf(run)});
+  EXPECT_TRUE(checkpoint.WaitFor("waiting until the workers have finished their segment")) << checkpoint.Err();
+  for (const pid_t worker : workers) ASSERT_EQ(kill(worker, SIGCONT), 0);
+  const Ended ended = checkpoint.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("checkpoint 1 at epoch"));
+}
+
 TEST_F(Ctl, ARunDirectory) {
   ASSERT_EQ(RunSmall("run", {}).code, 0);
   const Ended table = Run({"status", Path("run")});

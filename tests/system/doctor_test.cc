@@ -14,6 +14,7 @@ TEST(DoctorTest, NamesTheHostAndTheEngines) {
   EXPECT_THAT(ended.out, HasSubstr("GiB available"));
   EXPECT_THAT(ended.out, HasSubstr("onednn: "));
   EXPECT_THAT(ended.out, HasSubstr("cudnn: "));
+  EXPECT_THAT(ended.out, HasSubstr("network      not measured, as that takes two machines"));
 }
 
 TEST(DoctorTest, SaysWhatTheLackOfAGpuMeans) {

@@ -147,10 +147,12 @@ TEST_F(Error, PortInUse) {
   const Ended control = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
                                     Path("control"), "--port", port});
   EXPECT_NE(control.code, 0);
-  EXPECT_THAT(control.err, HasSubstr(port));
+  EXPECT_THAT(control.err, AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--port")));
+  const Ended follower = RunProgram({"ps-server", "--follow", "127.0.0.1:1", "--port", port});
+  EXPECT_EQ(follower.err, control.err);
   const Ended http = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
   EXPECT_NE(http.code, 0);
-  EXPECT_THAT(http.err, HasSubstr(port));
+  EXPECT_THAT(http.err, AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--http")));
   // Nothing is left in the way of the next attempt.
   EXPECT_FALSE(std::filesystem::exists(Path("control")));
   EXPECT_FALSE(std::filesystem::exists(Path("http")));
@@ -167,7 +169,7 @@ TEST_F(Error, MetricsPortOfAnotherServer) {
   const Ended second = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
                                    Path("second"), "--port", "0", "--http", port});
   EXPECT_EQ(second.code, 1) << second.err;
-  EXPECT_THAT(second.err, HasSubstr(":" + port + " for the pages"));
+  EXPECT_THAT(second.err, HasSubstr("port " + port + " of 127.0.0.1 is taken"));
 }
 
 TEST_F(Error, APublicAddressNeedsConsent) {

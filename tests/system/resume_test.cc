@@ -44,6 +44,16 @@ TEST_F(Resume, AnotherOptimizerIsRefused) {
   EXPECT_THAT(ended.err, HasSubstr("another optimizer"));
 }
 
+TEST_F(Resume, WhatIsStoppedBeforeItBeginsPromisesNoCheckpoint) {
+  Process run(PsRun("run", {"--worker-prefix", "sh " + Write("hang.sh", "exec sleep 60\n")}));
+  ASSERT_TRUE(run.WaitFor("watch it with")) << run.Err();
+  run.Signal(SIGINT);
+  EXPECT_TRUE(run.WaitFor("training has not begun, so no checkpoint is taken")) << run.Err();
+  const Ended ended = run.Wait();
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("It has no checkpoint to go on from"));
+}
+
 // Counts are of the whole run, but the rate is of the part that the times are of.
 TEST_F(Resume, TheRateCountsWhatWasTrainedSince) {
   StopARun(Sets({"train.epochs=40"}));

@@ -205,6 +205,18 @@ TEST_F(Security, CertificatesThatDoNotFitAreExplained) {
   EXPECT_THAT(missing.err, HasSubstr("none/ca.crt"));
 }
 
+TEST_F(Security, ACertificateThatIsKeptSaysWhichNamesItLacks) {
+  const Certificates certificates({"head-node", "10.0.0.1", "fd00::1"});
+  const Ended same = RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "10.0.0.1", "fd00::1"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.out, Not(HasSubstr("it is not for")));
+  const Ended other = RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "tail-node", "10.0.0.2"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("it is not for tail-node 10.0.0.2; one that is for these names: "
+                                   "scripts/make-certs.sh --renew server " + certificates.dir() +
+                                   " head-node tail-node 10.0.0.2\n"));
+}
+
 TEST_F(Security, NamesOfWorkersAreChecked) {
   Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
                                           "--run-dir", Path("run")});

@@ -146,6 +146,33 @@ TEST_F(Servers, ThatHangAreWaitedFor) {
   EXPECT_TRUE(Weights("run") == Weights("calm"));
 }
 
+TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamed) {
+  Start({"train.epochs=100000", "cluster.lease=1s", "cluster.deadline=3s"});
+  ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
+  const auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
+  second->Signal(SIGKILL);
+  second->Wait();
+  coordinator_->Signal(SIGTERM);
+  EXPECT_TRUE(coordinator_->WaitFor("stopping waits until server 2 (", 5s)) << coordinator_->Err();
+  // It does not wait for longer than it says.
+  EXPECT_THAT(coordinator_->Wait(20s).err, HasSubstr("with 2 shards) is back, at most 6s"));
+}
+
+TEST_F(Servers, ThatAreAwayWhenTheRunIsToStopAreNamedByPsRun) {
+  Process run(PsRun("run", Exact({"train.epochs=100000"})));
+  ASSERT_TRUE(run.WaitFor("epoch 2/")) << run.Err();
+  address_ = ServerOf(run);
+  const auto second = Joined("second");
+  ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
+  second->Signal(SIGKILL);
+  second->Wait();
+  run.Signal(SIGINT);
+  EXPECT_TRUE(run.WaitFor("stopping waits until server 2 (")) << run.Err();
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait().code, 3);
+}
+
 TEST_F(Servers, AreWaitedForAtTheStart) {
   Start({"train.epochs=3", "cluster.servers=2"});
   ASSERT_TRUE(workers_[0]->WaitFor("waiting for 1 more servers")) << workers_[0]->Err();

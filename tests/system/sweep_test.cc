@@ -172,7 +172,7 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
   process.Signal(SIGINT);
   const Ended ended = process.Wait();
   EXPECT_EQ(ended.code, 3) << ended.err;
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr("the same command goes on")));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr(" interrupted"), HasSubstr("the same command goes on")));
   EXPECT_THAT(ended.out, HasSubstr("interrupted"));
 }
 

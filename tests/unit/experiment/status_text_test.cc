@@ -3,11 +3,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "experiment/records.h"
 #include "server/metrics_page.h"
 
 namespace psgd {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -21,6 +23,24 @@ TEST(StatusText, AShardThatWaitsForItsDiskIsShown) {
   EXPECT_THAT(StatusText(status),
               HasSubstr("shard 1 waits, since its journal cannot be written: No space left"));
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("psgd_journal_stalled{shard=\"1\"} 1\n"));
+}
+
+TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
+  StatusReply status;
+  status.add_workers()->set_live(true);
+  EXPECT_THAT(StatusText(status), AllOf(Not(HasSubstr("loss")), Not(HasSubstr("samples/s,")), Not(HasSubstr("pushed")),
+                                        Not(HasSubstr("waited for data")), HasSubstr("trained for 0.0 s")));
+  EXPECT_THAT(StatusText(status), testing::ContainsRegex("live +0 +- +- "));
+  Record json = Record::parse(StatusJson(status));
+  EXPECT_TRUE(json["train_loss"].is_null());
+  EXPECT_TRUE(json["workers"][0]["input_stall"].is_null());
+  EXPECT_EQ(json["epoch"], 0);
+  status.mutable_workers(0)->set_samples_per_second(100);
+  status.mutable_total()->set_steps(1);
+  EXPECT_THAT(StatusText(status), AllOf(HasSubstr("loss 0.0000"), HasSubstr("pushed"), HasSubstr("waited for data 0.0 %")));
+  json = Record::parse(StatusJson(status));
+  EXPECT_EQ(json["train_loss"], 0);
+  EXPECT_EQ(json["workers"][0]["input_stall"], 0);
 }
 
 TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {

@@ -83,7 +83,8 @@ TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
   fs::remove_all(Journal("shard-0"));
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "damaged");
-  EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+  EXPECT_THAT(text_, AllOf(HasSubstr("shard-0 is missing; was it deleted"), Not(HasSubstr("permissions"))));
+  EXPECT_THAT(Advice(), AllOf(HasSubstr("--recover would refuse it"), HasSubstr("restore it from a copy")));
 }
 
 TEST_F(VerifyReportTest, WhereNoOwnersAreKnownAllShardsAreHere) {
@@ -127,7 +128,26 @@ TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
   fs::rename(Journal("aside"), Journal("shard-1"));
   Verify();
   EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(StateOf("shard 0"), "misplaced");
   EXPECT_THAT(text_, HasSubstr("holds the journal of shard 1, not of shard 0"));
+  EXPECT_THAT(Advice(), AllOf(HasSubstr("rename them as said above"), Not(HasSubstr("from a copy"))));
+}
+
+TEST_F(VerifyReportTest, AShardUnderAnotherNameIsToBeRenamed) {
+  MakeCoordinator(2, {1, 1});
+  MakeShard(0);
+  MakeShard(1);
+  fs::rename(Journal("shard-1"), Journal("shard-01"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(StateOf("shard 1"), "misplaced");
+  EXPECT_THAT(text_, AllOf(HasSubstr("shard-1 is missing; beside it lies shard-01, "), HasSubstr(" to shard-1\n")));
+  EXPECT_THAT(Advice(), HasSubstr("rename them as said above"));
+  fs::rename(Journal("shard-01"), Journal("shard-1"));
+  fs::remove_all(Journal("shard-1/log"));
+  Verify();
+  EXPECT_EQ(StateOf("shard 1"), "damaged");
+  EXPECT_THAT(text_, HasSubstr("shard-1/log is missing"));
 }
 
 TEST_F(VerifyReportTest, WhatCannotBeReadIsNotDamaged) {

@@ -157,7 +157,7 @@ TEST_F(HttpServerTest, TwoServersDoNotShareAPort) {
   Start();
   const auto second = HttpServer::Listen({.port = server_->port()});
   EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr("is another program using this port?"));
+              testing::HasSubstr("is taken by another program; take another for the pages with --http"));
 }
 
 }  // namespace

@@ -202,7 +202,6 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   report->set_correct(80);
   report->set_bytes_pushed(10);
   report->set_clock(3);
-  report->set_epoch(0.375);
   report->set_seconds_data(0.5);
   report->set_seconds_compute(1.0);
   report->set_seconds_encode(0.25);
@@ -220,6 +219,7 @@ TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
   EXPECT_EQ(status.total().refused().at("non_finite"), 1u);
   EXPECT_THAT(status.total().pull_staleness(), ElementsAre(4, 2));
   EXPECT_EQ(status.clock(), 3u);
+  EXPECT_EQ(status.epoch(), 3.0 / 8);
   ASSERT_EQ(status.workers_size(), 1);
   EXPECT_EQ(status.workers(0).name(), "host");
   EXPECT_DOUBLE_EQ(status.workers(0).input_stall(), 0.25);

@@ -63,6 +63,25 @@ TEST(CoordinatorStatus, AHostileHistogramSizesNothing) {
   EXPECT_LT(run.core().Status(run.now()).total().push_latency_size(), 100);
 }
 
+TEST(CoordinatorStatus, WhatIsDealtAgainIsNotDone) {
+  CoordinatorFixture run(CoordinatorConfig(2, 2, 4));
+  const WorkerKey stays = run.JoinAndRegister();
+  const WorkerKey leaves = run.JoinAndRegister();
+  run.Next(stays);
+  run.Next(leaves);
+  EXPECT_EQ(run.core().Status(run.now()).epoch(), 0);
+  run.Beat(stays, 3);
+  run.Beat(leaves, 2);
+  EXPECT_EQ(run.core().Status(run.now()).epoch(), 5.0 / 8);
+  run.Leave(leaves);
+  EXPECT_EQ(run.core().Status(run.now()).epoch(), 5.0 / 8);
+  EXPECT_EQ(run.core().Status(run.now()).total().epoch(), 5.0 / 8);
+  run.Next(stays, 1);  // gets the two that were left
+  EXPECT_EQ(run.core().Status(run.now()).epoch(), 6.0 / 8);
+  run.Next(stays, 2);
+  EXPECT_EQ(run.core().Status(run.now()).epoch(), 1);
+}
+
 // As where the machine of the server lost power, and its record is an old one.
 TEST(CoordinatorStatus, AWorkerThatIsAheadOfWhatWasDealtIsToldSo) {
   CoordinatorFixture run(CoordinatorConfig(1, 1, 4));

@@ -90,6 +90,7 @@ TEST(Scaling, OneNumberOfWorkersHasNoSpeedUp) {
   more.workers = 14;
   more.samples_per_second = 150;
   EXPECT_THAT(PredictionTable({one, more}), HasSubstr("1.50"));
+  EXPECT_THAT(PredictionTable({one, more}), testing::EndsWith("a whole run's, with its start and evaluations.\n"));
 }
 
 TEST(Scaling, AWrongChangeIsNamed) {

@@ -208,6 +208,29 @@ TEST_F(ReportTest, EntriesOfOneNameAreNotTakenForSeeds) {
   EXPECT_THAT(runs.notes, ElementsAre(HasSubstr("are all called \"fast\"; here the second is")));
 }
 
+// Of settings as many as these no table has room for.
+TEST_F(ReportTest, UnlikeRunsGoByTheirDirectories) {
+  for (int seed = 1; seed <= 2; ++seed) {
+    Make(absl::StrCat("dense-", seed), {.workers = 2, .batch = 64, .seed = seed});
+  }
+  Make("sparse", {.push = "{topk: {density: 0.0125}}", .staleness = "unbounded", .workers = 16, .batch = 1024});
+  const ReportRuns runs = Runs();
+  const auto groups = GroupRuns(runs);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_EQ(groups[0].label, "dense-1");
+  EXPECT_THAT(groups[0].runs, SizeIs(2));
+  EXPECT_EQ(groups[1].label, "sparse");
+  ASSERT_THAT(runs.legend, SizeIs(2));
+  EXPECT_EQ(runs.legend[1].first, "sparse");
+  EXPECT_THAT(runs.legend[1].second, HasSubstr("workers 16"));
+  const auto markdown = WriteReport({.dir = dir_, .markdown = true});
+  ASSERT_TRUE(markdown.ok()) << markdown.status();
+  EXPECT_THAT(markdown->text, HasSubstr("\n| sparse | finished"));
+  EXPECT_THAT(markdown->text, HasSubstr("\n\n- dense-1: "));
+  EXPECT_THAT(Page(), HasSubstr("<li><b>sparse</b>: "));
+  EXPECT_THAT(RunsCsv(runs), HasSubstr("workers 16"));
+}
+
 TEST_F(ReportTest, RunsWhoseConfigIsUnknownAreLikeNoOther) {
   for (const char* name : {"made", "one/same", "two/same"}) {
     Make(name, {.accuracies = {0.5}});
