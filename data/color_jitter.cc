@@ -1,6 +1,7 @@
 #include "data/color_jitter.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace psgd {
 namespace {
@@ -13,6 +14,28 @@ float Cut(float x) { return std::min(std::max(x, 0.0f), 1.0f); }
 
 float Factor(float strength, uint32_t bits) {
   return 1.0f + strength * (2.0f * UnitFloat(bits) - 1.0f);
+}
+
+// In sixths of a turn: red 0, green 2, blue 4. In [0, 6), and 0 for grey.
+float Hue(float red, float green, float blue, float most, float range) {
+  if (range <= 0) return 0;
+  if (most == red) return green >= blue ? (green - blue) / range : 6 + (green - blue) / range;
+  return most == green ? 2 + (blue - red) / range : 4 + (red - green) / range;
+}
+
+// `hue` as above, but from 0 up to 12; `place` of red is 5, of green 3, of blue 1.
+float Channel(float place, float hue, float most, float range) {
+  const float k = std::fmod(place + hue, 6.0f);
+  return most - range * Cut(std::min(k, 4 - k));
+}
+
+void TurnHue(float turn, float* red, float* green, float* blue) {
+  const float most = std::max({*red, *green, *blue}), least = std::min({*red, *green, *blue});
+  const float range = most - least;
+  const float hue = Hue(*red, *green, *blue, most, range) + 6 * (turn < 0 ? turn + 1 : turn);
+  *red = Channel(5, hue, most, range);
+  *green = Channel(3, hue, most, range);
+  *blue = Channel(1, hue, most, range);
 }
 
 }  // namespace
@@ -28,6 +51,7 @@ void ColorJitter::Apply(const SampleKey& key, std::span<float> pixels) const {
   const float brightness = Factor(options_.brightness, draw.word[0]);
   const float contrast = Factor(options_.contrast, draw.word[1]);
   const float saturation = Factor(options_.saturation, draw.word[2]);
+  const float turn = Factor(options_.hue, draw.word[3]) - 1;
   if (options_.brightness > 0) {
     for (float& x : pixels) x = Cut(x * brightness);
   }
@@ -48,6 +72,9 @@ void ColorJitter::Apply(const SampleKey& key, std::span<float> pixels) const {
       green[i] = Cut(own + saturation * (green[i] - own));
       blue[i] = Cut(own + saturation * (blue[i] - own));
     }
+  }
+  if (options_.hue > 0 && colours_) {
+    for (size_t i = 0; i < plane_; ++i) TurnHue(turn, &red[i], &green[i], &blue[i]);
   }
 }
 

@@ -125,7 +125,8 @@ absl::Status CheckBatch(const DataConfig& config, size_t train_samples) {
 }
 
 bool Jitters(const AugmentConfig& augment) {
-  return augment.brightness() > 0 || augment.contrast() > 0 || augment.saturation() > 0;
+  return augment.brightness() > 0 || augment.contrast() > 0 || augment.saturation() > 0 ||
+         augment.hue() > 0;
 }
 
 absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
@@ -137,8 +138,8 @@ absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
   }
   if (Jitters(config.augment()) && shape.channels != 1 && shape.channels != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "data.augment.brightness, contrast and saturation are for grey or coloured images, and "
-        "these are ",
+        "data.augment.brightness, contrast, saturation and hue are for grey or coloured images, "
+        "and these are ",
         shape.ImageText(), "; leave them out"));
   }
   return absl::OkStatus();
@@ -180,7 +181,8 @@ Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, 
   if (Jitters(augment)) {
     const ColorJitterOptions strengths{static_cast<float>(augment.brightness()),
                                        static_cast<float>(augment.contrast()),
-                                       static_cast<float>(augment.saturation())};
+                                       static_cast<float>(augment.saturation()),
+                                       static_cast<float>(augment.hue())};
     transforms.push_back(std::make_unique<ColorJitter>(shape, strengths, seed));
   }
   return transforms;

@@ -24,20 +24,22 @@ absl::StatusOr<bool> ReplicasAreOneWorker(const TrainerOptions& options) {
   return status.config().node().reduce() != NodeConfig::NONE;
 }
 
-std::vector<TrainerOptions> OneEach(const TrainerOptions& all) {
+}  // namespace
+
+std::vector<TrainerOptions> WorkersOf(const TrainerOptions& all) {
   std::vector<TrainerOptions> each(all.gpus.empty() ? static_cast<size_t>(all.replicas)
                                                     : all.gpus.size(),
                                    all);
+  const DataOpener open_data = OpenOnce(all.open_data);
   for (size_t i = 0; i < each.size(); ++i) {
     each[i].replicas = 1;
+    each[i].open_data = open_data;
     each[i].workers_here = static_cast<int>(each.size());
     if (!all.gpus.empty()) each[i].gpus = {all.gpus[i]};
     absl::StrAppend(&each[i].name, "-", i);
   }
   return each;
 }
-
-}  // namespace
 
 absl::Status TrainNode(const TrainerOptions& options) {
   if (options.replicas == 1 && options.gpus.size() <= 1) return Trainer(options).Run();
@@ -46,7 +48,7 @@ absl::Status TrainNode(const TrainerOptions& options) {
   PSGD_RETURN_IF_ERROR(together.status());
   if (*together) return Trainer(options).Run();
 
-  const std::vector<TrainerOptions> each = OneEach(options);
+  const std::vector<TrainerOptions> each = WorkersOf(options);
   std::vector<absl::Status> results(each.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < each.size(); ++i) {

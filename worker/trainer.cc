@@ -82,7 +82,7 @@ absl::Status Trainer::Prepare() {
                                            options_.log);
   heartbeat_->Start();
 
-  PSGD_ASSIGN_OR_RETURN(data_, OpenData(config_.data(), config_.seed()));
+  PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(config_.data(), config_.seed()));
   std::vector<NetworkOptions> networks = NetworksOf(options_);
   for (NetworkOptions& network : networks) {
     network.seed = config_.seed();

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "data/open_once.h"
 #include "engine/network.h"
 #include "net/transport_security.h"
 #include "proto/control.pb.h"
@@ -28,6 +29,7 @@ struct TrainerOptions {
   std::string plugin_dir;                  // of engines; empty: beside the program
   int replicas = 1;                        // on the processor
   int workers_here = 1;                    // trainers that share this process
+  DataOpener open_data = OpenData;         // which they may share, too
   int threads = 1;                         // of each of them
   Precision precision = Precision::kFp32;
   Duration connect_deadline = Milliseconds(60000);

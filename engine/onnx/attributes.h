@@ -1,4 +1,4 @@
-// Attributes of a node, with the defaults of the standard.
+// Attributes of a node: read with the defaults of the standard, and added.
 #pragma once
 
 #include <string>
@@ -14,5 +14,11 @@ float FloatAttribute(const NodeProto& node, const char* name, float otherwise);
 std::string TextAttribute(const NodeProto& node, const char* name, const char* otherwise);
 std::vector<int64_t> IntsAttribute(const NodeProto& node, const char* name,
                                    std::vector<int64_t> otherwise = {});
+
+AttributeProto* NewAttribute(NodeProto* node, const char* name, AttributeProto::Type type);
+void SetInt(NodeProto* node, const char* name, int64_t value);
+void SetFloat(NodeProto* node, const char* name, float value);
+void SetInts(NodeProto* node, const char* name, const std::vector<int64_t>& values);
+void SetText(NodeProto* node, const char* name, const char* value);
 
 }  // namespace psgd::onnx

@@ -60,6 +60,36 @@ absl::Status Exporter::Emit(const Embedding&, const Node& node) {
   return absl::OkStatus();
 }
 
+absl::Status Exporter::Emit(const EmbeddingBag&, const Node& node) {
+  const std::string rows = Between(node, "rows"), column = Between(node, "column"),
+                    weighted = Between(node, "weighted");
+  Add("Gather", rows, {In(node, 2), In(node, 0)}, rows);
+  Add("Unsqueeze", column, {In(node, 1), Ints(node, "width", {2})}, column);
+  Add("Mul", weighted, {rows, column}, weighted);
+  SetInt(Add("ReduceSum", node, {weighted, Ints(node, "entries", {1})}), "keepdims", 0);
+  return absl::OkStatus();
+}
+
+// Not a length but, for each place, whether no padding has come up to it: what softmax asks.
+absl::Status Exporter::Emit(const Lengths& op, const Node& node) {
+  std::string tokens = In(node, 0);
+  if (op.places < model_.graph.shape(node.inputs[0])[1]) {
+    const std::string source = Between(node, "source");
+    Add("Slice", source,
+        {tokens, Ints(node, "starts", {0}), Ints(node, "ends", {op.places}),
+         Ints(node, "axes", {1})},
+        source);
+    tokens = source;
+  }
+  const std::string padding = Between(node, "padding"), ones = Between(node, "ones"),
+                    sums = Between(node, "sums");
+  Add("Equal", padding, {tokens, Ints(node, "token", {op.padding})}, padding);
+  SetInt(Add("Cast", ones, {padding}, ones), "to", TensorProto::INT64);
+  Add("CumSum", sums, {ones, Ints(node, "axis", {1})}, sums);
+  Add("Equal", node, {sums, Ints(node, "none", {0})});
+  return absl::OkStatus();
+}
+
 absl::Status Exporter::Emit(const MatMul& op, const Node& node) {
   std::vector<std::string> inputs = Ins(node);
   const bool flips[] = {op.transpose_a, op.transpose_b};
@@ -164,8 +194,6 @@ absl::Status Exporter::Emit(const LocalResponseNorm& op, const Node& node) {
 }
 
 absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
-  if (node.inputs.size() > 1)
-    return absl::UnimplementedError("has attention that leaves out padding, at " + node.name);
   std::string x = In(node, 0);
   if (op.scale != 1) {
     const std::string scaled = Between(node, "scaled");
@@ -184,7 +212,23 @@ absl::Status Exporter::Emit(const Softmax& op, const Node& node) {
     Add("Add", masked, {x, Numbers(node, "mask", {queries, keys}, mask)}, masked);
     x = masked;
   }
-  SetInt(Add("Softmax", node, {x}), "axis", -1);
+  if (node.inputs.size() == 1) {
+    SetInt(Add("Softmax", node, {x}), "axis", -1);
+    return absl::OkStatus();
+  }
+  // Of `places` keys. The lowest number, and zeros afterwards: a sample without an open place has
+  // zeros, where infinities would give NaN.
+  const Shape& shape = model_.graph.shape(node.inputs[0]);
+  Shape spread(shape.size(), 1);
+  spread.front() = -1;
+  spread.back() = shape.back();
+  const std::string open = Between(node, "open"), scores = Between(node, "open_scores"),
+                    weights = Between(node, "open_weights");
+  Add("Reshape", open, {In(node, 1), Ints(node, "shape", spread)}, open);
+  Add("Where", scores, {open, x, Number(node, "least", std::numeric_limits<float>::lowest())},
+      scores);
+  SetInt(Add("Softmax", weights, {scores}, weights), "axis", -1);
+  Add("Where", node, {open, weights, Number(node, "closed", 0)});
   return absl::OkStatus();
 }
 

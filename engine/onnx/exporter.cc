@@ -11,51 +11,20 @@
 namespace psgd::onnx {
 namespace {
 
-AttributeProto* NewAttribute(NodeProto* node, const char* name, AttributeProto::Type type) {
-  AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(type);
-  return attribute;
-}
-
 template <typename T>
 void SetRaw(std::span<const T> values, TensorProto* tensor) {
   tensor->set_raw_data(values.data(), values.size_bytes());
 }
 
-// In words of a model's description, not of a node: "the model NAME KIND".
-absl::Status NotInOnnx(const std::string& kind) {
-  return absl::UnimplementedError(
-      absl::StrCat(kind,
-                   ", which ONNX has no op for; its weights alone can be written: "
-                   "--out FILE.safetensors"));
-}
-
 }  // namespace
 
+// In words of a model's description, not of a node: "the model NAME KIND".
 absl::Status Exporter::Emit(const AdaptiveAveragePool&, const Node& node) {
   const Shape &in = model_.graph.shape(node.inputs[0]), &out = model_.graph.shape(node.outputs[0]);
-  return NotInOnnx(absl::StrCat("averages images of ", in[2], "x", in[3], " to ", out[2], "x",
-                                out[3], " in windows of unequal sizes"));
-}
-absl::Status Exporter::Emit(const EmbeddingBag&, const Node&) {
-  return NotInOnnx("has a linear layer of sparse vectors");
-}
-absl::Status Exporter::Emit(const Lengths&, const Node&) {
-  return NotInOnnx("has attention that leaves out the padding of pairs of sequences");
-}
-
-void SetInt(NodeProto* node, const char* name, int64_t value) {
-  NewAttribute(node, name, AttributeProto::INT)->set_i(value);
-}
-void SetFloat(NodeProto* node, const char* name, float value) {
-  NewAttribute(node, name, AttributeProto::FLOAT)->set_f(value);
-}
-void SetInts(NodeProto* node, const char* name, const Shape& values) {
-  NewAttribute(node, name, AttributeProto::INTS)->mutable_ints()->Add(values.begin(), values.end());
-}
-void SetText(NodeProto* node, const char* name, const char* value) {
-  NewAttribute(node, name, AttributeProto::STRING)->set_s(value);
+  return absl::UnimplementedError(
+      absl::StrCat("averages images of ", in[2], "x", in[3], " to ", out[2], "x", out[3],
+                   " in windows of unequal sizes, which ONNX has no op for; its weights alone can "
+                   "be written: --out FILE.safetensors"));
 }
 
 Exporter::Exporter(const ModelGraph& model, const ModelGraph& other, const ParameterValues& values)
@@ -176,6 +145,10 @@ absl::StatusOr<std::string> Exporter::Run() {
   AddParameters();
   const bool tokens = graph.tensors[model_.input].element == Element::kInt32;
   Describe(model_.input, tokens ? TensorProto::INT64 : TensorProto::FLOAT, graph_->add_input());
+  const bool reads_values =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                  [](const Node& node) { return std::holds_alternative<EmbeddingBag>(node.op); });
+  if (reads_values) Describe(model_.values, TensorProto::FLOAT, graph_->add_input());
   for (const Node& node : graph.nodes) {
     if (IsLoss(node.op)) {
       Describe(node.inputs[0], TensorProto::FLOAT, graph_->add_output());

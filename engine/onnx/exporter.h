@@ -9,6 +9,7 @@
 
 #include "common/status.h"
 #include "engine/builder.h"
+#include "engine/onnx/attributes.h"
 #include "engine/onnx/export.h"
 #include "proto/onnx.pb.h"
 
@@ -45,10 +46,10 @@ class Exporter {
   absl::Status Emit(const Reshape& op, const Node& node);
   absl::Status Emit(const Slice& op, const Node& node);
   absl::Status Emit(const Transpose& op, const Node& node);
+  absl::Status Emit(const EmbeddingBag& op, const Node& node);
+  absl::Status Emit(const Lengths& op, const Node& node);
   // What ONNX has no op for.
   absl::Status Emit(const AdaptiveAveragePool&, const Node& node);
-  absl::Status Emit(const EmbeddingBag&, const Node& node);
-  absl::Status Emit(const Lengths&, const Node& node);
   // Of training.
   template <typename Other>
   absl::Status Emit(const Other&, const Node& node) {
@@ -73,6 +74,9 @@ class Exporter {
   std::string Ints(const Node& node, const char* what, const Shape& values);
   std::string Numbers(const Node& node, const char* what, const Shape& shape,
                       const std::vector<float>& values);
+  std::string Number(const Node& node, const char* what, float value) {
+    return Numbers(node, what, {}, {value});
+  }
   void AddWeight(const std::string& name, const Shape& shape, std::span<const float> values);
   void AddParameters();
   // A recurrent weight or two biases, their gates in ONNX's order, with an axis for the direction.
@@ -92,11 +96,5 @@ class Exporter {
   std::map<TensorId, std::string> names_;
   std::set<std::string> taken_;
 };
-
-// Shared by the emitters.
-void SetInt(NodeProto* node, const char* name, int64_t value);
-void SetFloat(NodeProto* node, const char* name, float value);
-void SetInts(NodeProto* node, const char* name, const Shape& values);
-void SetText(NodeProto* node, const char* name, const char* value);
 
 }  // namespace psgd::onnx

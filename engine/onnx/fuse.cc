@@ -25,6 +25,8 @@ class Fuser {
       if (node.op_type() == "Mul" && FuseGelu(&node)) continue;
       if (node.op_type() == "Div" && (FuseNorm(&node) || FuseResponseNorm(&node))) continue;
       if (node.op_type() == "Add") FuseAffine(&node);
+      if (node.op_type() == "Where") FusePaddedSoftmax(&node);
+      if (node.op_type() == "ReduceSum") FuseEmbeddingBag(&node);
     }
   }
 
@@ -152,12 +154,8 @@ class Fuser {
       if (of == nullptr || *of != *x || square_axis != axis) continue;
       const std::string input = *x;
       Become(node, "LayerNormalization", {input});
-      AttributeProto* attribute = node->add_attribute();
-      attribute->set_name("epsilon");
-      attribute->set_f(*epsilon);
-      attribute = node->add_attribute();
-      attribute->set_name("axis");
-      attribute->set_i(axis);
+      SetFloat(node, "epsilon", *epsilon);
+      SetInt(node, "axis", axis);
       return true;
     }
     return false;
@@ -214,20 +212,11 @@ class Fuser {
     if (pad->input_size() > 1) inputs.push_back(pad->input(1));
     const std::vector<int64_t> pads = IntsAttribute(*pad, "pads");
     Become(node, "LRN", inputs);
-    const auto set = [&](const char* name, float value) {
-      AttributeProto* attribute = node->add_attribute();
-      attribute->set_name(name);
-      attribute->set_f(value);
-    };
-    set("alpha", alpha);
-    set("beta", *beta);
-    set("bias", k);
-    AttributeProto* attribute = node->add_attribute();
-    attribute->set_name("size");
-    attribute->set_i(window[0]);
-    attribute = node->add_attribute();
-    attribute->set_name("pads");
-    for (int64_t value : pads) attribute->add_ints(value);
+    SetFloat(node, "alpha", alpha);
+    SetFloat(node, "beta", *beta);
+    SetFloat(node, "bias", k);
+    SetInt(node, "size", window[0]);
+    SetInts(node, "pads", pads);
     return true;
   }
 
@@ -256,6 +245,80 @@ class Fuser {
         return;
       }
     }
+  }
+
+  std::optional<int64_t> Whole(const std::string& name) const {
+    const std::optional<float> number = Number(name);
+    if (!number || !(*number >= 0 && *number < (1 << 24))) return std::nullopt;
+    return static_cast<int64_t>(*number);
+  }
+
+  // Two inputs of which the second is a number.
+  const NodeProto* WithNumber(const std::string& name, const char* op, double number) const {
+    const NodeProto* node = Maker(name, op);
+    const bool fits = node != nullptr && node->input_size() == 2 && IsNumber(node->input(1), number);
+    return fits ? node : nullptr;
+  }
+
+  // Where no padding has come yet: the sums of (tokens == padding) up to each place are 0. Gives
+  // the tokens; if only some places of each row count, `places` gets their number.
+  const std::string* OpenPlaces(const std::string& name, int64_t* padding, int64_t* places) const {
+    const NodeProto* sums = Behind(WithNumber(name, "Equal", 0), "CumSum");
+    if (sums == nullptr || sums->input_size() != 2 || !IsNumber(sums->input(1), 1) ||
+        IntAttribute(*sums, "exclusive", 0) != 0 || IntAttribute(*sums, "reverse", 0) != 0) {
+      return nullptr;
+    }
+    const NodeProto* equal = Behind(Behind(sums, "Cast"), "Equal");
+    const std::optional<int64_t> token =
+        equal == nullptr || equal->input_size() != 2 ? std::nullopt : Whole(equal->input(1));
+    if (!token) return nullptr;
+    *padding = *token;
+    const NodeProto* slice = Maker(equal->input(0), "Slice");
+    if (slice == nullptr) return &equal->input(0);
+    const std::optional<int64_t> end =
+        slice->input_size() != 4 ? std::nullopt : Whole(slice->input(2));
+    if (!end || !IsNumber(slice->input(1), 0) || !IsNumber(slice->input(3), 1)) return nullptr;
+    *places = *end;
+    return &slice->input(0);
+  }
+
+  // Softmax of scores where padding is the lowest number, then zero: of the scores, the tokens, and
+  // the shape in which the open places are spread over the scores.
+  bool FusePaddedSoftmax(NodeProto* node) {
+    if (node->input_size() != 3 || !IsNumber(node->input(2), 0)) return false;
+    const NodeProto* softmax = Maker(node->input(1), "Softmax");
+    const NodeProto* scores = Behind(softmax, "Where");
+    const NodeProto* open = Maker(node->input(0), "Reshape");
+    if (scores == nullptr || scores->input_size() != 3 || scores->input(0) != node->input(0) ||
+        IntAttribute(*softmax, "axis", 0) != -1 || open == nullptr || open->input_size() != 2) {
+      return false;
+    }
+    const std::optional<float> least = Number(scores->input(2));
+    int64_t padding = 0, places = -1;
+    const std::string* tokens = OpenPlaces(open->input(0), &padding, &places);
+    if (tokens == nullptr || !least || *least > -1e9f) return false;
+    Become(node, "PaddedSoftmax", {scores->input(1), *tokens, open->input(1)});
+    SetInt(node, "padding", padding);
+    if (places >= 0) SetInt(node, "places", places);
+    return true;
+  }
+
+  // The sum over entries of rows of a table, each times its value.
+  bool FuseEmbeddingBag(NodeProto* node) {
+    if (node->input_size() != 2 || !IsNumber(node->input(1), 1) ||
+        IntAttribute(*node, "keepdims", 1) != 0) {
+      return false;
+    }
+    const NodeProto* weighted = Maker(node->input(0), "Mul");
+    if (weighted == nullptr || weighted->input_size() != 2) return false;
+    const NodeProto* rows = Maker(weighted->input(0), "Gather");
+    const NodeProto* column = WithNumber(weighted->input(1), "Unsqueeze", 2);
+    if (rows == nullptr || rows->input_size() != 2 || IntAttribute(*rows, "axis", 0) != 0 ||
+        column == nullptr) {
+      return false;
+    }
+    Become(node, "EmbeddingBag", {rows->input(0), rows->input(1), column->input(0)});
+    return true;
   }
 
   GraphProto* const graph_;

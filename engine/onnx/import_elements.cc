@@ -257,7 +257,7 @@ bool IsCausal(const Array& mask, const Shape& scores) {
   return true;
 }
 
-Imported ImportSoftmax(const OpContext& c) {
+Imported SoftmaxOf(const OpContext& c, TensorId lengths) {
   Value x = c.in(0);
   const Shape in = c.shape(0);
   PSGD_ASSIGN_OR_RETURN(
@@ -275,8 +275,32 @@ Imported ImportSoftmax(const OpContext& c) {
     x.scale = 1;
   }
   PSGD_ASSIGN_OR_RETURN(const TensorId scores, c.importer.Tensor(x));
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddSoftmax(c.graph(), c.name, op, scores, kNoTensor));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, AddSoftmax(c.graph(), c.name, op, scores, lengths));
   return std::vector<Value>{c.Like(y)};
+}
+
+Imported ImportSoftmax(const OpContext& c) { return SoftmaxOf(c, kNoTensor); }
+
+// Where keys are padding: see fuse.cc.
+Imported ImportPaddedSoftmax(const OpContext& c) {
+  if (!c.has(2)) return absl::InvalidArgumentError("lacks an input");
+  const Shape scores = c.shape(0), tokens = c.shape(1);
+  const int64_t places = IntAttribute(c.node, "places", tokens.back());
+  Shape spread(scores.size(), 1);
+  spread.front() = -1;
+  spread.back() = places;
+  PSGD_ASSIGN_OR_RETURN(auto shape, c.Ints("shape", 2));
+  if (shape && !shape->empty() && shape->front() == c.importer.file_batch()) shape->front() = -1;
+  if (!c.importer.IsTokens(c.in(1)) || tokens.size() != 2 || scores.size() < 3 ||
+      scores.back() != places || places > tokens[1] || c.in(0).outer != 1 || c.in(1).outer != 1 ||
+      !shape || *shape != spread) {
+    return c.Unsupported("leaves out other padding than that of a key for each token");
+  }
+  PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(1));
+  const Lengths op = {.places = places,
+                      .padding = static_cast<int32_t>(IntAttribute(c.node, "padding", 0))};
+  PSGD_ASSIGN_OR_RETURN(const TensorId lengths, AddLengths(c.graph(), c.name + ".lengths", op, x));
+  return SoftmaxOf(c, lengths);
 }
 
 Imported ImportActivation(const OpContext& c) {
@@ -326,6 +350,7 @@ void AddElementOps(OpTable* table) {
   (*table)["Pow"] = ImportPow;
   (*table)["Where"] = ImportWhere;
   (*table)["Softmax"] = ImportSoftmax;
+  (*table)["PaddedSoftmax"] = ImportPaddedSoftmax;
   (*table)["Identity"] = ImportSame;
   (*table)["Cast"] = ImportCast;
 }

@@ -134,6 +134,31 @@ Imported ImportDropout(const OpContext& c) {
   return std::vector<Value>{c.Like(y)};
 }
 
+// Tokens are held below the vocabulary of the data, not to each table.
+absl::Status CheckTable(const OpContext& c, const Shape& table) {
+  if (table[0] >= c.importer.vocabulary()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its table has ", table[0], " rows, but the data have ",
+                   c.importer.vocabulary(), " different tokens"));
+}
+
+// See fuse.cc.
+Imported ImportEmbeddingBag(const OpContext& c) {
+  if (!c.has(2)) return absl::InvalidArgumentError("lacks an input");
+  const Shape table = c.shape(0);
+  if (c.in(0).outer != kNoBatch || table.size() != 2 || !c.importer.IsTokens(c.in(1)) ||
+      c.in(2).known()) {
+    return c.Unsupported("only indices of the input, with its values, give sums of a table's rows");
+  }
+  PSGD_RETURN_IF_ERROR(CheckTable(c, table));
+  PSGD_ASSIGN_OR_RETURN(const TensorId weight, c.Tensor(0));
+  PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
+  PSGD_ASSIGN_OR_RETURN(const TensorId values, c.Tensor(2));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y,
+                        AddEmbeddingBag(c.graph(), c.name, index, values, weight));
+  return std::vector<Value>{{.tensor = y, .outer = c.in(1).outer}};
+}
+
 // A table by the tokens of the input; or a range of rows that is known.
 Imported ImportGather(const OpContext& c) {
   if (!c.has(1)) return absl::InvalidArgumentError("lacks indices");
@@ -148,12 +173,7 @@ Imported ImportGather(const OpContext& c) {
     if (!c.importer.IsTokens(c.in(1)) || in.size() != 2) {
       return c.Unsupported("tokens index the rows of a table");
     }
-    // Tokens are held below the vocabulary of the data, not to each table.
-    if (in[0] < c.importer.vocabulary()) {
-      return absl::InvalidArgumentError(absl::StrCat("its table has ", in[0],
-                                                     " rows, but the data have ",
-                                                     c.importer.vocabulary(), " different tokens"));
-    }
+    PSGD_RETURN_IF_ERROR(CheckTable(c, in));
     PSGD_ASSIGN_OR_RETURN(const TensorId index, c.Tensor(1));
     PSGD_ASSIGN_OR_RETURN(const TensorId y, AddEmbedding(g, c.name, index, x));
     return std::vector<Value>{c.Like(y, 1)};
@@ -189,6 +209,7 @@ void AddLayerOps(OpTable* table) {
   (*table)["LayerNormalization"] = ImportLayerNorm;
   (*table)["Dropout"] = ImportDropout;
   (*table)["Gather"] = ImportGather;
+  (*table)["EmbeddingBag"] = ImportEmbeddingBag;
 }
 
 }  // namespace psgd::onnx

@@ -44,7 +44,8 @@ bool IsKnown(const NodeProto& node) {
 // Ops that leave tokens as they are (a Reshape to the same shape), or look them up.
 bool TakesTokens(const NodeProto& node, size_t input) {
   const std::string& op = node.op_type();
-  return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1);
+  return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1) ||
+         ((op == "EmbeddingBag" || op == "PaddedSoftmax") && input == 1);
 }
 
 bool IsFrozen(const ModelConfig& config, const std::string& name) {
@@ -61,7 +62,7 @@ std::vector<int> WeightInputs(const NodeProto& node) {
   if (op == "LSTM" || op == "GRU") return {1, 2, 3};
   if (op == "Gemm") return {0, 1, 2};
   if (op == "MatMul" || op == "Add" || op == "Mul") return {0, 1};
-  if (op == "Gather") return {0};
+  if (op == "Gather" || op == "EmbeddingBag") return {0};
   return {};
 }
 

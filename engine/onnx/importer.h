@@ -82,7 +82,7 @@ class Importer {
  private:
   absl::Status Start();
   absl::Status CheckFrozen() const;
-  absl::Status CheckInput(const ValueInfoProto& input, Shape* shape);
+  absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
   void FindTrained();
   absl::StatusOr<std::vector<Value>> ImportNode(const NodeProto& node,

@@ -45,11 +45,33 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file, ModelConfig::Loss asked
   return output;
 }
 
+const char* Kind(const InputShape& sample) {
+  return sample.IsSequence() ? "sequences of tokens"
+         : sample.IsSparse() ? "sparse vectors"
+                             : "images";
+}
+
+// What the graph gets samples in: a tensor, and for sparse vectors that of their values.
+std::vector<Tensor> Samples(const InputShape& sample, int64_t batch) {
+  const auto indices = [](const char* name, Shape shape) {
+    return Tensor{
+        .name = name, .shape = std::move(shape), .element = Element::kInt32, .external = true};
+  };
+  if (sample.IsSequence()) return {indices("tokens", {batch, sample.length})};
+  if (sample.IsSparse()) {
+    const Shape shape = {batch, sample.entries};
+    return {indices("indices", shape), {.name = "values", .shape = shape, .external = true}};
+  }
+  return {{.name = "image",
+           .shape = {batch, sample.channels, sample.height, sample.width},
+           .external = true}};
+}
+
 }  // namespace
 
-absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
-  const InputShape& sample = options_.shape;
-  const bool tokens = sample.IsSequence();
+absl::Status Importer::CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample,
+                                  Shape* shape) {
+  const bool tokens = sample.element == Element::kInt32;
   const int type = input.type().tensor_type().elem_type();
   const bool takes_tokens = type == TensorProto::INT64 || type == TensorProto::INT32;
   const std::string where =
@@ -60,13 +82,10 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
                      takes_tokens                 ? " takes whole numbers (tokens)"
                      : type == TensorProto::FLOAT ? " takes images"
                                                   : " is neither float nor whole numbers",
-                     ", but samples are ", tokens ? "sequences of tokens" : "images",
-                     "; choose another data.format or another model"));
+                     ", but samples are ", Kind(options_.shape), "; choose another data.format or another model"));
   }
-  const Shape ours = tokens ? Shape{batch(), sample.length}
-                            : Shape{batch(), sample.channels, sample.height, sample.width};
+  const Shape& ours = sample.shape;
   *shape = ours;
-  file_batch_ = batch();
   if (!input.type().tensor_type().has_shape()) return absl::OkStatus();
   const auto& dims = input.type().tensor_type().shape().dim();
   const auto fixed = [&](int i) { return dims[i].has_dim_value() && dims[i].dim_value() > 0; };
@@ -91,7 +110,7 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, Shape* shape) {
                      " (the batch comes first); export the model for samples of this size, or with "
                      "dynamic_axes for all axes"));
   }
-  if (fixed(0)) file_batch_ = dims[0].dim_value();
+  file_batch_ = fixed(0) ? dims[0].dim_value() : batch();
   if (file_batch_ > (int64_t{1} << 20)) {
     return absl::InvalidArgumentError(absl::StrCat(where, " has a batch of ", file_batch_));
   }
@@ -133,41 +152,49 @@ absl::Status Importer::Start() {
       if (found != values_.end()) found->second.parameter = node.input(i);
     }
   }
-  const ValueInfoProto* input = nullptr;
+  const std::vector<psgd::Tensor> samples = Samples(options_.shape, batch());
+  const Shape& ours = samples[0].shape;
+  if (TooLarge(ours) || options_.shape.classes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", ShapeText(ours), " is empty or too large"));
+  }
+  std::vector<TensorId> ids;
+  for (const psgd::Tensor& sample : samples) ids.push_back(model_.graph.AddTensor(sample));
+  model_.input = ids[0];
+  if (options_.shape.IsSparse()) model_.values = ids[1];
+  std::vector<const ValueInfoProto*> inputs(samples.size());
   for (const ValueInfoProto& candidate : file_.graph().input()) {
     if (needed_.count(candidate.name()) == 0 || file_.initializers().count(candidate.name()) > 0) {
       continue;
     }
+    // Values are the one input that is not whole numbers.
+    const bool real = candidate.type().tensor_type().elem_type() == TensorProto::FLOAT;
+    const ValueInfoProto*& input = real ? inputs.back() : inputs.front();
     if (input != nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("the model ", file_.path(), " has several inputs (", SafeName(input->name()),
-                       ", ", SafeName(candidate.name()), "); psgd gives it one: images or tokens"));
+                       ", ", SafeName(candidate.name()),
+                       "); psgd gives it one: images or tokens, or indices and their values"));
     }
     input = &candidate;
   }
-  if (input == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the output of the model ", file_.path(), " does not depend on any input"));
+  if (inputs[0] == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the output of the model ", file_.path(), " does not depend on any input",
+        options_.shape.IsSparse() ? " of whole numbers (indices), but samples are sparse vectors"
+                                  : ""));
   }
-  Shape shape;
-  PSGD_RETURN_IF_ERROR(CheckInput(*input, &shape));
-  const InputShape& sample = options_.shape;
-  const bool tokens = sample.IsSequence();
-  const Shape ours = tokens ? Shape{batch(), sample.length}
-                            : Shape{batch(), sample.channels, sample.height, sample.width};
-  if (TooLarge(ours) || sample.classes < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", ShapeText(ours), " is empty or too large"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    Shape shape;
+    PSGD_RETURN_IF_ERROR(CheckInput(*inputs[i], samples[i], &shape));
+    TensorId given = ids[i];
+    if (shape != samples[i].shape) {
+      PSGD_ASSIGN_OR_RETURN(
+          given, AddReshape(&model_.graph, samples[i].name + ".given", given, shape));
+    }
+    values_[inputs[i]->name()] = {.tensor = given, .outer = 1};
   }
-  model_.input = model_.graph.AddTensor({.name = tokens ? "tokens" : "image",
-                                         .shape = ours,
-                                         .element = tokens ? Element::kInt32 : Element::kReal,
-                                         .external = true});
-  TensorId given = model_.input;
-  if (shape != ours) {
-    PSGD_ASSIGN_OR_RETURN(given, AddReshape(&model_.graph, "image.given", given, shape));
-  }
-  values_[input->name()] = {.tensor = given, .outer = 1};
   return absl::OkStatus();
 }
 
@@ -185,7 +212,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   const int64_t classes = places[axis];
   places.erase(places.begin() + static_cast<int64_t>(axis));
   const int64_t count = ElementCount(places);
-  const int64_t wanted = sample.IsSequence()  ? batch() * sample.length
+  const int64_t wanted = sample.IsSequence()  ? batch() * (sample.length - sample.source)
                          : places.size() == 3 ? batch() * sample.height * sample.width
                                               : batch();
   if (output.outer != 1 || places.empty() || places.size() > 3 || count != wanted ||
@@ -203,6 +230,10 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   }
   model_.labels = model_.graph.AddTensor(
       {.name = "labels", .shape = std::move(places), .element = Element::kInt32, .external = true});
+  if (sample.IsSparse()) {
+    model_.logits = logits;
+    model_.graph.tensors[logits].external = !training();
+  }
   PSGD_ASSIGN_OR_RETURN(
       model_.result,
       AddLoss(&model_.graph, options_.config, options_.mode, logits, model_.labels));

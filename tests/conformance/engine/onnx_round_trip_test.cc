@@ -19,7 +19,9 @@ namespace {
 
 using testing::Descend;
 using testing::MakeNetwork;
+using testing::MakePairProblem;
 using testing::MakeProblem;
+using testing::MakeSparseProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 
@@ -46,6 +48,10 @@ ModelConfig ConfigOf(const RoundTrip& test) {
 }
 
 Problem ProblemOf(const RoundTrip& test) {
+  if (test.shape.source > 0) return MakePairProblem(test.shape.source, test.shape.vocabulary);
+  if (test.shape.IsSparse()) {
+    return MakeSparseProblem(test.shape.entries, test.shape.vocabulary, test.shape.classes);
+  }
   if (!test.shape.IsSequence()) return MakeProblem(test.shape, 3);
   return MakeTokenProblem(test.shape.length, test.shape.vocabulary);
 }
@@ -93,6 +99,10 @@ TEST_P(OnnxRoundTripTest, ComesBackAsItWas) {
 }
 
 constexpr InputShape kWords = {.classes = 40, .length = 12, .vocabulary = 40};
+constexpr InputShape kPair = {.classes = 11, .length = 11, .source = 5, .vocabulary = 11};
+constexpr InputShape Sparse(int entries, int classes) {
+  return {.classes = classes, .entries = entries, .vocabulary = 12};
+}
 constexpr InputShape kSentence = {.classes = 11, .length = 7, .vocabulary = 11};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -101,14 +111,17 @@ INSTANTIATE_TEST_SUITE_P(
                       RoundTrip{"cnn", {1, 28, 28, 10}}, RoundTrip{"googlenet", {3, 32, 32, 10}},
                       RoundTrip{"squeezenet", {3, 32, 32, 10}},
                       RoundTrip{"resnet20", {3, 32, 32, 10}}, RoundTrip{"gpt", kSentence},
-                      RoundTrip{"lstm_lm", kSentence}, RoundTrip{"resnet.onnx", {3, 16, 16, 10}},
+                      RoundTrip{"lstm_lm", kSentence}, RoundTrip{"transformer", kPair},
+                      RoundTrip{"logistic_regression", Sparse(4, 2)},
+                      RoundTrip{"logistic_regression", Sparse(5, 3)}, RoundTrip{"ncf", Sparse(2, 2)},
+                      RoundTrip{"resnet.onnx", {3, 16, 16, 10}},
                       RoundTrip{"unet.onnx", {3, 16, 16, 10}}, RoundTrip{"gpt.onnx", kWords},
                       RoundTrip{"gpt_folded.onnx", kWords}, RoundTrip{"encoder.onnx", kWords},
                       RoundTrip{"lstm.onnx", kWords}, RoundTrip{"gru.onnx", kWords}),
     [](const auto& info) {
       std::string name = info.param.model;
       std::replace(name.begin(), name.end(), '.', '_');
-      return name;
+      return name + (info.param.shape.classes == 3 ? "_3" : "");
     });
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "data/color_jitter.h"
@@ -158,9 +159,79 @@ TEST(ColorJitterTest, ContrastKeepsTheMeanSaturationEachGrey) {
   }
 }
 
+// One pixel, turned by what sample `index` draws.
+std::array<float, 3> Turned(std::array<float, 3> pixel, float hue, uint64_t index) {
+  ColorJitter({3, 1, 1, 2}, {.hue = hue}, 5).Apply({1, index}, pixel);
+  return pixel;
+}
+
+// Pure red goes around the circle: from a half turn before it to a half turn after it, evenly. Where it
+// comes to tells the turn: up to a sixth green rises, up to two sixths red falls, ...
+float TurnOf(uint64_t index) {
+  const auto [red, green, blue] = Turned({1, 0, 0}, 0.5f, index);
+  const float sixths = blue == 0 ? green + (1 - red) : red == 0 ? 2 + blue + (1 - green) : 4 + red + (1 - blue);
+  return (sixths > 3 ? sixths - 6 : sixths) / 6;
+}
+
+TEST(ColorJitterTest, HueIsTurnedByAnEvenlySpreadAngle) {
+  std::vector<int> tenths(10);
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const float turn = TurnOf(i);
+    ASSERT_GE(turn, -0.5f);
+    ASSERT_LE(turn, 0.5f);
+    ++tenths[static_cast<size_t>(std::clamp(turn * 10 + 5, 0.0f, 9.99f))];
+    const auto [red, green, blue] = Turned({1, 0, 0}, 0.1f, i);  // a fifth of the same draw
+    ASSERT_NEAR(red, 1, 1e-5);
+    ASSERT_NEAR(green, std::max(0.0f, turn * 0.2f * 6), 1e-4);
+    ASSERT_NEAR(blue, std::max(0.0f, -turn * 0.2f * 6), 1e-4);
+  }
+  for (const int count : tenths) EXPECT_NEAR(count, 400, 80);
+}
+
+// Computed by hand from Smith's hexcone model: (0.8, 0.4, 0.2) is h = 1/18, s = 3/4, v = 0.8.
+TEST(ColorJitterTest, HueIsThatOfHsv) {
+  struct Case {
+    std::array<float, 3> pixel;
+    float hue;  // in turns
+  };
+  for (const Case& test : {Case{{0.8f, 0.4f, 0.2f}, 1.0f / 18}, Case{{0.4f, 0.8f, 0.2f}, 5.0f / 18},
+                           Case{{0.2f, 0.8f, 0.4f}, 7.0f / 18}, Case{{0.2f, 0.4f, 0.8f}, 11.0f / 18},
+                           Case{{0.4f, 0.2f, 0.8f}, 13.0f / 18}, Case{{0.8f, 0.2f, 0.4f}, 17.0f / 18},
+                           Case{{0.8f, 0.8f, 0.2f}, 3.0f / 18}, Case{{0.2f, 0.8f, 0.8f}, 9.0f / 18},
+                           Case{{0.8f, 0.2f, 0.8f}, 15.0f / 18}, Case{{0.8f, 0.2f, 0.2f}, 0}}) {
+    for (uint64_t i = 0; i < 20; ++i) {
+      float hue = test.hue + TurnOf(i);
+      hue -= std::floor(hue);
+      // The sector of the hexcone, and the corner of each channel there: 0.8 and 0.2 are v and
+      // v (1 - s); between them, a channel rises or falls evenly.
+      const int sector = static_cast<int>(hue * 6) % 6;
+      const float up = 0.2f + 0.6f * (hue * 6 - static_cast<float>(sector)), down = 1 - up;
+      const std::array<float, 3> expected[] = {{0.8f, up, 0.2f}, {down, 0.8f, 0.2f}, {0.2f, 0.8f, up},
+                                               {0.2f, down, 0.8f}, {up, 0.2f, 0.8f}, {0.8f, 0.2f, down}};
+      const std::array<float, 3> turned = Turned(test.pixel, 0.5f, i);
+      for (size_t c = 0; c < 3; ++c) {
+        EXPECT_NEAR(turned[c], expected[sector][c], 1e-4) << "channel " << c << ", sample " << i;
+      }
+    }
+  }
+}
+
+TEST(ColorJitterTest, HueLeavesGreyAndDependsOnTheSample) {
+  const std::array<float, 3> grey = {0.3f, 0.3f, 0.3f}, black = {};
+  for (uint64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(Turned(grey, 0.5f, i), grey);
+    EXPECT_EQ(Turned(black, 0.5f, i), black);
+    EXPECT_EQ(Turned({0.8f, 0.4f, 0.2f}, 0.3f, i), Turned({0.8f, 0.4f, 0.2f}, 0.3f, i));
+    EXPECT_NE(Turned({0.8f, 0.4f, 0.2f}, 0.3f, i), Turned({0.8f, 0.4f, 0.2f}, 0.3f, i + 1));
+  }
+  std::vector<float> one_channel = {0.1f, 0.2f, 0.3f, 0.4f}, before = one_channel;
+  ColorJitter({1, 2, 2, 2}, {.hue = 0.5f}, 5).Apply({1, 1}, one_channel);
+  EXPECT_EQ(one_channel, before);
+}
+
 TEST(ColorJitterTest, StaysWithinTheRange) {
   for (uint64_t i = 0; i < 200; ++i) {
-    for (const float x : Jittered({1, 1, 1}, i)) {
+    for (const float x : Jittered({1, 1, 1, 0.5f}, i)) {
       ASSERT_GE(x, 0);
       ASSERT_LE(x, 1);
     }

@@ -20,9 +20,10 @@ struct Problem {
   int batch = 12;
   std::vector<float> images = {};
   std::vector<int32_t> labels = {};
-  std::vector<int32_t> tokens = {};  // of sequences, then without images
+  std::vector<int32_t> tokens = {};  // of sequences, then without images; indices of sparse vectors
+  std::vector<float> values = {};    // of the indices
 
-  NetworkInput input() const { return {images, tokens}; }
+  NetworkInput input() const { return {images, tokens, values}; }
 };
 
 inline Problem MakeProblem(const InputShape& shape = {1, 16, 16, 4}, int batch = 12) {
@@ -64,6 +65,22 @@ inline Problem MakePairProblem(int source = 5, int vocabulary = 11, int batch = 
     for (int i = 0; i < target; ++i) {
       problem.tokens.push_back(i == 0 ? 1 : i <= used ? token(used - i) : 0);
       problem.labels.push_back(i < used ? token(used - 1 - i) : -1);
+    }
+  }
+  return problem;
+}
+
+// Sparse vectors: the first index tells the class, the last places of some have the value 0.
+inline Problem MakeSparseProblem(int entries = 4, int vocabulary = 12, int classes = 2,
+                                 int batch = 6) {
+  Problem problem = {.shape = {.classes = classes, .entries = entries, .vocabulary = vocabulary},
+                     .batch = batch};
+  for (int n = 0; n < batch; ++n) {
+    problem.labels.push_back(n % classes);
+    for (int f = 0; f < entries; ++f) {
+      const bool used = f == 0 || f < entries - n % 2;
+      problem.tokens.push_back(!used ? 0 : f == 0 ? n % classes : (n * 5 + f * 3) % vocabulary);
+      problem.values.push_back(used ? 0.5f * static_cast<float>(f + 1) : 0);
     }
   }
   return problem;
