@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <variant>
 
@@ -107,12 +107,13 @@ TEST(OnnxWork, LargeConstantsAreNotReadForEachNodeThatNamesThem) {
       AddNode(graph, "Mul", {"product" + number, "y"}, "whole" + number);
     }
     const std::string bytes = model.SerializeAsString();
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     EXPECT_TRUE(onnx::OnnxFile::Parse(bytes, "small.onnx").ok());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
   seconds(1);  // the first one takes memory
-  EXPECT_LT(seconds(2000), 100 * seconds(1) + 0.1);
+  // Of the processor, and far below what 2,000 readings take: other work on the machine does not matter.
+  EXPECT_LT(seconds(2000), 500 * std::max(seconds(1), 0.001));
 }
 
 }  // namespace

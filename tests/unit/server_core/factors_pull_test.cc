@@ -174,6 +174,7 @@ TEST_F(FactorsPull, OnePayloadIsOfOneTensorCodecAndPacking) {
                                                  {update, packed, third}}) {
     const absl::Status installed =
         InstallPulled(codecs_, *model_, *placement_, pulled, pushed_,
+                      [this](int parameter) { return std::span<const float>(weights_[parameter]); },
                       [this](int parameter) { return std::span<float>(weights_[parameter]); });
     EXPECT_THAT(std::string(installed.message()), testing::HasSubstr("with one payload"));
   }
