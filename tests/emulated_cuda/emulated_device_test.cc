@@ -1,0 +1,63 @@
+// What the engine for GPUs does on a device that is not as it should be.
+#include "engine/network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/plugin.h"
+#include "tests/emulated_cuda/settings.h"
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using emulated::Settings;
+using ::testing::HasSubstr;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+class EmulatedDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto found = FindInPlugin("cudnn", options_.plugin_dir, "psgd_emulated_settings");
+    ASSERT_TRUE(found.ok()) << found.status();
+    settings_ = reinterpret_cast<emulated::SettingsFunction>(*found)();
+    before_ = *settings_;
+  }
+  void TearDown() override { *settings_ = before_; }
+
+  // Batches tell the tests' convolutions apart: what was measured once is remembered.
+  absl::Status TrainOn(int batch) {
+    const Problem problem = MakeProblem({1, 16, 16, 4}, batch);
+    auto network = Network::Create(ZooModel("cnn"), problem.shape, batch, options_);
+    PSGD_RETURN_IF_ERROR(network.status());
+    for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+      FillInitial((*network)->spec().parameters(i), 1, i, 0, (*network)->parameter(i));
+    }
+    (*network)->InvalidateParameters();
+    return (*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).status();
+  }
+
+  const NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
+  Settings* settings_ = nullptr;
+  Settings before_;
+};
+
+TEST_F(EmulatedDeviceTest, MemoryThatWasNotThereIsNotMissedLater) {
+  settings_->memory = 20 * kMebibyte;
+  EXPECT_THAT(TrainOn(2).ToString(), HasSubstr("cudaMalloc: out of memory"));
+  *settings_ = before_;
+  auto backend = LoadBackend("cudnn", options_.plugin_dir, {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->Allocate(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->AllocateHost(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(TrainOn(2).ok());
+}
+
+}  // namespace
+}  // namespace psgd
