@@ -11,6 +11,7 @@
 namespace psgd {
 namespace {
 
+using emulated::Engine;
 using emulated::Settings;
 using ::testing::HasSubstr;
 using testing::MakeProblem;
@@ -57,6 +58,24 @@ TEST_F(EmulatedDeviceTest, MemoryThatWasNotThereIsNotMissedLater) {
   EXPECT_TRUE(absl::IsResourceExhausted((*backend)->AllocateHost(before_.memory).status()));
   EXPECT_TRUE((*backend)->BeginRun({}).ok());
   EXPECT_TRUE(TrainOn(2).ok());
+}
+
+TEST_F(EmulatedDeviceTest, AWorkspaceThatDoesNotFitLeavesTheNextEngine) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte}, Engine{.workspace = 1000}};
+  const absl::Status trained = TrainOn(3);
+  EXPECT_TRUE(trained.ok()) << trained;
+}
+
+TEST_F(EmulatedDeviceTest, WhereNoEngineIsLeftTheErrorSaysWhy) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte},
+                        Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("500 MiB wanted"));
+  settings_->engines = {Engine{.workspace = 5000 * kMebibyte}, Engine{.plans = false}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("a workspace of 5000 MiB"));
+  settings_->engines = {Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("do not repeat their results to the bit"));
 }
 
 }  // namespace
