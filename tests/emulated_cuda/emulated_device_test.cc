@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/memory_report.h"
 #include "engine/plugin.h"
 #include "tests/emulated_cuda/settings.h"
 #include "tests/unit/engine/network_fixture.h"
@@ -76,6 +77,19 @@ TEST_F(EmulatedDeviceTest, WhereNoEngineIsLeftTheErrorSaysWhy) {
   EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("a workspace of 5000 MiB"));
   settings_->engines = {Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
   EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("do not repeat their results to the bit"));
+}
+
+TEST_F(EmulatedDeviceTest, ReplicasShareWhatIsFreeOnTheirDevices) {
+  const auto available = [&](const std::vector<int>& devices) {
+    std::vector<NetworkOptions> replicas(devices.size(), options_);
+    for (size_t i = 0; i < devices.size(); ++i) replicas[i].device = devices[i];
+    return AvailableToEach(replicas).value();
+  };
+  const size_t alone = available({0});
+  EXPECT_LT(alone, settings_->memory);  // the device's libraries take some
+  EXPECT_EQ(available({0, 0, 0}), alone / 3);
+  EXPECT_EQ(available({0, 1, 1}), alone / 2);
+  EXPECT_EQ(available({0, 1}), alone);
 }
 
 }  // namespace
