@@ -1,6 +1,7 @@
 #include "engine/cudnn/convolution.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -154,6 +155,12 @@ absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph
   return engines;
 }
 
+// What is no full fp32: inputs that are rounded, and transforms whose intermediate values lose bits.
+constexpr cudnnBackendNumericalNote_t kCoarse[] = {
+    CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+    CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
+
 // UNIMPLEMENTED where results do not repeat to the bit or keep the precision that was asked for.
 absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem& problem) {
   GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -169,9 +176,9 @@ absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem&
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::find(notes.begin(), notes.end(), note) != notes.end();
   };
-  const bool rounds = problem.type == Type::kFloat && !problem.tensor_float &&
-                      (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
-                       has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+  const bool rounds = has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) ||
+                      (problem.type == Type::kFloat && !problem.tensor_float &&
+                       std::any_of(std::begin(kCoarse), std::end(kCoarse), has));
   if (!rounds && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return absl::OkStatus();
   return absl::UnimplementedError(
       "cuDNN's engines do not repeat their results to the bit, or round more than is promised");

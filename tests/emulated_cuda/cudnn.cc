@@ -127,8 +127,8 @@ struct Problem {
   }
 };
 
-void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, void* x, void* w,
-              void* y) {
+void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, double error, void* x,
+              void* w, void* y) {
   const auto run = [&](const Tensor& out, void* data, const std::vector<float>& a,
                        const std::vector<float>& b, auto places) {
     std::vector<double> sums(out.Count());
@@ -136,6 +136,7 @@ void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, void* x
       const auto [to, first, second] = places(of_x, of_w, of_y);
       sums[to] += double{a[first]} * b[second];
     });
+    for (double& sum : sums) sum *= 1 + error;
     out.Write(sums, data);
   };
   struct Places {
@@ -292,11 +293,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                              ->others.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   const auto data = Of(pack)->Many<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   const auto workspace = Of(pack)->One<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  const auto bytes = static_cast<size_t>(GetSettings().engines[Of(plan)->engine].workspace);
+  const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
+  const auto bytes = static_cast<size_t>(engine.workspace);
   if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation)] {
+  psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation),
+                                       error = engine.error] {
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost
-    psgd::emulated::Convolve(problem, operation->type, data[0], data[1], data[2]);
+    psgd::emulated::Convolve(problem, operation->type, error, data[0], data[1], data[2]);
   });
   return CUDNN_STATUS_SUCCESS;
 }

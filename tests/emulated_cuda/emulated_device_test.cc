@@ -92,5 +92,29 @@ TEST_F(EmulatedDeviceTest, ReplicasShareWhatIsFreeOnTheirDevices) {
   EXPECT_EQ(available({0, 1}), alone);
 }
 
+TEST_F(EmulatedDeviceTest, EnginesThatRoundMoreThanIsPromisedAreRefused) {
+  const auto refused = [&](cudnnBackendNumericalNote_t note, Precision precision) {
+    settings_->engines = {Engine{.note = note}};
+    NetworkOptions options = options_;
+    options.precision = precision;
+    return absl::IsUnimplemented(
+        PlanMemory(ZooModel("cnn"), MakeProblem().shape, 6, options).status());
+  };
+  for (const auto note :
+       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+        CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) {
+    EXPECT_TRUE(refused(note, Precision::kFp32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kTf32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kBf16)) << "note " << note;
+  }
+  EXPECT_FALSE(refused(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, Precision::kFp32));
+  for (const auto precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, precision));
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, precision));
+  }
+}
+
 }  // namespace
 }  // namespace psgd

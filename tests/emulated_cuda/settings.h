@@ -15,13 +15,18 @@ struct Engine {
   std::optional<cudnnBackendNumericalNote_t> note = {};
   bool plans = true;  // or finds, when it is asked for a plan, that it cannot
   int64_t workspace = 0;
+  double error = 0;  // of its results, relative
 };
 
 struct Settings {
   size_t memory = size_t{8} << 30;  // of all devices together
   std::vector<Engine> engines = {
       {.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
-      {.note = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, .workspace = 100},
+      {.note = CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, .error = 0.1},
+      {.note = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, .workspace = 100, .error = 1e-4},
+      {.note = CUDNN_NUMERICAL_NOTE_FFT, .error = 1e-5},
+      {.note = CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, .error = 1e-4},
+      {.note = CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, .error = 1e-3},
       {.plans = false},
       {.workspace = int64_t{1} << 40},
       {.workspace = 1000},
