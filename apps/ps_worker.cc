@@ -14,8 +14,8 @@
 #include "apps/exit_code.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
-#include "common/available_memory.h"
 #include "common/units.h"
+#include "engine/memory_report.h"
 #include "engine/plugin.h"
 #include "engine/replicas.h"
 #include "experiment/config_yaml.h"
@@ -111,8 +111,7 @@ absl::Status DryRun(const Arguments& arguments) {
   PSGD_RETURN_IF_ERROR(ValidateConfig(config));
   PSGD_ASSIGN_OR_RETURN(const TrainerOptions options, ReplicasGiven(arguments));
   const std::vector<NetworkOptions> networks = NetworksOf(options);
-  const size_t available =
-      options.gpus.empty() ? AvailableMemory() / networks.size() : options.gpus[0].memory_bytes;
+  PSGD_ASSIGN_OR_RETURN(const size_t available, AvailableToEach(networks));
   if (config.node().reduce() == NodeConfig::NCCL) PSGD_RETURN_IF_ERROR(CheckDevicesMeet(networks));
   if (config.node().reduce() != NodeConfig::NONE) {
     PSGD_ASSIGN_OR_RETURN(const int batch, BatchOfReplica(config.data().batch(), networks.size()));

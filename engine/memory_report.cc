@@ -1,8 +1,11 @@
 #include "engine/memory_report.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 
 #include "engine/memory_plan.h"
+#include "engine/plugin.h"
 
 namespace psgd {
 namespace {
@@ -64,6 +67,20 @@ absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputSha
                                         int batch, const NetworkOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const auto network, PlannedNetwork::Create(model, shape, batch, options));
   return ReportMemory(*network);
+}
+
+absl::StatusOr<size_t> AvailableToEach(const std::vector<NetworkOptions>& replicas) {
+  std::map<int, size_t> sharing;  // by device
+  for (const NetworkOptions& replica : replicas) ++sharing[replica.device];
+  size_t least = std::numeric_limits<size_t>::max();
+  for (const auto& [device, count] : sharing) {
+    BackendOptions options;
+    options.device = device;
+    PSGD_ASSIGN_OR_RETURN(const auto backend,
+                          LoadBackend(replicas[0].backend, replicas[0].plugin_dir, options));
+    least = std::min(least, backend->AvailableMemory() / count);
+  }
+  return least;
 }
 
 absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "common/status.h"
 #include "engine/network.h"
@@ -37,6 +38,10 @@ MemoryReport ReportMemory(const PlannedNetwork& network);
 // Plans what Network::Create with the same arguments would allocate. Errors are its errors.
 absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
                                         int batch, const NetworkOptions& options);
+
+// Bytes that each of these replicas finds free, where as many as share a device share what is free
+// there; of the device that leaves least. 0 where nothing tells.
+absl::StatusOr<size_t> AvailableToEach(const std::vector<NetworkOptions>& replicas);
 
 // The largest batch whose plan takes no more than `available` bytes; 0 where one sample is too much.
 absl::StatusOr<int> LargestBatch(const ModelConfig& model, const InputShape& shape,

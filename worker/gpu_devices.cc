@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<GpuDevice>> ListGpus() {
       return absl::UnavailableError(
           absl::StrCat("CUDA device ", i, " does not answer: ", cudaGetErrorString(error)));
     }
-    devices.push_back({i, properties.name, properties.totalGlobalMem});
+    devices.push_back({i, properties.name});
   }
   return devices;
 }

@@ -15,7 +15,6 @@ absl::StatusOr<std::vector<int>> ParseDeviceList(absl::string_view text);
 struct GpuDevice {
   int index = 0;
   std::string name;
-  size_t memory_bytes = 0;
 };
 
 // UNAVAILABLE, with the reason and what to do, when this host has none that can be used.

@@ -1,6 +1,7 @@
 #include "engine/cudnn/convolution.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -154,8 +155,14 @@ absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph
   return engines;
 }
 
-// Whether results repeat to the bit and keep the precision that was asked for.
-absl::StatusOr<bool> Acceptable(const GraphDescriptor& config, const ConvolutionProblem& problem) {
+// What is no full fp32: inputs that are rounded, and transforms whose intermediate values lose bits.
+constexpr cudnnBackendNumericalNote_t kCoarse[] = {
+    CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+    CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+    CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13};
+
+// UNIMPLEMENTED where results do not repeat to the bit or keep the precision that was asked for.
+absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem& problem) {
   GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
   int64_t count = 0;
@@ -169,18 +176,35 @@ absl::StatusOr<bool> Acceptable(const GraphDescriptor& config, const Convolution
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::find(notes.begin(), notes.end(), note) != notes.end();
   };
-  const bool rounds = problem.type == Type::kFloat && !problem.tensor_float &&
-                      (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
-                       has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
-  return !rounds && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  const bool rounds = has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) ||
+                      (problem.type == Type::kFloat && !problem.tensor_float &&
+                       std::any_of(std::begin(kCoarse), std::end(kCoarse), has));
+  if (!rounds && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "cuDNN's engines do not repeat their results to the bit, or round more than is promised");
 }
 
-absl::StatusOr<GraphDescriptor> MakePlan(const Device& device, const GraphDescriptor& config) {
-  GraphDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
+struct EnginePlan {
+  GraphDescriptor plan;
+  size_t workspace_bytes = 0;
+};
+
+// An error says why this engine is not to be used.
+absl::StatusOr<EnginePlan> MakePlan(const Device& device, const ConvolutionProblem& problem,
+                                    const GraphDescriptor& config) {
+  PSGD_RETURN_IF_ERROR(CheckNotes(config, problem));
+  EnginePlan made = {.plan = GraphDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)};
+  made.plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, device.dnn())
       .SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  PSGD_RETURN_IF_ERROR(plan.Finalize());
-  return plan;
+  PSGD_RETURN_IF_ERROR(made.plan.Finalize());
+  PSGD_ASSIGN_OR_RETURN(const int64_t wanted,
+                        made.plan.GetInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  made.workspace_bytes = static_cast<size_t>(wanted);
+  if (made.workspace_bytes > kMostWorkspace) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cuDNN's engines want a workspace of ", wanted >> 20, " MiB"));
+  }
+  return made;
 }
 
 absl::Status Execute(const Device& device, const GraphDescriptor& plan, void* x, void* w, void* y,
@@ -196,8 +220,11 @@ absl::Status Execute(const Device& device, const GraphDescriptor& plan, void* x,
 }
 
 // Milliseconds of one run, the best of a few.
-absl::StatusOr<float> Measure(const Device& device, const GraphDescriptor& plan, void* x, void* w,
-                              void* y, void* workspace) {
+absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, void* x, void* w,
+                              void* y) {
+  PSGD_ASSIGN_OR_RETURN(const auto memory, device.Allocate(engine.workspace_bytes));
+  void* const workspace = memory->data();
+  const GraphDescriptor& plan = engine.plan;
   cudaEvent_t begin, end;
   PSGD_CUDA(cudaEventCreate(&begin));
   PSGD_CUDA(cudaEventCreate(&end));
@@ -214,7 +241,10 @@ absl::StatusOr<float> Measure(const Device& device, const GraphDescriptor& plan,
   }
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
-  PSGD_RETURN_IF_ERROR(status);
+  if (!status.ok()) {
+    cudaGetLastError();  // of the events of a run that was not made
+    return status;
+  }
   return best;
 }
 
@@ -271,19 +301,17 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
   int best_engine = -1;
   int64_t measured = 0;
   absl::Status why = absl::UnimplementedError("cuDNN has no engine");
+  // One that cannot be used leaves the others. Where none is left, memory is what to tell of first.
+  const auto pass_over = [&](const absl::Status& reason) {
+    if (!absl::IsResourceExhausted(why)) why = reason;
+  };
   for (size_t i = 0; i < engines.size() && measured < kMostEngines; ++i) {
     if (known >= 0 && static_cast<size_t>(known) != i) continue;
-    PSGD_ASSIGN_OR_RETURN(const bool acceptable, Acceptable(engines[i], problem));
-    if (!acceptable) continue;
-    absl::StatusOr<GraphDescriptor> plan = MakePlan(device, engines[i]);
-    if (!plan.ok()) {
-      why = plan.status();
+    absl::StatusOr<EnginePlan> engine = MakePlan(device, problem, engines[i]);
+    if (!engine.ok()) {
+      pass_over(engine.status());
       continue;
     }
-    PSGD_ASSIGN_OR_RETURN(const int64_t wanted,
-                          plan->GetInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-    const auto workspace_bytes = static_cast<size_t>(wanted);
-    if (workspace_bytes > kMostWorkspace) continue;
     float time = 0;
     if (known < 0) {
       if (x == nullptr) {
@@ -291,11 +319,9 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
         PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
         PSGD_ASSIGN_OR_RETURN(y, device.Allocate(BytesOf(problem.y, problem.type)));
       }
-      PSGD_ASSIGN_OR_RETURN(const auto workspace, device.Allocate(workspace_bytes));
-      const auto measurement =
-          Measure(device, *plan, x->data(), w->data(), y->data(), workspace->data());
+      const auto measurement = Measure(device, *engine, x->data(), w->data(), y->data());
       if (!measurement.ok()) {
-        why = measurement.status();
+        pass_over(measurement.status());
         continue;
       }
       time = *measurement;
@@ -304,8 +330,8 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     if (time >= best_time) continue;
     best_time = time;
     best_engine = static_cast<int>(i);
-    best->plan_ = *std::move(plan);
-    best->workspace_bytes_ = workspace_bytes;
+    best->plan_ = std::move(engine->plan);
+    best->workspace_bytes_ = engine->workspace_bytes;
   }
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
   ProcessMeasurements().Remember(key, best_engine);

@@ -136,7 +136,7 @@ Device::~Device() {
 size_t Device::AvailableMemory() const {
   Enter();
   size_t free = 0, total = 0;
-  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  return CheckCall(cudaMemGetInfo(&free, &total), "cudaMemGetInfo").ok() ? free : 0;
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> Device::Allocate(size_t bytes) const {

@@ -15,8 +15,11 @@ std::string Name(const char* call) {
 
 }  // namespace
 
+// CUDA keeps the error of a call until somebody asks; who launches a kernel does, and would take it for
+// the kernel's own.
 absl::Status CheckCall(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
   const std::string message = absl::StrCat(Name(call), ": ", cudaGetErrorString(error));
   if (error == cudaErrorMemoryAllocation) {
     return absl::ResourceExhaustedError(
@@ -27,6 +30,7 @@ absl::Status CheckCall(cudaError_t error, const char* call) {
 
 absl::Status CheckCall(cudnnStatus_t error, const char* call) {
   if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  cudaGetLastError();  // of a call that the library made
   char detail[512] = "";
   cudnnGetLastErrorString(detail, sizeof detail);
   const std::string message =
@@ -40,6 +44,7 @@ absl::Status CheckCall(cudnnStatus_t error, const char* call) {
 
 absl::Status CheckCall(cublasStatus_t error, const char* call) {
   if (error == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  cudaGetLastError();
   return absl::InternalError(absl::StrCat(Name(call), ": ", cublasGetStatusString(error)));
 }
 

@@ -1,15 +1,15 @@
 // cuDNN in loops: as much of the graph interface as one convolution needs. It offers several
-// engines for each, of which some may not be chosen: see kEngines.
+// engines for each, of which some may not be chosen: see settings.h.
 #include <cudnn.h>
 
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "tests/emulated_cuda/elements.h"
 #include "tests/emulated_cuda/runtime.h"
+#include "tests/emulated_cuda/settings.h"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -26,7 +26,7 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   std::map<cudnnBackendAttributeName_t, std::vector<char>> values;
   std::map<cudnnBackendAttributeName_t, Known> others;
-  size_t engine = 0;  // of kEngines
+  size_t engine = 0;  // of those in the settings
   bool final = false;
 
   template <typename T>
@@ -62,20 +62,6 @@ size_t BytesOf(cudnnBackendAttributeType_t type) {
       return 4;
   }
 }
-
-struct Engine {
-  std::optional<cudnnBackendNumericalNote_t> note;
-  bool plans = true;  // or finds, when it is asked for a plan, that it cannot
-  int64_t workspace = 0;
-};
-const Engine kEngines[] = {
-    {.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
-    {.note = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, .workspace = 100},
-    {.note = {}, .plans = false},
-    {.note = {}, .workspace = int64_t{1} << 40},
-    {.note = {}, .workspace = 1000},
-};
-constexpr int64_t kEngineCount = std::size(kEngines);
 
 struct Tensor {
   explicit Tensor(const Descriptor& of)
@@ -141,8 +127,8 @@ struct Problem {
   }
 };
 
-void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, void* x, void* w,
-              void* y) {
+void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, double error, void* x,
+              void* w, void* y) {
   const auto run = [&](const Tensor& out, void* data, const std::vector<float>& a,
                        const std::vector<float>& b, auto places) {
     std::vector<double> sums(out.Count());
@@ -150,6 +136,7 @@ void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, void* x
       const auto [to, first, second] = places(of_x, of_w, of_y);
       sums[to] += double{a[first]} * b[second];
     });
+    for (double& sum : sums) sum *= 1 + error;
     out.Write(sums, data);
   };
   struct Places {
@@ -201,9 +188,8 @@ void Fill(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name, con
 }  // namespace
 }  // namespace psgd::emulated
 
+using psgd::emulated::GetSettings;
 using psgd::emulated::Handle;
-using psgd::emulated::kEngineCount;
-using psgd::emulated::kEngines;
 using psgd::emulated::Of;
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
@@ -255,7 +241,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
   psgd::emulated::Descriptor* const descriptor = Of(handle);
   if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
     descriptor->engine = descriptor->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->engine;
-    if (!kEngines[descriptor->engine].plans) return CUDNN_STATUS_NOT_SUPPORTED;
+    if (!GetSettings().engines[descriptor->engine].plans) return CUDNN_STATUS_NOT_SUPPORTED;
   }
   descriptor->final = true;
   return CUDNN_STATUS_SUCCESS;
@@ -266,15 +252,16 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t handle,
                                        cudnnBackendAttributeType_t, int64_t wanted, int64_t* count,
                                        void* values) {
   psgd::emulated::Descriptor* const descriptor = Of(handle);
-  const psgd::emulated::Engine& engine = kEngines[descriptor->engine];
+  const psgd::emulated::Engine& engine = GetSettings().engines[descriptor->engine];
   auto* const handles = static_cast<cudnnBackendDescriptor_t*>(values);
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
       // Those that it falls back on are the second half.
       const bool rest = descriptor->One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) ==
                         CUDNN_HEUR_MODE_FALLBACK;
-      const int64_t half = kEngineCount / 2;
-      *count = rest ? kEngineCount - half : half;
+      const auto all = static_cast<int64_t>(GetSettings().engines.size());
+      const int64_t half = all / 2;
+      *count = rest ? all - half : half;
       for (int64_t i = 0; i < std::min(wanted, *count); ++i) {
         psgd::emulated::Fill(handles[i], CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
                              descriptor->others.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
@@ -306,11 +293,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                              ->others.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   const auto data = Of(pack)->Many<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   const auto workspace = Of(pack)->One<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  const auto bytes = static_cast<size_t>(kEngines[Of(plan)->engine].workspace);
+  const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
+  const auto bytes = static_cast<size_t>(engine.workspace);
   if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation)] {
+  psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation),
+                                       error = engine.error] {
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost
-    psgd::emulated::Convolve(problem, operation->type, data[0], data[1], data[2]);
+    psgd::emulated::Convolve(problem, operation->type, error, data[0], data[1], data[2]);
   });
   return CUDNN_STATUS_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tests/emulated_cuda/settings.h"
 #include "tests/queued_device/queues.h"
 
 struct CUstream_st {
@@ -26,7 +27,6 @@ namespace psgd::emulated {
 namespace {
 
 constexpr int kDevices = 2;
-constexpr size_t kMemory = size_t{8} << 30;
 constexpr size_t kAlignment = 256;
 constexpr int kGarbage = 0xFF;  // NaN in every type
 constexpr size_t kMostGarbage = 1 << 20;
@@ -72,7 +72,7 @@ cudaError_t Forbidden() {
 cudaError_t Allocate(void** at, size_t bytes, std::map<void*, size_t>* memory) {
   if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
   std::lock_guard lock(All().mutex);
-  if (bytes > kMemory - All().used) return Note(cudaErrorMemoryAllocation);
+  if (bytes > GetSettings().memory - All().used) return Note(cudaErrorMemoryAllocation);
   *at = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   std::memset(*at, kGarbage, std::min(bytes, kMostGarbage));
   (*memory)[*at] = bytes;
@@ -102,6 +102,11 @@ cudaError_t SetEvent(cudaEvent_t event, cudaStream_t stream, bool external) {
 
 }  // namespace
 
+Settings& GetSettings() {
+  static Settings* const settings = new Settings();
+  return *settings;
+}
+
 void Put(cudaStream_t stream, std::function<void()> work) {
   std::lock_guard lock(All().mutex);
   All().queues.Put(stream->index, queued::Asked::kLaunch, std::move(work));
@@ -119,6 +124,11 @@ void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
 }
 
 }  // namespace psgd::emulated
+
+extern "C" __attribute__((visibility("default"))) psgd::emulated::Settings*
+psgd_emulated_settings() {
+  return &psgd::emulated::GetSettings();
+}
 
 using psgd::emulated::All;
 using psgd::emulated::Forbidden;
@@ -160,7 +170,7 @@ cudaError_t cudaFree(void* at) { return psgd::emulated::Free(at, &All().on_devic
 cudaError_t cudaFreeHost(void* at) { return psgd::emulated::Free(at, &All().pinned); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   std::lock_guard lock(All().mutex);
-  *total = psgd::emulated::kMemory;
+  *total = psgd::emulated::GetSettings().memory;
   *free = *total - All().used;
   return cudaSuccess;
 }

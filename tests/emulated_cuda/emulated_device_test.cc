@@ -1,0 +1,120 @@
+// What the engine for GPUs does on a device that is not as it should be.
+#include "engine/network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/memory_report.h"
+#include "engine/plugin.h"
+#include "tests/emulated_cuda/settings.h"
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using emulated::Engine;
+using emulated::Settings;
+using ::testing::HasSubstr;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+class EmulatedDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto found = FindInPlugin("cudnn", options_.plugin_dir, "psgd_emulated_settings");
+    ASSERT_TRUE(found.ok()) << found.status();
+    settings_ = reinterpret_cast<emulated::SettingsFunction>(*found)();
+    before_ = *settings_;
+  }
+  void TearDown() override { *settings_ = before_; }
+
+  // Batches tell the tests' convolutions apart: what was measured once is remembered.
+  absl::Status TrainOn(int batch) {
+    const Problem problem = MakeProblem({1, 16, 16, 4}, batch);
+    auto network = Network::Create(ZooModel("cnn"), problem.shape, batch, options_);
+    PSGD_RETURN_IF_ERROR(network.status());
+    for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+      FillInitial((*network)->spec().parameters(i), 1, i, 0, (*network)->parameter(i));
+    }
+    (*network)->InvalidateParameters();
+    return (*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).status();
+  }
+
+  const NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
+  Settings* settings_ = nullptr;
+  Settings before_;
+};
+
+TEST_F(EmulatedDeviceTest, MemoryThatWasNotThereIsNotMissedLater) {
+  settings_->memory = 20 * kMebibyte;
+  EXPECT_THAT(TrainOn(2).ToString(), HasSubstr("cudaMalloc: out of memory"));
+  *settings_ = before_;
+  auto backend = LoadBackend("cudnn", options_.plugin_dir, {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->Allocate(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->AllocateHost(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(TrainOn(2).ok());
+}
+
+TEST_F(EmulatedDeviceTest, AWorkspaceThatDoesNotFitLeavesTheNextEngine) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte}, Engine{.workspace = 1000}};
+  const absl::Status trained = TrainOn(3);
+  EXPECT_TRUE(trained.ok()) << trained;
+}
+
+TEST_F(EmulatedDeviceTest, WhereNoEngineIsLeftTheErrorSaysWhy) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte},
+                        Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("500 MiB wanted"));
+  settings_->engines = {Engine{.workspace = 5000 * kMebibyte}, Engine{.plans = false}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("a workspace of 5000 MiB"));
+  settings_->engines = {Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("do not repeat their results to the bit"));
+}
+
+TEST_F(EmulatedDeviceTest, ReplicasShareWhatIsFreeOnTheirDevices) {
+  const auto available = [&](const std::vector<int>& devices) {
+    std::vector<NetworkOptions> replicas(devices.size(), options_);
+    for (size_t i = 0; i < devices.size(); ++i) replicas[i].device = devices[i];
+    return AvailableToEach(replicas).value();
+  };
+  const size_t alone = available({0});
+  EXPECT_LT(alone, settings_->memory);  // the device's libraries take some
+  EXPECT_EQ(available({0, 0, 0}), alone / 3);
+  EXPECT_EQ(available({0, 1, 1}), alone / 2);
+  EXPECT_EQ(available({0, 1}), alone);
+}
+
+TEST_F(EmulatedDeviceTest, EnginesThatRoundMoreThanIsPromisedAreRefused) {
+  const auto refused = [&](cudnnBackendNumericalNote_t note, Precision precision) {
+    settings_->engines = {Engine{.note = note}};
+    NetworkOptions options = options_;
+    options.precision = precision;
+    return absl::IsUnimplemented(
+        PlanMemory(ZooModel("cnn"), MakeProblem().shape, 6, options).status());
+  };
+  for (const auto note :
+       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+        CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) {
+    EXPECT_TRUE(refused(note, Precision::kFp32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kTf32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kBf16)) << "note " << note;
+  }
+  EXPECT_FALSE(refused(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, Precision::kFp32));
+  for (const auto precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, precision));
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, precision));
+  }
+}
+
+}  // namespace
+}  // namespace psgd
