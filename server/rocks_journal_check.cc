@@ -30,7 +30,7 @@ JournalReport RocksJournal::Check(RocksJournalOptions options) {
   }
   if (const absl::Status shard = journal.CheckShard(); !shard.ok()) {
     report.damage.emplace_back(shard.message());
-    report.misplaced = true;
+    report.misplaced = journal.Images().ok();  // or nothing could be read of which shard it is
     return report;
   }
   const absl::Status tables = FromRocks(journal.db_->VerifyChecksum(), journal.LogFolder());
