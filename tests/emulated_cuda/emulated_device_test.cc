@@ -151,5 +151,27 @@ TEST_F(EmulatedDeviceTest, NanGoesThroughReluAndMaxPool) {
   }
 }
 
+// Also of a batch that does not fit. A step then measures as it would have without the plan.
+TEST_F(EmulatedDeviceTest, APlanTakesNoMemoryAndRunsNothing) {
+  settings_->memory = 64 * kMebibyte;
+  settings_->convolutions = 0;
+  const InputShape shape = MakeProblem().shape;
+  const auto large = PlanMemory(ZooModel("cnn"), shape, 4096, options_);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_GT(large->total(), settings_->memory);
+  EXPECT_TRUE(large->scratch_may_differ);
+  const auto fits = LargestBatch(ZooModel("cnn"), shape, options_, settings_->memory / 2);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_GT(*fits, 1);
+  EXPECT_EQ(settings_->convolutions, 0u);
+  EXPECT_FALSE(PlanMemory(ZooModel("mlp"), shape, 8, options_)->scratch_may_differ);
+  settings_->memory = before_.memory;
+  ASSERT_TRUE(PlanMemory(ZooModel("cnn"), shape, 5, options_).ok());
+  ASSERT_TRUE(TrainOn(5).ok());
+  const uint64_t measuring = std::exchange(settings_->convolutions, 0);
+  ASSERT_TRUE(TrainOn(5).ok());
+  EXPECT_GT(measuring, settings_->convolutions);
+}
+
 }  // namespace
 }  // namespace psgd
