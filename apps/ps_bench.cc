@@ -124,8 +124,17 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   StepBenchOptions options;
   options.model.set_zoo(arguments.model);
   if (arguments.model == "mlp") options.model.add_hidden(512);
-  if (arguments.tokens > 0) {
-    options.shape = {.classes = 256, .length = arguments.tokens, .vocabulary = 256};
+  if (arguments.model == "ncf") {
+    options.shape = {.classes = 2, .entries = 2, .vocabulary = 10000};
+  } else if (arguments.model == "logistic_regression") {
+    options.shape = {.classes = 2, .entries = 64, .vocabulary = 50000};
+  } else if (arguments.tokens > 0) {
+    // A pair has as many in its target.
+    const int source = arguments.model == "transformer" ? arguments.tokens : 0;
+    options.shape = {.classes = 256,
+                     .length = arguments.tokens + source,
+                     .source = source,
+                     .vocabulary = 256};
     options.model.set_layers(arguments.layers);
     options.model.set_width(arguments.width);
   }
@@ -245,15 +254,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 8192));
 
   CLI::App* step = add("step", "Forward and backward of a network");
-  step->add_option("--model", arguments.model, "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm")
+  step->add_option("--model", arguments.model, "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; ncf on pairs of "
+                   "10000 users and items, logistic_regression on 64 of 50000 features")
       ->capture_default_str();
-  step->add_option("--tokens", arguments.tokens, "Bytes of a sample of text; 0: 28x28 images")
+  step->add_option("--tokens", arguments.tokens, "Bytes of a sample of text, of transformer in the source and in the target; 0: 28x28 images")
       ->capture_default_str()
       ->check(CLI::Range(0, 65536));
-  step->add_option("--layers", arguments.layers, "Of gpt or lstm_lm")
+  step->add_option("--layers", arguments.layers, "Of gpt, lstm_lm or transformer")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  step->add_option("--width", arguments.width, "Of gpt or lstm_lm")
+  step->add_option("--width", arguments.width, "Of gpt, lstm_lm or transformer")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   step->add_option("--recompute", arguments.recompute, "model.recompute: segments, or auto")

@@ -10,6 +10,7 @@
 #include "common/philox.h"
 #include "engine/memory_report.h"
 #include "engine/network.h"
+#include "engine/zoo/zoo.h"
 #include "proto/initialize.h"
 
 namespace psgd {
@@ -25,7 +26,8 @@ constexpr double kCoarseLossBound = 0.05, kLengthBound = 0.5;
 struct Replica {
   std::unique_ptr<Network> network;
   std::vector<float> images;
-  std::vector<int32_t> tokens;  // of sequences, then without images
+  std::vector<int32_t> tokens;  // of sequences, or indices of sparse vectors; then without images
+  std::vector<float> values;    // of sparse vectors
   std::vector<int32_t> labels;
 };
 
@@ -51,17 +53,23 @@ absl::StatusOr<Replica> MakeReplica(const StepBenchOptions& options, const std::
   RandomStream random(MakeKey(kSeed, RandomPurpose::kSynthetic), 0);
   replica.images.resize(size_t{1} * batch * shape.channels * shape.height * shape.width);
   for (float& pixel : replica.images) pixel = random.NextUnit();
-  replica.tokens.resize(size_t{1} * batch * shape.length);
-  for (int32_t& token : replica.tokens) token = random.NextBelow(shape.vocabulary);
-  replica.labels.resize(shape.IsSequence() ? replica.tokens.size() : batch);
+  replica.tokens.resize(size_t{1} * batch * (shape.length + shape.entries));
+  // 0 pads the source of a pair: here none is padded.
+  const int first = shape.source > 0 ? 1 : 0;
+  for (int32_t& token : replica.tokens) token = first + random.NextBelow(shape.vocabulary - first);
+  replica.values.resize(size_t{1} * batch * shape.entries);
+  for (float& value : replica.values) value = random.NextUnit();
+  PSGD_ASSIGN_OR_RETURN(const ModelGraph model,
+                        BuildModel(options.model, shape, batch, Mode::kEvaluate));
+  replica.labels.resize(static_cast<size_t>(ElementCount(model.graph.shape(model.labels))));
   for (int32_t& label : replica.labels) label = random.NextBelow(shape.classes);
   return replica;
 }
 
 absl::StatusOr<Network::Result> RunStep(Replica* replica, uint64_t step) {
   replica->network->InvalidateParameters();  // as after every pull
-  return replica->network->TrainStep({replica->images, replica->tokens}, replica->labels, step,
-                                     nullptr);
+  return replica->network->TrainStep({replica->images, replica->tokens, replica->values},
+                                     replica->labels, step, nullptr);
 }
 
 double Square(double x) { return x * x; }
@@ -119,7 +127,11 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
   row.bench = "step";
   row.name = absl::StrCat(options.model.zoo(), "/batch ", options.batch, "/", options.backend, "/",
                           options.threads, " threads");
-  PSGD_ASSIGN_OR_RETURN(row.verified, Verify(options));
+  const absl::StatusOr<bool> verified = Verify(options);
+  if (!verified.ok()) {
+    return Annotate(verified.status(), "in the check against the reference, before anything is timed");
+  }
+  row.verified = *verified;
   PSGD_ASSIGN_OR_RETURN(Replica replica, MakeReplica(options, options.backend, options.batch));
   PSGD_ASSIGN_OR_RETURN(const MemoryReport memory,
                         PlanMemory(options.model, options.shape, options.batch,

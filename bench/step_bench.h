@@ -1,5 +1,5 @@
 // How many samples a second one replica trains on: forward and backward of a zoo model on this
-// machine, without data loading and without a server.
+// machine, on random samples of the shape, without data loading and without a server.
 #pragma once
 
 #include <string>

@@ -100,6 +100,9 @@ struct BackendOptions {
   DropoutSource dropout;
   int device = 0;
   Precision precision = Precision::kFp32;
+  // Nothing will run: what is chosen by measuring is taken as it is thought best, and what it takes of
+  // the device's memory is not asked for.
+  bool plan_only = false;
 };
 
 // Not thread-safe; outlives its kernels and memory.

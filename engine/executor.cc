@@ -38,7 +38,7 @@ absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& 
   return absl::OkStatus();
 }
 
-absl::Status Executor::Run(const Step& step, const std::function<void(int)>& after) {
+absl::Status Executor::Run(const Step& step, const After& after) {
   backend_->EnterThread();
   PSGD_RETURN_IF_ERROR(backend_->BeginRun(step));
   // Not the first run: it makes what libraries make when they are first called.
@@ -55,14 +55,14 @@ absl::Status Executor::Run(const Step& step, const std::function<void(int)>& aft
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunNodes(const Step& step, const std::function<void(int)>& after) {
+absl::Status Executor::RunNodes(const Step& step, const After& after) {
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (poison_ && !step.recorded) PSGD_RETURN_IF_ERROR(Poison(static_cast<int>(i)));
     if (kernels_[i] != nullptr) {
       absl::Status status = kernels_[i]->Run(step);
       if (!status.ok()) return Annotate(status, graph_->nodes[i].name);
     }
-    if (after) after(static_cast<int>(i));
+    if (after) PSGD_RETURN_IF_ERROR(after(static_cast<int>(i)));
   }
   return absl::OkStatus();
 }

@@ -20,6 +20,8 @@ struct ExternalMemory {
 // Not thread-safe. The graph and the backend must outlive it.
 class Executor {
  public:
+  using After = std::function<absl::Status(int)>;
+
   // Takes no memory for tensors yet.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Backend* backend);
 
@@ -30,10 +32,11 @@ class Executor {
   // Says where the temporary memory and every external tensor lie. REQUIRED once, before Run.
   absl::Status Bind(void* temporary, const std::vector<ExternalMemory>& externals);
 
-  // Runs every node in order, and after each calls after(index of the node), which may be null. On a
+  // Runs every node in order, and after each calls after(index of the node), which may be null and
+  // whose error ends the run, or the recording: then nodes are run one by one, and it is called again. On a
   // device the second run is recorded, and from then on replayed: `after` is called no more, and the
   // downloads that it started are part of each run.
-  absl::Status Run(const Step& step, const std::function<void(int)>& after);
+  absl::Status Run(const Step& step, const After& after);
   // OK before the second run and while runs are replayed; else why they are not.
   const absl::Status& recorded() const { return recorded_; }
 
@@ -43,7 +46,7 @@ class Executor {
 
  private:
   Executor(const Graph* graph, Backend* backend) : graph_(graph), backend_(backend) {}
-  absl::Status RunNodes(const Step& step, const std::function<void(int)>& after);
+  absl::Status RunNodes(const Step& step, const After& after);
   absl::Status Poison(int node);
 
   const Graph* const graph_;

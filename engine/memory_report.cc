@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <variant>
 
 #include "engine/memory_plan.h"
 #include "engine/plugin.h"
@@ -65,8 +66,14 @@ MemoryReport ReportMemory(const PlannedNetwork& network) {
 
 absl::StatusOr<MemoryReport> PlanMemory(const ModelConfig& model, const InputShape& shape,
                                         int batch, const NetworkOptions& options) {
-  PSGD_ASSIGN_OR_RETURN(const auto network, PlannedNetwork::Create(model, shape, batch, options));
-  return ReportMemory(*network);
+  PSGD_ASSIGN_OR_RETURN(const auto network, PlannedNetwork::Create(model, shape, batch, options,
+                                                                   /*plan_only=*/true));
+  MemoryReport report = ReportMemory(*network);
+  report.scratch_may_differ =
+      !network->backend->computes_on_host() &&
+      std::any_of(network->train.graph.nodes.begin(), network->train.graph.nodes.end(),
+                  [](const Node& node) { return std::holds_alternative<Conv2d>(node.op); });
+  return report;
 }
 
 absl::StatusOr<size_t> AvailableToEach(const std::vector<NetworkOptions>& replicas) {

@@ -22,6 +22,8 @@ struct MemoryReport {
   // Of training, where the most is alive at once: what is there. (Buffers of several sizes leave gaps,
   // so that the step takes more.)
   size_t fullest_activations = 0, fullest_gradients = 0, fullest_scratch = 0;
+  // Of convolutions training measures which algorithm is fastest; it may want other scratch memory.
+  bool scratch_may_differ = false;
   size_t kept = 0;       // from step to step: weights in other layouts, constants
   // Beside the total, of a device: a second copy of the weights, Network::MakeRoomAhead.
   size_t ahead = 0;

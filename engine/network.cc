@@ -238,8 +238,9 @@ absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step
   }
   absl::Status status;
   if (group != nullptr) status = group->Begin(share);
-  const auto after = [&](int node) {
-    for (int i : finished_after[node]) status.Update(Launched(i, on_gradient));
+  const auto after = [&](int node) -> absl::Status {
+    for (int i : finished_after[node]) PSGD_RETURN_IF_ERROR(Launched(i, on_gradient));
+    return absl::OkStatus();
   };
   status.Update(executor->Run({step, parameter_version, scale}, after));
   // What was launched runs meanwhile.

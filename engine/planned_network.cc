@@ -27,7 +27,8 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const I
 }
 
 absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
-    const ModelConfig& model, const InputShape& shape, int batch, const NetworkOptions& options) {
+    const ModelConfig& model, const InputShape& shape, int batch, const NetworkOptions& options,
+    bool plan_only) {
   auto made = std::make_unique<PlannedNetwork>();
   PSGD_ASSIGN_OR_RETURN(made->train, BuildTrainingGraph(model, shape, batch));
   if (options.factors) HandOutFactors(options.factors, &made->train.graph);
@@ -35,7 +36,8 @@ absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
   const BackendOptions backend = {.threads = std::max(1, options.threads),
                                   .dropout = {options.seed, options.worker},
                                   .device = options.device,
-                                  .precision = options.precision};
+                                  .precision = options.precision,
+                                  .plan_only = plan_only};
   PSGD_ASSIGN_OR_RETURN(made->backend, LoadBackend(options.backend, options.plugin_dir, backend));
   Backend* const computes = made->backend.get();
   PSGD_ASSIGN_OR_RETURN(made->train_executor, Executor::Create(made->train.graph, computes));

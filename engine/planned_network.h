@@ -18,9 +18,11 @@ absl::StatusOr<ModelGraph> BuildTrainingGraph(const ModelConfig& config, const I
 
 // Its parts refer to each other, so it stays where it is.
 struct PlannedNetwork {
+  // `plan_only`: see BackendOptions.
   static absl::StatusOr<std::unique_ptr<PlannedNetwork>> Create(const ModelConfig& model,
                                                                 const InputShape& shape, int batch,
-                                                                const NetworkOptions& options);
+                                                                const NetworkOptions& options,
+                                                                bool plan_only = false);
   PlannedNetwork() = default;
   PlannedNetwork(const PlannedNetwork&) = delete;
   PlannedNetwork& operator=(const PlannedNetwork&) = delete;

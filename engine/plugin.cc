@@ -52,7 +52,11 @@ absl::StatusOr<void*> FindInPlugin(const std::string& name, const std::string& p
     if (library == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("cannot load the ", name, " backend: ", dlerror(),
-                       "; install what it needs, or use the reference backend"));
+                       name == "cudnn"
+                           ? "; `source activate` of the bundle lets it find CUDA's libraries in "
+                             "CUDA_HOME, /usr/local/cuda or Python's nvidia wheels; else install what "
+                             "it needs, or use the onednn or reference backend"
+                           : "; install what it needs, or use the reference backend"));
     }
     void* symbol = dlsym(library, function);
     return symbol != nullptr ? absl::StatusOr<void*>(symbol) : OtherBuild(name);

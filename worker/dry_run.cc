@@ -38,7 +38,10 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
                                       InMiB(report.step_without_reuse))),
                   Row("  activations", report.fullest_activations),
                   Row("  gradients", report.fullest_gradients, "of activations"),
-                  Row("  scratch", report.fullest_scratch, "of the algorithms"),
+                  Row("  scratch", report.fullest_scratch,
+                      report.scratch_may_differ
+                          ? "of the algorithms; those that training measures as fastest may want other"
+                          : "of the algorithms"),
                   Row("kept", report.kept, "weights in other layouts"));
   size_t together = report.total();
   if (report.ahead > 0 && config.consistency().pull_ahead()) {

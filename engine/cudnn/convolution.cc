@@ -288,12 +288,14 @@ size_t BytesOf(const Shape& shape, Type type) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& device,
-                                                               const ConvolutionProblem& problem) {
+                                                               const ConvolutionProblem& problem,
+                                                               bool plan_only) {
   device.Enter();
   PSGD_ASSIGN_OR_RETURN(const OperationGraph graph, MakeGraph(device, problem));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, Engines(graph));
   const std::string key = KeyOf(device, problem);
   const int known = ProcessMeasurements().Find(key);
+  const bool measures = known < 0 && !plan_only;
 
   std::unique_ptr<DeviceMemory> x, w, y;
   auto best = std::make_shared<Convolution>();
@@ -313,7 +315,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
       continue;
     }
     float time = 0;
-    if (known < 0) {
+    if (measures) {
       if (x == nullptr) {
         PSGD_ASSIGN_OR_RETURN(x, device.Allocate(BytesOf(problem.x, problem.type)));
         PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
@@ -332,9 +334,10 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     best_engine = static_cast<int>(i);
     best->plan_ = std::move(engine->plan);
     best->workspace_bytes_ = engine->workspace_bytes;
+    if (!measures) break;
   }
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
-  ProcessMeasurements().Remember(key, best_engine);
+  if (measures) ProcessMeasurements().Remember(key, best_engine);
   return best;
 }
 

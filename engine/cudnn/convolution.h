@@ -25,8 +25,11 @@ struct ConvolutionProblem {
 // Not thread-safe.
 class Convolution {
  public:
+  // With `plan_only` nothing runs: where nothing was measured before, it is the engine that cuDNN
+  // thinks fastest, and that is not remembered.
   static absl::StatusOr<std::shared_ptr<Convolution>> Plan(const Device& device,
-                                                           const ConvolutionProblem& problem);
+                                                           const ConvolutionProblem& problem,
+                                                           bool plan_only);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
   // Two of x, w and y are read and the third written, as the pass says.

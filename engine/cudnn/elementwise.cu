@@ -62,14 +62,14 @@ template <typename T>
 __global__ void ReluKernel(int64_t count, const T* x, T* y) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
     const float value = Load(x, i);
-    Store(value > 0 ? value : 0.0f, y, i);
+    Store(value <= 0 ? 0.0f : value, y, i);  // NaN stays
   }
 }
 
 template <typename T>
 __global__ void ReluGradientKernel(int64_t count, const T* y, const T* dy, T* dx) {
   for (int64_t i = FirstIndex(); i < count; i += IndexStep()) {
-    Store(Load(y, i) > 0 ? Load(dy, i) : 0.0f, dx, i);
+    Store(Load(y, i) <= 0 ? 0.0f : Load(dy, i), dx, i);
   }
 }
 

@@ -39,7 +39,7 @@ __global__ void MaxPoolKernel(PoolShape s, int64_t count, const T* x, T* y, uint
     int place = -1;
     ForEachInWindow(s, at, [&](int64_t from, int64_t in_window) {
       const float value = Load(x, from);
-      if (place >= 0 && !(value > best)) return;
+      if (place >= 0 && !(value > best) && value == value) return;  // NaN is the largest
       best = value;
       place = static_cast<int>(in_window);
     });

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "engine/reference/compute.h"
@@ -44,7 +45,7 @@ void Compute(const Pool& op, const Operands<T>& t) {
   int64_t* where = t.template out_as<int64_t>(1);
   std::fill_n(where, count, -1);
   ForEachPair(op.window, t.in_shape(0), t.out_shape(0), [&](int64_t yi, int64_t xi) {
-    if (where[yi] >= 0 && !(x[xi] > y[yi])) return;
+    if (where[yi] >= 0 && !(x[xi] > y[yi]) && !std::isnan(x[xi])) return;  // NaN is the largest
     where[yi] = xi;
     y[yi] = x[xi];
   });

@@ -296,6 +296,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
   const auto bytes = static_cast<size_t>(engine.workspace);
   if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  ++GetSettings().convolutions;
   psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation),
                                        error = engine.error] {
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost

@@ -1,12 +1,17 @@
 // What the engine for GPUs does on a device that is not as it should be.
 #include "engine/network.h"
 
+#include <cmath>
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/memory_report.h"
+#include "engine/ops/rules.h"
 #include "engine/plugin.h"
 #include "tests/emulated_cuda/settings.h"
+#include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
@@ -14,7 +19,9 @@ namespace {
 
 using emulated::Engine;
 using emulated::Settings;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNan;
 using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
@@ -114,6 +121,56 @@ TEST_F(EmulatedDeviceTest, EnginesThatRoundMoreThanIsPromisedAreRefused) {
     EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, precision));
     EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, precision));
   }
+}
+
+// A step that diverged must not look sound: as the reference, which op_values_test.cc checks.
+TEST_F(EmulatedDeviceTest, NanGoesThroughReluAndMaxPool) {
+  const double nan = std::nan("");
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Graph graph;
+    const auto external = [&](const char* name, Shape shape) {
+      return graph.AddTensor({.name = name, .shape = std::move(shape), .external = true});
+    };
+    const TensorId x = external("x", {1, 1, 1, 6}), dy = external("dy", {1, 1, 1, 6});
+    const TensorId y = AddRelu(&graph, "relu", x).value();
+    const TensorId dx = external("dx", {1, 1, 1, 6});
+    graph.AddNode("relu.backward", ReluBackward{}, {y, dy}, {dx});
+    const Pool pool = {Pool::Kind::kMax, {{1, 3}, {1, 3}}};
+    const TensorId largest = AddPool(&graph, "pool", pool, x).value();
+    graph.tensors[y].external = graph.tensors[largest].external = true;
+    BackendOptions options;
+    options.precision = precision;
+    testing::GraphRunner<float> runner(
+        graph, LoadBackend("cudnn", options_.plugin_dir, options).value());
+    runner.Set(x, {-1, nan, 2, 5, 4, 6});
+    runner.Set(dy, {1, 2, 3, 4, 5, 6});
+    runner.Run();
+    EXPECT_THAT(runner.Get(y), ElementsAre(0, IsNan(), 2, 5, 4, 6));
+    EXPECT_THAT(runner.Get(dx), ElementsAre(0, 2, 3, 4, 5, 6));
+    EXPECT_THAT(runner.Get(largest), ElementsAre(IsNan(), 6));
+  }
+}
+
+// Also of a batch that does not fit. A step then measures as it would have without the plan.
+TEST_F(EmulatedDeviceTest, APlanTakesNoMemoryAndRunsNothing) {
+  settings_->memory = 64 * kMebibyte;
+  settings_->convolutions = 0;
+  const InputShape shape = MakeProblem().shape;
+  const auto large = PlanMemory(ZooModel("cnn"), shape, 4096, options_);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_GT(large->total(), settings_->memory);
+  EXPECT_TRUE(large->scratch_may_differ);
+  const auto fits = LargestBatch(ZooModel("cnn"), shape, options_, settings_->memory / 2);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_GT(*fits, 1);
+  EXPECT_EQ(settings_->convolutions, 0u);
+  EXPECT_FALSE(PlanMemory(ZooModel("mlp"), shape, 8, options_)->scratch_may_differ);
+  settings_->memory = before_.memory;
+  ASSERT_TRUE(PlanMemory(ZooModel("cnn"), shape, 5, options_).ok());
+  ASSERT_TRUE(TrainOn(5).ok());
+  const uint64_t measuring = std::exchange(settings_->convolutions, 0);
+  ASSERT_TRUE(TrainOn(5).ok());
+  EXPECT_GT(measuring, settings_->convolutions);
 }
 
 }  // namespace

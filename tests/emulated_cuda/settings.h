@@ -31,6 +31,7 @@ struct Settings {
       {.workspace = int64_t{1} << 40},
       {.workspace = 1000},
   };
+  uint64_t convolutions = 0;  // that were run so far
 };
 
 // What the plugin exports as `psgd_emulated_settings`. REQUIRES, to change them: no device is in use.

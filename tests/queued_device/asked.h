@@ -27,6 +27,14 @@ struct Asked {
   uint64_t event = 0;   // its number, of what concerns one
 };
 
+// What a test may have the devices of a process do wrong.
+struct Faults {
+  bool recorded_downloads = false;  // one that is recorded is an error
+};
+
+// What the plugin exports as `psgd_queued_device_faults`.
+using FaultsFunction = Faults* (*)();
+
 // What the plugin exports as `psgd_queued_device_asked`: everything that was asked of the device, so
 // far, since it was last made.
 using AskedFunction = void (*)(int device, std::vector<Asked>* asked);

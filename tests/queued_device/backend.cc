@@ -135,6 +135,9 @@ class QueuedBackend : public HostBackend {
   }
   absl::StatusOr<std::unique_ptr<Copy>> StartDownload(const void* device, void* host,
                                                       size_t bytes) override {
+    if (GetFaults().recorded_downloads && queues_->Records(kKernels)) {
+      return absl::InternalError("this device records no downloads");
+    }
     Order(kKernels, kDownloads);
     queues_->Put(kDownloads, Asked::kCopyOut, [=] { std::memcpy(host, device, bytes); });
     const auto done = std::make_shared<Event>();

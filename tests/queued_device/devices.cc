@@ -38,7 +38,17 @@ QueuesPtr FindDevice(int index) {
   return {device, device->queues.get()};
 }
 
+Faults& GetFaults() {
+  static Faults faults;
+  return faults;
+}
+
 }  // namespace psgd::queued
+
+extern "C" __attribute__((visibility("default"))) psgd::queued::Faults*
+psgd_queued_device_faults() {
+  return &psgd::queued::GetFaults();
+}
 
 extern "C" __attribute__((visibility("default"))) void psgd_queued_device_asked(
     int device, std::vector<psgd::queued::Asked>* asked) {

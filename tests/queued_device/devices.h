@@ -15,4 +15,7 @@ QueuesPtr MakeDevice(int index);
 // The one that was made last.
 QueuesPtr FindDevice(int index);
 
+// Those that are asked for now.
+Faults& GetFaults();
+
 }  // namespace psgd::queued

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <future>
 
+#include "engine/plugin.h"
 #include "engine/replicas.h"
+#include "tests/queued_device/asked.h"
 #include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
@@ -93,6 +95,21 @@ TEST(QueuedDevice, TrainsAsTheHostDoes) {
       }
     }
   }
+}
+
+TEST(QueuedDevice, AStepThatCannotBeRecordedIsLaunchedKernelByKernel) {
+  const auto found = FindInPlugin("cudnn", PSGD_QUEUED_DEVICE_DIR, "psgd_queued_device_faults");
+  ASSERT_TRUE(found.ok()) << found.status();
+  queued::Faults* const faults = reinterpret_cast<queued::FaultsFunction>(*found)();
+  const Problem problem = MakeProblem({1, 8, 8, 4}, 6);
+  const auto host = MakeNetwork(ZooModel("cnn", 0.25), problem, kHost);
+  const std::vector<float> expected = Train(host.get(), false, false);
+  faults->recorded_downloads = true;
+  const auto network = MakeNetwork(ZooModel("cnn", 0.25), problem, Device(3));
+  EXPECT_EQ(Train(network.get(), true, false), expected);
+  faults->recorded_downloads = false;
+  EXPECT_THAT(network->recorded().ToString(),
+              ::testing::HasSubstr("this device records no downloads"));
 }
 
 std::unique_ptr<Replicas> ThreeReplicas(const std::vector<NetworkOptions>& options) {

@@ -48,6 +48,10 @@ class Queues {
     std::lock_guard lock(mutex_);
     recordings_[stream] = std::make_shared<Tape>();
   }
+  bool Records(int stream) {
+    std::lock_guard lock(mutex_);
+    return recordings_.contains(stream);
+  }
   Tape EndRecording(int stream) {
     std::lock_guard lock(mutex_);
     const std::shared_ptr<Tape> ended = recordings_.at(stream);

@@ -41,6 +41,18 @@ TEST(PluginTest, SaysWhyALibraryDoesNotLoad) {
   fs::remove_all(folder);
 }
 
+// Programs of a bundle find CUDA's libraries once its `activate` was sourced.
+TEST(PluginTest, SaysHowCudasLibrariesAreFound) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "psgd_plugin_test_cuda";
+  fs::create_directories(folder);
+  std::ofstream(folder / "libpsgd_cudnn.so") << "not a library";
+  const absl::Status status = LoadBackend("cudnn", folder.string(), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("`source activate` of the bundle"));
+  EXPECT_THAT(status.ToString(), HasSubstr("CUDA_HOME"));
+  fs::remove_all(folder);
+}
+
 TEST(PluginTest, SaysHowToGetWhatIsMissing) {
   const absl::Status status = LoadBackend("onednn", "/nowhere", {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

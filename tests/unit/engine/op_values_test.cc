@@ -17,6 +17,7 @@ using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNan;
 
 struct Made {
   Shape shape;
@@ -44,6 +45,19 @@ std::string ErrorOf(const Shape& shape, const MakeOp& make) {
   const absl::Status status = make(&graph, x).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
+}
+
+// A step that diverged must not look sound.
+TEST(OpValuesTest, NanGoesThroughReluAndMaxPool) {
+  const double nan = std::nan("");
+  const auto relu = [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); };
+  EXPECT_THAT(Compute({1, 4}, {-1, nan, 2, -0.0}, relu).values,
+              ElementsAre(0, IsNan(), 2, 0));
+  const auto pool = [](Graph* g, TensorId x) {
+    return AddPool(g, "pool", {Pool::Kind::kMax, {{1, 3}, {1, 3}}}, x);
+  };
+  EXPECT_THAT(Compute({1, 1, 1, 12}, {1, nan, 2, nan, 3, 4, 5, 6, nan, 9, 8, 7}, pool).values,
+              ElementsAre(IsNan(), IsNan(), IsNan(), 9));
 }
 
 TEST(OpValuesTest, CeilAddsAWindowForWhatIsLeftUnlessItWouldBeginInThePadding) {

@@ -1,0 +1,47 @@
+#include "bench/step_bench.h"
+
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace psgd {
+namespace {
+
+using ::testing::HasSubstr;
+
+StepBenchOptions OptionsFor(const char* model, const InputShape& shape) {
+  StepBenchOptions options = {.shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
+  options.model.set_zoo(model);
+  if (shape.IsSequence()) {
+    options.model.set_layers(1);
+    options.model.set_width(8);
+    options.model.set_heads(2);
+  }
+  return options;
+}
+
+TEST(StepBench, EveryKindOfSampleIsTaken) {
+  const std::pair<const char*, InputShape> cases[] = {
+      {"mlp", {1, 4, 4, 10}},
+      {"gpt", {.classes = 7, .length = 5, .vocabulary = 7}},
+      // Labels of the target alone: as of unet, whose labels are of pixels, the network says how many.
+      {"transformer", {.classes = 7, .length = 8, .source = 4, .vocabulary = 7}},
+      {"ncf", {.classes = 2, .entries = 2, .vocabulary = 20}},
+      {"logistic_regression", {.classes = 2, .entries = 3, .vocabulary = 20}},
+  };
+  for (const auto& [model, shape] : cases) {
+    const auto row = RunStepBench(OptionsFor(model, shape));
+    ASSERT_TRUE(row.ok()) << model << ": " << row.status();
+    EXPECT_TRUE(row->verified) << model;
+    EXPECT_GT(row->extra.at("samples_per_second"), 0) << model;
+  }
+}
+
+TEST(StepBench, AnErrorOfTheCheckSaysSo) {
+  const auto row = RunStepBench(OptionsFor("transformer", {1, 28, 28, 10}));
+  EXPECT_THAT(row.status().ToString(), HasSubstr("in the check against the reference"));
+}
+
+}  // namespace
+}  // namespace psgd
