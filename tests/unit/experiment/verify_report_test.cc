@@ -164,6 +164,9 @@ TEST_F(VerifyReportTest, WhatCannotBeReadIsNotDamaged) {
 }
 
 TEST_F(VerifyReportTest, PermissionsThatAreMissingAreNotDamage) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not follow a fork";
+#endif
   MakeCoordinator(1, {1});
   MakeShard(0);
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001/shard-0");
