@@ -15,31 +15,11 @@
 #include "engine/out_of_memory.h"
 #include "engine/parameter_memory.h"
 #include "engine/planned_network.h"
+#include "engine/region.h"
 #include "engine/zoo/zoo.h"
 
 namespace psgd {
 namespace {
-
-// A region that is carved into aligned pieces: first sized, then allocated.
-class Region {
- public:
-  // Returns the offset of a new piece.
-  size_t Add(size_t bytes) {
-    const size_t offset = bytes_;
-    bytes_ +=
-        (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
-    return offset;
-  }
-  absl::Status Allocate(Backend* backend) {
-    PSGD_ASSIGN_OR_RETURN(memory_, backend->Allocate(bytes_));
-    return absl::OkStatus();
-  }
-  void* at(size_t offset) const { return static_cast<char*>(memory_->data()) + offset; }
-
- private:
-  size_t bytes_ = 0;
-  std::unique_ptr<DeviceMemory> memory_;
-};
 
 // For each node, the parameters whose gradients are final once it has run, so that all are named
 // from the last to the first.
