@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/chain.h"
 
 namespace psgd {
 
@@ -126,8 +127,10 @@ std::vector<Chain::Member> FollowerSet::Those(
   return those;
 }
 
-std::vector<Chain::Member> FollowerSet::Candidates() const {
-  return Those([this](const Follower& f) { return !f.required && Connected(f); });
+std::vector<Chain::Member> FollowerSet::NotYetIn(const Chain& chain) const {
+  std::vector<Chain::Member> those = Those([this](const Follower& f) { return f.required || Connected(f); });
+  std::erase_if(those, [&](const Chain::Member& member) { return IsIn(chain, member.replica()); });
+  return those;
 }
 
 std::vector<Chain::Member> FollowerSet::Ready() const {

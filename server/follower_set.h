@@ -48,8 +48,9 @@ class FollowerSet {
   // Until every required follower has written that. UNAVAILABLE names one that has not in time.
   absl::Status WaitWritten(uint32_t log, uint64_t last) const;
 
-  // Connected followers that are not required yet; and those of them that have written all there is.
-  std::vector<Chain::Member> Candidates() const;
+  // Who would lead the run, or may soon, and that chain does not know yet: one that is connected, or required.
+  std::vector<Chain::Member> NotYetIn(const Chain& chain) const;
+  // Connected followers that are not required yet and have written all there is.
   std::vector<Chain::Member> Ready() const;
   std::vector<Chain::Member> Required() const;
   // Required ones of which not every log is connected.

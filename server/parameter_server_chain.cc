@@ -90,7 +90,7 @@ bool ParameterServer::WaitsForFollowers(std::string* reason) const {
 
 Chain ParameterServer::ChainForWorkers() const {
   Chain chain = keeper_->chain();
-  for (const Chain::Member& member : followers_->Candidates()) *chain.add_members() = member;
+  for (const Chain::Member& member : followers_->NotYetIn(chain)) *chain.add_members() = member;
   return chain;
 }
 

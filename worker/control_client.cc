@@ -156,6 +156,11 @@ void ControlClient::SetServers(const std::vector<std::string>& servers) {
   }
 }
 
+void ControlClient::AddServers(const std::vector<std::string>& servers) {
+  std::lock_guard lock(impl_->mutex);
+  for (const std::string& server : servers) impl_->Add(server);
+}
+
 void ControlClient::TryAnother() {
   std::lock_guard lock(impl_->mutex);
   impl_->current = (impl_->current + 1) % impl_->servers.size();

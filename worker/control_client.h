@@ -44,6 +44,8 @@ class ControlClient {
   void SetToken(const std::string& token);
   // Who may answer from now on; the first is asked first, unless it was asked last.
   void SetServers(const std::vector<std::string>& servers);
+  // They may answer, too.
+  void AddServers(const std::vector<std::string>& servers);
   // The next call asks another server, if there is one.
   void TryAnother();
   // Ends calls that are under way, and refuses new ones.

@@ -142,12 +142,12 @@ void Heartbeat::CompareEndpoints(std::vector<std::string> endpoints) {
 void Heartbeat::SetChain(const Chain& chain) {
   std::vector<std::string> servers;
   for (const Chain::Member& member : chain.members()) servers.push_back(member.address());
-  {
-    std::lock_guard lock(mutex_);
-    if (servers.empty() || chain.epoch() < chain_epoch_) return;
-    chain_epoch_ = chain.epoch();
-    if (leader_.empty()) leader_ = servers[0];
-  }
+  std::lock_guard lock(mutex_);
+  if (servers.empty() || chain.epoch() < chain_epoch_) return;
+  if (leader_.empty()) leader_ = servers[0];
+  // Answers overtake one another: one that lacks a follower that another of the same chain knew may be the older.
+  if (chain.epoch() == chain_epoch_) return client_->AddServers(servers);
+  chain_epoch_ = chain.epoch();
   client_->SetServers(servers);
 }
 

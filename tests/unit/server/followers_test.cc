@@ -103,9 +103,9 @@ TEST_F(FollowerSetTest, WaitsForNobodyUntilAFollowerIsRequired) {
 
 TEST_F(FollowerSetTest, AFollowerIsReadyOnceAllItsLogsHaveCaughtUp) {
   EXPECT_TRUE(set_->Connect(MemberOf(2), 0, std::make_shared<FollowerLog>(0)).ok());
-  EXPECT_THAT(set_->Candidates(), IsEmpty()) << "one log of two is connected";
+  EXPECT_THAT(set_->NotYetIn(Chain()), IsEmpty()) << "one log of two is connected";
   const auto logs = Connect(2);
-  EXPECT_THAT(set_->Candidates(), SizeIs(1));
+  EXPECT_THAT(set_->NotYetIn(Chain()), SizeIs(1));
   EXPECT_THAT(set_->Ready(), IsEmpty());
   logs[0]->Written(0);
   EXPECT_THAT(set_->Ready(), IsEmpty());
@@ -178,6 +178,21 @@ TEST_F(FollowerSetTest, OneThatIsRequiredMayLackWhatCameJustBefore) {
   EXPECT_FALSE(set_->HasAllFromBefore(2));
 }
 
+// A worker that forgot it meanwhile would not find it if the leader died right after.
+TEST_F(FollowerSetTest, WorkersAreToldOfOneWhileItIsTakenIn) {
+  ChainKeeper keeper(std::make_shared<RecordedChain>(Chain()), set_, 1);
+  ASSERT_TRUE(keeper.Begin("host:1").ok());
+  const auto logs = Connect(2);
+  for (const auto& log : logs) log->Written(0);
+  ASSERT_THAT(set_->NotYetIn(keeper.chain()), SizeIs(1));
+  set_->Publish(0, PartOf(1, 1), 1);
+  ASSERT_FALSE(*keeper.TakeIn(MemberOf(2))) << "it lacks what came just before";
+  ASSERT_THAT(set_->NotYetIn(keeper.chain()), SizeIs(1));
+  logs[0]->Written(1);
+  ASSERT_TRUE(*keeper.TakeIn(MemberOf(2)));
+  EXPECT_THAT(set_->NotYetIn(keeper.chain()), IsEmpty()) << "the chain tells of it";
+}
+
 TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
   const Duration patience = std::chrono::milliseconds(2);
   const auto passed = [&] { std::this_thread::sleep_for(2 * patience); };
@@ -203,7 +218,7 @@ TEST_F(FollowerSetTest, AConnectionThatWasReplacedTakesNothingAway) {
   const auto now = Connect(2);
   EXPECT_TRUE(old[0]->closed());
   set_->Disconnect(2, 0, old[0].get());
-  EXPECT_THAT(set_->Candidates(), SizeIs(1));
+  EXPECT_THAT(set_->NotYetIn(Chain()), SizeIs(1));
 }
 
 // Counts what is written to the leader's own disk, which can fail.

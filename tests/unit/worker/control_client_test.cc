@@ -106,6 +106,24 @@ TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
   EXPECT_GT(server.attempts()[0], std::chrono::seconds(10));
 }
 
+// A segment's answer and a heartbeat's overtake one another.
+TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
+  HangingServer follower;
+  follower.Answer();
+  const std::string dead = "127.0.0.1:1";
+  ControlClient client(
+      {.server = dead, .find = {}, .deadline = std::chrono::seconds(2), .interrupted = {}, .credentials = {}});
+  Heartbeat heartbeat(&client, WorkerKey(), std::chrono::seconds(20), NullLog());
+  Chain chain;
+  chain.set_epoch(3);
+  chain.add_members()->set_address(dead);
+  Chain with = chain;
+  with.add_members()->set_address(follower.address());
+  heartbeat.SetChain(with);
+  heartbeat.SetChain(chain);
+  EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
+}
+
 TEST(ControlClient, AServerThatMovedIsFound) {
   HangingServer server;
   server.Answer();
