@@ -18,6 +18,7 @@
 #include "engine/memory_report.h"
 #include "engine/plugin.h"
 #include "engine/replicas.h"
+#include "experiment/cache_file.h"
 #include "experiment/config_yaml.h"
 #include "worker/dry_run.h"
 #include "worker/gpu_devices.h"
@@ -51,6 +52,7 @@ struct Arguments {
   int threads = 1;
   std::string engine = "onednn";
   std::string precision = "fp32";
+  std::string engine_choices = CacheFile("cudnn-engines");
   std::string name;
   TlsArguments tls;
   std::string step_delay = "0ms";
@@ -84,6 +86,7 @@ absl::StatusOr<TrainerOptions> ReplicasGiven(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(options.precision, PrecisionNamed(arguments.precision));
   if (!arguments.gpu.empty()) {
     PSGD_ASSIGN_OR_RETURN(options.gpus, ChooseGpus(arguments.gpu));
+    if (arguments.engine_choices != "none") options.choices = arguments.engine_choices;
     return options;
   }
   // Before a server counts on this worker.
@@ -214,6 +217,9 @@ int main(int argc, char** argv) {
                  "fp32")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  app.add_option("--engine-choices", arguments.engine_choices,
+                 "On GPUs, the file that remembers which of cuDNN's engines is the fastest for each convolution, "
+                 "so that it is measured once; none: each start measures. Default: ~/.cache/psgd/cudnn-engines");
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
   app.add_option("--step-delay", arguments.step_delay,

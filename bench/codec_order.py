@@ -24,6 +24,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIDE = 32
 CLASSES = 10
+BOTH = 160  # what texture and background reach together; noise takes the rest of a byte
 CODECS = {  # keys of the config
     "none": [],
     "fp16": ["compression.push=fp16"],
@@ -88,10 +89,10 @@ def write_images(path, count, rng, signs, backgrounds):
             out.write(bytes([label]) + image.to_bytes(pixels, "little"))
 
 
-def make_data(folder, train, test):
+def make_data(folder, train, test, strength):
     rng = random.Random(1)
-    signs = [[texture(rng, 80) for _ in range(2)] for _ in range(CLASSES)]
-    backgrounds = [texture(rng, 80) for _ in range(16)]
+    signs = [[texture(rng, strength) for _ in range(2)] for _ in range(CLASSES)]
+    backgrounds = [texture(rng, BOTH - strength) for _ in range(16)]
     for part in range(1, 6):
         write_images(folder / f"data_batch_{part}.bin", train // 5, rng, signs, backgrounds)
     write_images(folder / "test_batch.bin", test, rng, signs, backgrounds)
@@ -116,6 +117,8 @@ def main():
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--train", type=int, default=8000, help="images to train on")
     parser.add_argument("--test", type=int, default=2000)
+    parser.add_argument("--strength", type=int, default=80, choices=range(1, BOTH), metavar=f"1..{BOTH - 1}",
+                        help=f"of a class's texture, of {BOTH} that it has with what is behind it")
     parser.add_argument("--threads", type=int, default=1, help="of each worker")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"))
     parser.add_argument("--json", action="store_true", help="a JSON object a codec")
@@ -128,7 +131,7 @@ def main():
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     with tempfile.TemporaryDirectory(prefix="psgd-codec-order-") as scratch:
         folder = pathlib.Path(scratch)
-        make_data(folder, arguments.train, arguments.test)
+        make_data(folder, arguments.train, arguments.test, arguments.strength)
         (folder / "config.yaml").write_text(CONFIG.format(data=folder, epochs=arguments.epochs))
         dense = None
         if not arguments.json:

@@ -103,6 +103,8 @@ struct BackendOptions {
   // Nothing will run: what is chosen by measuring is taken as it is thought best, and what it takes of
   // the device's memory is not asked for.
   bool plan_only = false;
+  // A file of what was chosen by measuring, for later processes; empty: none.
+  std::string choices = {};
 };
 
 // Not thread-safe; outlives its kernels and memory.

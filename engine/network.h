@@ -37,6 +37,8 @@ struct NetworkOptions {
   size_t memory = 0;  // bytes that it may take; 0: what the backend's device has left
   // Weights of dense layers whose gradients are to be handed out as their factors; null: none.
   ChooseFactors factors = nullptr;
+  // cudnn: a file that says, and is told, which of cuDNN's engines are fastest; empty: each process measures.
+  std::string choices = {};
   // Where libpsgd_<backend>.so lies. Empty: beside the program, else in ../lib/psgd of an
   // installed one.
   std::string plugin_dir = {};

@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<PlannedNetwork>> PlannedNetwork::Create(
                                   .dropout = {options.seed, options.worker},
                                   .device = options.device,
                                   .precision = options.precision,
-                                  .plan_only = plan_only};
+                                  .plan_only = plan_only,
+                                  .choices = options.choices};
   PSGD_ASSIGN_OR_RETURN(made->backend, LoadBackend(options.backend, options.plugin_dir, backend));
   Backend* const computes = made->backend.get();
   PSGD_ASSIGN_OR_RETURN(made->train_executor, Executor::Create(made->train.graph, computes));

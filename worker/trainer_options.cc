@@ -34,6 +34,7 @@ std::shared_ptr<const TransportSecurity> MemberSecurity(const TrainerOptions& op
 std::vector<NetworkOptions> NetworksOf(const TrainerOptions& options) {
   NetworkOptions network;
   network.backend = options.gpus.empty() ? options.backend : "cudnn";
+  network.choices = options.choices;
   network.plugin_dir = options.plugin_dir;
   network.threads = options.threads;
   network.precision = options.precision;

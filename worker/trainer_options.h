@@ -26,6 +26,7 @@ struct TrainerOptions {
   std::string backend = "onednn";          // of the processor
   // One replica each; none: the processor. Replicas share each batch.
   std::vector<GpuDevice> gpus;
+  std::string choices;                     // of the engine for GPUs; see NetworkOptions
   std::string plugin_dir;                  // of engines; empty: beside the program
   int replicas = 1;                        // on the processor
   int workers_here = 1;                    // trainers that share this process

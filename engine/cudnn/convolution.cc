@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/cudnn/engine_choices.h"
 
 namespace psgd::cudnn {
 namespace {
@@ -250,35 +249,11 @@ absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, vo
 
 std::string KeyOf(const Device& device, const ConvolutionProblem& p) {
   const Window& w = p.window;
-  return absl::StrCat(device.model(), " ", static_cast<int>(p.pass), " ",
+  return absl::StrCat(device.model(), ", cuDNN ", cudnnGetVersion(), ": ", static_cast<int>(p.pass), " ",
                       static_cast<int>(p.type), " ", p.tensor_float, " ", ShapeText(p.x), " ",
                       ShapeText(p.w), " ", ShapeText(p.y), " ", w.stride.height, "x",
                       w.stride.width, " ", w.pad.height, "x", w.pad.width, " ", w.dilation.height,
                       "x", w.dilation.width);
-}
-
-// Which of the engines in cuDNN's order was fastest, by device and problem: replicas in one process,
-// and a network's training and evaluation, measure once.
-class Measurements {
- public:
-  int Find(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    auto found = engines_.find(key);
-    return found == engines_.end() ? -1 : found->second;
-  }
-  void Remember(const std::string& key, int engine) {
-    std::lock_guard lock(mutex_);
-    engines_[key] = engine;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, int> engines_;
-};
-
-Measurements& ProcessMeasurements() {
-  static Measurements* const measurements = new Measurements();
-  return *measurements;
 }
 
 size_t BytesOf(const Shape& shape, Type type) {
@@ -289,16 +264,27 @@ size_t BytesOf(const Shape& shape, Type type) {
 
 absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& device,
                                                                const ConvolutionProblem& problem,
+                                                               const std::string& choices,
                                                                bool plan_only) {
   device.Enter();
   PSGD_ASSIGN_OR_RETURN(const OperationGraph graph, MakeGraph(device, problem));
   PSGD_ASSIGN_OR_RETURN(const std::vector<GraphDescriptor> engines, Engines(graph));
   const std::string key = KeyOf(device, problem);
-  const int known = ProcessMeasurements().Find(key);
-  const bool measures = known < 0 && !plan_only;
+  EngineChoices& chosen = EngineChoices::Of(choices);
+  const auto convolution = [](EnginePlan plan) {
+    auto made = std::make_shared<Convolution>();
+    made->plan_ = std::move(plan.plan);
+    made->workspace_bytes_ = plan.workspace_bytes;
+    return made;
+  };
+  if (const auto known = chosen.Find(key); known && static_cast<size_t>(*known) < engines.size()) {
+    // Another driver may have other engines: then they are measured again.
+    absl::StatusOr<EnginePlan> plan = MakePlan(device, problem, engines[*known]);
+    if (plan.ok()) return convolution(*std::move(plan));
+  }
 
   std::unique_ptr<DeviceMemory> x, w, y;
-  auto best = std::make_shared<Convolution>();
+  EnginePlan best;
   float best_time = std::numeric_limits<float>::infinity();
   int best_engine = -1;
   int64_t measured = 0;
@@ -308,37 +294,31 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     if (!absl::IsResourceExhausted(why)) why = reason;
   };
   for (size_t i = 0; i < engines.size() && measured < kMostEngines; ++i) {
-    if (known >= 0 && static_cast<size_t>(known) != i) continue;
-    absl::StatusOr<EnginePlan> engine = MakePlan(device, problem, engines[i]);
-    if (!engine.ok()) {
-      pass_over(engine.status());
+    absl::StatusOr<EnginePlan> plan = MakePlan(device, problem, engines[i]);
+    if (!plan.ok()) {
+      pass_over(plan.status());
       continue;
     }
-    float time = 0;
-    if (measures) {
-      if (x == nullptr) {
-        PSGD_ASSIGN_OR_RETURN(x, device.Allocate(BytesOf(problem.x, problem.type)));
-        PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
-        PSGD_ASSIGN_OR_RETURN(y, device.Allocate(BytesOf(problem.y, problem.type)));
-      }
-      const auto measurement = Measure(device, *engine, x->data(), w->data(), y->data());
-      if (!measurement.ok()) {
-        pass_over(measurement.status());
-        continue;
-      }
-      time = *measurement;
-      ++measured;
+    if (plan_only) return convolution(*std::move(plan));
+    if (x == nullptr) {
+      PSGD_ASSIGN_OR_RETURN(x, device.Allocate(BytesOf(problem.x, problem.type)));
+      PSGD_ASSIGN_OR_RETURN(w, device.Allocate(BytesOf(problem.w, problem.type)));
+      PSGD_ASSIGN_OR_RETURN(y, device.Allocate(BytesOf(problem.y, problem.type)));
     }
-    if (time >= best_time) continue;
-    best_time = time;
+    const auto time = Measure(device, *plan, x->data(), w->data(), y->data());
+    if (!time.ok()) {
+      pass_over(time.status());
+      continue;
+    }
+    ++measured;
+    if (*time >= best_time) continue;
+    best_time = *time;
     best_engine = static_cast<int>(i);
-    best->plan_ = std::move(engine->plan);
-    best->workspace_bytes_ = engine->workspace_bytes;
-    if (!measures) break;
+    best = *std::move(plan);
   }
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
-  if (measures) ProcessMeasurements().Remember(key, best_engine);
-  return best;
+  chosen.Remember(key, best_engine);
+  return convolution(std::move(best));
 }
 
 absl::Status Convolution::Run(const Device& device, void* x, void* w, void* y, void* workspace) {

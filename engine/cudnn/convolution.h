@@ -1,8 +1,9 @@
 // One convolution on one device, forward or backward: the fastest of cuDNN's engines that repeat
-// their results to the bit, measured when it is first asked for and remembered by its shape.
+// their results to the bit, measured when it is first asked for and remembered by its shape, in a file, too.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/cudnn/device.h"
 #include "engine/cudnn/format.h"
@@ -25,10 +26,11 @@ struct ConvolutionProblem {
 // Not thread-safe.
 class Convolution {
  public:
-  // With `plan_only` nothing runs: where nothing was measured before, it is the engine that cuDNN
-  // thinks fastest, and that is not remembered.
+  // `choices`: the file that remembers; empty: none. With `plan_only` nothing runs: where nothing was measured
+  // before, it is the engine that cuDNN thinks fastest, and that is not remembered.
   static absl::StatusOr<std::shared_ptr<Convolution>> Plan(const Device& device,
                                                            const ConvolutionProblem& problem,
+                                                           const std::string& choices,
                                                            bool plan_only);
 
   size_t workspace_bytes() const { return workspace_bytes_; }

@@ -192,6 +192,7 @@ using psgd::emulated::GetSettings;
 using psgd::emulated::Handle;
 using psgd::emulated::Of;
 
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = new cudnnContext();
   return CUDNN_STATUS_SUCCESS;

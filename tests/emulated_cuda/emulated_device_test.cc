@@ -1,12 +1,18 @@
 // What the engine for GPUs does on a device that is not as it should be.
 #include "engine/network.h"
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/memory_report.h"
 #include "engine/ops/rules.h"
 #include "engine/plugin.h"
@@ -26,6 +32,7 @@ using testing::MakeProblem;
 using testing::Problem;
 using testing::ZooModel;
 
+constexpr char kEmulatedName[] = "emulated";
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 class EmulatedDeviceTest : public ::testing::Test {
@@ -50,7 +57,7 @@ class EmulatedDeviceTest : public ::testing::Test {
     return (*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).status();
   }
 
-  const NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
+  NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
   Settings* settings_ = nullptr;
   Settings before_;
 };
@@ -149,6 +156,78 @@ TEST_F(EmulatedDeviceTest, NanGoesThroughReluAndMaxPool) {
     EXPECT_THAT(runner.Get(dx), ElementsAre(0, 2, 3, 4, 5, 6));
     EXPECT_THAT(runner.Get(largest), ElementsAre(IsNan(), 6));
   }
+}
+
+class EngineChoicesTest : public EmulatedDeviceTest {
+ protected:
+  void SetUp() override {
+    EmulatedDeviceTest::SetUp();
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    EmulatedDeviceTest::TearDown();
+  }
+  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(In(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // Convolutions that a step takes beside those that measure.
+  uint64_t RunTo(int batch, const std::string& choices) {
+    options_.choices = choices;
+    settings_->convolutions = 0;
+    const absl::Status trained = TrainOn(batch);
+    EXPECT_TRUE(trained.ok()) << trained;
+    return settings_->convolutions;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / absl::StrCat("psgd-choices-", getpid());
+};
+
+// A file stands for a process that comes later: what one knows of a file is the file's alone.
+TEST_F(EngineChoicesTest, ALaterProcessMeasuresNothing) {
+  const uint64_t measuring = RunTo(6, In("of a user/new folder/first"));
+  const std::string kept = Read("of a user/new folder/first");
+  EXPECT_THAT(kept, HasSubstr(absl::StrCat("8\t", kEmulatedName)));
+  std::ofstream(In("second")) << kept;
+  const uint64_t alone = RunTo(6, In("second"));
+  EXPECT_GT(measuring, alone);
+  EXPECT_EQ(Read("second"), kept) << "nothing is measured, so nothing is added";
+  EXPECT_EQ(RunTo(6, In("of a user/new folder/first")), alone);
+  // Others are measured, and added.
+  EXPECT_GT(RunTo(7, In("second")), alone);
+  EXPECT_GT(Read("second").size(), kept.size());
+}
+
+TEST_F(EngineChoicesTest, WhatIsDamagedOrNoLongerThereIsMeasuredAgain) {
+  const uint64_t measuring = RunTo(8, In("first"));
+  const std::string kept = Read("first");
+  const auto with_engine = [&](const std::string& engine) {
+    std::string other;
+    for (const absl::string_view line : absl::StrSplit(kept, '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&other, engine, std::string(line.substr(line.find('\t'))), "\n");
+    }
+    return other;
+  };
+  const std::string damaged[] = {
+      with_engine("6"),    // finds that it cannot
+      with_engine("0"),    // may not
+      with_engine("900"),  // is not there
+      with_engine("-1"), with_engine("x"), with_engine("99999999999999999999"),
+      "\n\n\t\n8\n\t8\n", std::string(100, '\0'), "8" + kept.substr(kept.find('\t'), 20)};
+  for (size_t i = 0; i < std::size(damaged); ++i) {
+    const std::string name = absl::StrCat("damaged-", i);
+    std::ofstream(In(name)) << damaged[i];
+    EXPECT_EQ(RunTo(8, In(name)), measuring) << damaged[i];
+    EXPECT_THAT(Read(name), ::testing::EndsWith(kept)) << "and then known";
+  }
+}
+
+TEST_F(EngineChoicesTest, AFileThatCannotBeWrittenIsAsNone) {
+  const uint64_t measuring = RunTo(9, "/dev/null/choices");
+  EXPECT_LT(RunTo(9, "/dev/null/choices"), measuring) << "this process remembers";
 }
 
 // Also of a batch that does not fit. A step then measures as it would have without the plan.

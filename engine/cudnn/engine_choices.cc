@@ -1,0 +1,75 @@
+#include "engine/cudnn/engine_choices.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd::cudnn {
+namespace {
+
+constexpr int kMostIndex = 1000;  // of the engines that cuDNN may have for a problem; more is damage
+
+// Not so after a disk was full.
+bool EndsInALine(int file) {
+  const off_t end = lseek(file, 0, SEEK_END);
+  char last = '\n';
+  return end <= 0 || pread(file, &last, 1, end - 1) != 1 || last == '\n';
+}
+
+}  // namespace
+
+EngineChoices& EngineChoices::Of(const std::string& file) {
+  static std::mutex* const mutex = new std::mutex();
+  static auto* const all = new std::map<std::string, EngineChoices*>();
+  std::lock_guard lock(*mutex);
+  EngineChoices*& choices = (*all)[file];
+  if (choices == nullptr) choices = new EngineChoices(file);
+  return *choices;
+}
+
+std::optional<int> EngineChoices::Find(const std::string& problem) {
+  std::lock_guard lock(mutex_);
+  auto found = engines_.find(problem);
+  if (found == engines_.end()) {
+    // Another process may have measured it meanwhile.
+    ReadFile();
+    found = engines_.find(problem);
+  }
+  return found == engines_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void EngineChoices::Remember(const std::string& problem, int engine) {
+  std::lock_guard lock(mutex_);
+  engines_[problem] = engine;
+  if (file_.empty()) return;
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), failed);
+  const int file = open(file_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file == -1) return;
+  // In one write, between those of others. What is lost is measured again.
+  const std::string line = absl::StrCat(EndsInALine(file) ? "" : "\n", engine, "\t", problem, "\n");
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
+  close(file);
+}
+
+void EngineChoices::ReadFile() {
+  if (file_.empty()) return;
+  std::ifstream file(file_);
+  std::map<std::string, int> read;
+  for (std::string line; std::getline(file, line);) {
+    const size_t tab = line.find('\t');
+    int engine = 0;
+    if (tab == std::string::npos || file.eof()) continue;  // one that was cut off
+    if (!absl::SimpleAtoi(line.substr(0, tab), &engine) || engine < 0 || engine > kMostIndex) continue;
+    read[line.substr(tab + 1)] = engine;
+  }
+  // What this process has chosen stands: its networks are alike.
+  engines_.merge(read);
+}
+
+}  // namespace psgd::cudnn
