@@ -174,6 +174,10 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.to_stderr = !arguments.quiet;
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
+  if (!options.choices.empty() && !CanAppend(options.choices)) {
+    options.log->warn("{} cannot be written, so cuDNN's engines are measured at each start; --engine-choices names "
+                      "another file, or none", options.choices);
+  }
   return TrainNode(options);
 }
 
@@ -198,7 +202,7 @@ int main(int argc, char** argv) {
       ->type_name("KEY=VALUE")
       ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
-  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6")
+  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6; 0,0,0 for three replicas on one")
                   ->excludes(cpu);
   app.add_option("--replicas", arguments.replicas,
                  "On the processor, as many as a GPU list would make: workers of their own, or one "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -249,7 +250,7 @@ absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, vo
 
 std::string KeyOf(const Device& device, const ConvolutionProblem& p) {
   const Window& w = p.window;
-  return absl::StrCat(device.model(), ", cuDNN ", cudnnGetVersion(), ": ", static_cast<int>(p.pass), " ",
+  return absl::StrCat(device.model(), ", cuDNN ", cudnnGetVersion(), ", driver ", device.driver(), ": ", static_cast<int>(p.pass), " ",
                       static_cast<int>(p.type), " ", p.tensor_float, " ", ShapeText(p.x), " ",
                       ShapeText(p.w), " ", ShapeText(p.y), " ", w.stride.height, "x",
                       w.stride.width, " ", w.pad.height, "x", w.pad.width, " ", w.dilation.height,
@@ -277,10 +278,19 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     made->workspace_bytes_ = plan.workspace_bytes;
     return made;
   };
-  if (const auto known = chosen.Find(key); known && static_cast<size_t>(*known) < engines.size()) {
-    // Another driver may have other engines: then they are measured again.
+  // Another driver may have other engines, and another process the memory: then they are measured again.
+  const auto remembered = [&]() -> std::shared_ptr<Convolution> {
+    const auto known = chosen.Find(key);
+    if (!known || static_cast<size_t>(*known) >= engines.size()) return nullptr;
     absl::StatusOr<EnginePlan> plan = MakePlan(device, problem, engines[*known]);
-    if (plan.ok()) return convolution(*std::move(plan));
+    if (!plan.ok() || (!plan_only && !device.Allocate(plan->workspace_bytes).ok())) return nullptr;
+    return convolution(*std::move(plan));
+  };
+  if (auto known = remembered()) return known;
+  std::optional<EngineChoices::Measuring> measuring;
+  if (!plan_only) {
+    measuring.emplace(&chosen);
+    if (auto known = remembered()) return known;
   }
 
   std::unique_ptr<DeviceMemory> x, w, y;
@@ -288,6 +298,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
   float best_time = std::numeric_limits<float>::infinity();
   int best_engine = -1;
   int64_t measured = 0;
+  bool lacked_memory = false;
   absl::Status why = absl::UnimplementedError("cuDNN has no engine");
   // One that cannot be used leaves the others. Where none is left, memory is what to tell of first.
   const auto pass_over = [&](const absl::Status& reason) {
@@ -307,6 +318,7 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     }
     const auto time = Measure(device, *plan, x->data(), w->data(), y->data());
     if (!time.ok()) {
+      lacked_memory = lacked_memory || absl::IsResourceExhausted(time.status());
       pass_over(time.status());
       continue;
     }
@@ -317,7 +329,8 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     best = *std::move(plan);
   }
   if (best_engine < 0) return Annotate(why, absl::StrCat("no usable engine for ", key));
-  chosen.Remember(key, best_engine);
+  // With more memory another may be the fastest.
+  if (!lacked_memory) chosen.Remember(key, best_engine);
   return convolution(std::move(best));
 }
 

@@ -106,6 +106,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(int index) {
   cudaDeviceProp properties;
   PSGD_CUDA(cudaGetDeviceProperties(&properties, index));
   device->model_ = properties.name;
+  PSGD_CUDA(cudaDriverGetVersion(&device->driver_));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->stream_, cudaStreamNonBlocking));
   PSGD_CUDA(cudaStreamCreateWithFlags(&device->copies_, cudaStreamNonBlocking));
   PSGD_CUDA(cudnnCreate(&device->dnn_));

@@ -25,6 +25,8 @@ class Device {
   int index() const { return index_; }
   // As "NVIDIA H200": what is measured on one holds for all of its kind.
   const std::string& model() const { return model_; }
+  // The version of CUDA that its driver knows, as 13000.
+  int driver() const { return driver_; }
   cudaStream_t stream() const { return stream_; }
   cudaStream_t copies() const { return copies_; }
   cudnnHandle_t dnn() const { return dnn_; }
@@ -53,6 +55,7 @@ class Device {
 
   const int index_;
   std::string model_;
+  int driver_ = 0;
   cudaStream_t stream_ = nullptr;
   cudaStream_t copies_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;

@@ -1,10 +1,13 @@
 #include "engine/cudnn/engine_choices.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,9 @@
 namespace psgd::cudnn {
 namespace {
 
+// Of one convolution; who takes longer hangs.
+constexpr auto kLongestMeasuring = std::chrono::seconds(10);
+constexpr auto kPoll = std::chrono::milliseconds(5);
 constexpr int kMostIndex = 1000;  // of the engines that cuDNN may have for a problem; more is damage
 
 // Not so after a disk was full.
@@ -32,6 +38,26 @@ EngineChoices& EngineChoices::Of(const std::string& file) {
   return *choices;
 }
 
+EngineChoices::Measuring::Measuring(EngineChoices* choices)
+    : lock_(choices->measuring_), file_(choices->Open()) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (file_ != -1 && flock(file_, LOCK_EX | LOCK_NB) == -1 &&
+         std::chrono::steady_clock::now() - begin < kLongestMeasuring) {
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+EngineChoices::Measuring::~Measuring() {
+  if (file_ != -1) close(file_);
+}
+
+int EngineChoices::Open() const {
+  if (file_.empty()) return -1;
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), failed);
+  return open(file_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+}
+
 std::optional<int> EngineChoices::Find(const std::string& problem) {
   std::lock_guard lock(mutex_);
   auto found = engines_.find(problem);
@@ -46,10 +72,7 @@ std::optional<int> EngineChoices::Find(const std::string& problem) {
 void EngineChoices::Remember(const std::string& problem, int engine) {
   std::lock_guard lock(mutex_);
   engines_[problem] = engine;
-  if (file_.empty()) return;
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), failed);
-  const int file = open(file_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  const int file = Open();
   if (file == -1) return;
   // In one write, between those of others. What is lost is measured again.
   const std::string line = absl::StrCat(EndsInALine(file) ? "" : "\n", engine, "\t", problem, "\n");

@@ -18,15 +18,32 @@ class EngineChoices {
 
   explicit EngineChoices(std::string file) : file_(std::move(file)) {}
 
+  // While it lives, no other thread or process that shares the file measures: their times would not be true, and
+  // each would choose for itself. One that waits finds, once it may go on, what was chosen meanwhile.
+  class Measuring {
+   public:
+    explicit Measuring(EngineChoices* choices);
+    ~Measuring();
+    Measuring(const Measuring&) = delete;
+    Measuring& operator=(const Measuring&) = delete;
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    int file_;  // locked; -1: there is none, or who holds it hangs
+  };
+
   // An index into the engines in cuDNN's order. REQUIRES: `problem` is one line.
   std::optional<int> Find(const std::string& problem);
   void Remember(const std::string& problem, int engine);
 
  private:
+  // For reading and appending; -1: it cannot be.
+  int Open() const;
   // REQUIRES: mutex_ held.
   void ReadFile();
 
   const std::string file_;
+  std::mutex measuring_;
   std::mutex mutex_;
   std::map<std::string, int> engines_;  // guarded by it
 };

@@ -2,6 +2,7 @@
 // engines for each, of which some may not be chosen: see settings.h.
 #include <cudnn.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -297,7 +298,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
   const auto bytes = static_cast<size_t>(engine.workspace);
   if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  ++GetSettings().convolutions;
+  ++std::atomic_ref(GetSettings().convolutions);  // replicas have threads
   psgd::emulated::Put(handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation),
                                        error = engine.error] {
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost

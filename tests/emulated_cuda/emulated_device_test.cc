@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -223,6 +224,34 @@ TEST_F(EngineChoicesTest, WhatIsDamagedOrNoLongerThereIsMeasuredAgain) {
     EXPECT_EQ(RunTo(8, In(name)), measuring) << damaged[i];
     EXPECT_THAT(Read(name), ::testing::EndsWith(kept)) << "and then known";
   }
+}
+
+// On a device that is fuller than when it was measured, or less full.
+TEST_F(EngineChoicesTest, WhatFitsDependsOnTheMemoryThatIsLeft) {
+  settings_->engines = {Engine{.workspace = 100 * kMebibyte}};
+  const uint64_t alone = [&] {
+    RunTo(10, In("empty"));
+    return RunTo(10, In("empty"));
+  }();
+  settings_->engines.push_back(Engine{.workspace = 1000});
+  const std::string kept = Read("empty");
+  EXPECT_THAT(kept, HasSubstr("0\temulated"));
+  settings_->memory = 90 * kMebibyte;
+  EXPECT_GT(RunTo(10, In("empty")), alone) << "the first does not fit, so the second is measured";
+  EXPECT_EQ(Read("empty"), kept) << "with more memory the first may be the better one";
+}
+
+// Else their times would be those of each other, and each might choose another engine.
+TEST_F(EngineChoicesTest, ReplicasOfAProcessMeasureOnce) {
+  const uint64_t measuring = RunTo(11, In("one"));
+  const uint64_t alone = RunTo(11, In("one"));
+  options_.choices = In("three");
+  settings_->convolutions = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&] { EXPECT_TRUE(TrainOn(11).ok()); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(settings_->convolutions, measuring + 2 * alone);
+  EXPECT_EQ(Read("three"), Read("one"));
 }
 
 TEST_F(EngineChoicesTest, AFileThatCannotBeWrittenIsAsNone) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
 
 namespace psgd {
 namespace {
@@ -20,6 +24,15 @@ TEST(CacheFile, AServiceHasNone) {
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   EXPECT_EQ(CacheFile("choices"), "");
+}
+
+TEST(CacheFile, MayBeWrittenOrNot) {
+  const auto folder = std::filesystem::temp_directory_path() / ("psgd-cache-" + std::to_string(getpid()));
+  EXPECT_TRUE(CanAppend((folder / "new" / "choices").string()));
+  EXPECT_TRUE(std::filesystem::exists(folder / "new" / "choices"));
+  EXPECT_FALSE(CanAppend((folder / "new" / "choices" / "below a file").string()));
+  EXPECT_FALSE(CanAppend(folder.string()));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
