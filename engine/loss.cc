@@ -26,7 +26,8 @@ absl::StatusOr<TensorId> AddLoss(Graph* graph, const ModelConfig& config, Mode m
     return AddElementLoss(graph, "loss", {KindOf(config.loss())}, logits, labels);
   }
   const float smoothing = mode == Mode::kTrain ? config.label_smoothing() : 0;
-  return AddSoftmaxCrossEntropy(graph, "loss", {.label_smoothing = smoothing}, logits, labels);
+  return AddSoftmaxCrossEntropy(graph, "loss", {.label_smoothing = smoothing, .ignored = config.ignored_label()},
+                                logits, labels);
 }
 
 bool IsLoss(const Op& op) {

@@ -56,6 +56,9 @@ void CheckValues(const Message& message, const std::string& prefix, Problems* pr
 bool IsZero(const Progress& length) { return length.epochs() == 0 && length.steps() == 0; }
 
 void CheckModel(const ModelConfig& model, Problems* problems) {
+  if (model.loss() != ModelConfig::CROSS_ENTROPY && model.ignored_label() >= 0) {
+    problems->emplace_back("model.ignored_label is of cross-entropy alone: leave it out, or model.loss");
+  }
   if (model.loss() != ModelConfig::CROSS_ENTROPY && model.label_smoothing() > 0) {
     problems->emplace_back(
         "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out");

@@ -69,6 +69,7 @@ Imported ImportConvTranspose(const OpContext& c) {
 }
 
 Imported ImportMaxPool(const OpContext& c) {
+  if (c.importer.Needs(c.node, 1)) return c.Unsupported("its places (second output) are used");
   PSGD_ASSIGN_OR_RETURN(const TensorId x, c.Tensor(0));
   PSGD_ASSIGN_OR_RETURN(const Sliding sliding, Slide(c, x, IntsAttribute(c.node, "kernel_shape"),
                                                      std::numeric_limits<float>::lowest()));

@@ -82,6 +82,8 @@ class Importer {
  private:
   absl::Status Start();
   absl::Status CheckFrozen() const;
+  // A last softmax that was left out, since the loss has one, is over the classes.
+  absl::Status CheckProbabilities(const Shape& logits, int64_t classes_axis) const;
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
   void FindNeeded();
   void FindTrained();
@@ -96,6 +98,7 @@ class Importer {
   const ImportOptions options_;
   ModelGraph model_;
   std::string output_;  // that gives the logits
+  const NodeProto* probabilities_ = nullptr;  // the softmax behind them; null: none
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on
   std::set<std::string> trained_;  // initializers

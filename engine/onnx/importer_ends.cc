@@ -13,31 +13,50 @@
 namespace psgd::onnx {
 namespace {
 
+// The loss of the file, where it is not the one that would be trained on.
+absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const ModelConfig& config) {
+  const std::string& op = node.op_type();
+  if (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model ", file.path(), " ends in a ", op,
+                     " of its own kind; psgd trains on the mean over the labels, each counted "
+                     "alike: export it with reduction mean and without weights, or without its "
+                     "loss"));
+  }
+  if (config.loss() != ModelConfig::CROSS_ENTROPY) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model ", file.path(), " ends in its loss, a ", op,
+        ", and model.loss names another; leave model.loss out, or export it without its loss"));
+  }
+  // No label is below zero but those that are left out anyway, as PyTorch's -100 says.
+  const int64_t ignored = IntAttribute(node, "ignore_index", -1);
+  if (ignored >= 0 && ignored != config.ignored_label()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model ", file.path(), " ends in a ", op, " that leaves out label ", ignored,
+        "; say so with model.ignored_label: ", ignored, ", or export it without its loss"));
+  }
+  return absl::OkStatus();
+}
+
 // What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
-// the probabilities that the loss is of, what goes into these.
-absl::StatusOr<std::string> Logits(const OnnxFile& file, ModelConfig::Loss asked) {
+// the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
+// it is a softmax.
+absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& config,
+                                   const NodeProto** probabilities) {
   const GraphProto& graph = file.graph();
+  const bool softmax = config.loss() == ModelConfig::CROSS_ENTROPY;
   std::string output = graph.output(graph.output_size() - 1).name();
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
     const std::string& op = node.op_type();
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
-    if (asked == ModelConfig::SIGMOID && op == "Sigmoid") return node.input(0);
-    const bool softmax = asked == ModelConfig::CROSS_ENTROPY;
-    if (softmax && (op == "Softmax" || op == "LogSoftmax")) return node.input(0);
+    if (config.loss() == ModelConfig::SIGMOID && op == "Sigmoid") return node.input(0);
+    if (softmax && (op == "Softmax" || op == "LogSoftmax")) {
+      *probabilities = &node;
+      return node.input(0);
+    }
     const bool loss = op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss";
-    if (loss && (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the model ", file.path(), " ends in a ", op,
-                       " of its own kind; psgd trains on the mean over the labels, each counted "
-                       "alike: export it with reduction mean and without weights, or without its "
-                       "loss"));
-    }
-    if (loss && !softmax) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the model ", file.path(), " ends in its loss, a ", op,
-          ", and model.loss names another; leave model.loss out, or export it without its loss"));
-    }
+    if (loss) PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
     if (op == "SoftmaxCrossEntropyLoss") return node.input(0);
     if (op != "Identity" && !loss) break;
     output = node.input(0);
@@ -134,7 +153,7 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::Start() {
-  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config.loss()));
+  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, &probabilities_));
   FindNeeded();
   PSGD_RETURN_IF_ERROR(CheckFrozen());
   FindTrained();
@@ -198,6 +217,21 @@ absl::Status Importer::Start() {
   return absl::OkStatus();
 }
 
+absl::Status Importer::CheckProbabilities(const Shape& logits, int64_t classes_axis) const {
+  if (probabilities_ == nullptr) return absl::OkStatus();
+  const auto rank = static_cast<int64_t>(logits.size());
+  // Before opset 13 it was over this axis and all behind it.
+  const bool rest = opset() < 13;
+  int64_t axis = IntAttribute(*probabilities_, "axis", rest ? 1 : -1);
+  if (axis < 0) axis += rank;
+  if (axis == classes_axis && (!rest || axis == rank - 1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model ", file_.path(), " ends in a ", probabilities_->op_type(), " over axis ", axis,
+      rest && axis < rank - 1 ? " and those behind it" : "", " of ", ShapeText(logits),
+      ", but psgd's loss is of probabilities over the classes, axis ", classes_axis,
+      "; export it without its last layer, or with that axis"));
+}
+
 absl::StatusOr<ModelGraph> Importer::Finish() {
   const Value& output = values_[output_];
   if (output.tensor == kNoTensor) {
@@ -210,6 +244,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
   const InputShape& sample = options_.shape;
   const size_t axis = places.size() == 4 ? 1 : places.size() - 1;
   const int64_t classes = places[axis];
+  PSGD_RETURN_IF_ERROR(CheckProbabilities(places, static_cast<int64_t>(axis)));
   places.erase(places.begin() + static_cast<int64_t>(axis));
   const int64_t count = ElementCount(places);
   const int64_t wanted = sample.IsSequence()  ? batch() * (sample.length - sample.source)

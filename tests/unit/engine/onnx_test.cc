@@ -151,6 +151,56 @@ TEST(Onnx, ALossOfAnotherKindIsRefused) {
   }
 }
 
+// It would be trained to another thing than the file says.
+TEST(Onnx, ASoftmaxOverAnotherAxisThanTheClassesIsRefused) {
+  for (const auto& [opset, axis, ok] : {std::tuple{13, 1, true}, {13, -1, true}, {13, 0, false}, {13, -2, false},
+                                        {11, 1, true}, {11, 0, false}}) {
+    ModelProto model = SmallModel();
+    model.mutable_opset_import(0)->set_version(opset);
+    SetInt(AddNode(model.mutable_graph(), "LogSoftmax", {"y"}, "p"), "axis", axis);
+    SetOutput(model.mutable_graph(), "p");
+    const absl::Status imported = Import(model).status();
+    EXPECT_EQ(imported.ok(), ok) << opset << " " << axis << ": " << imported;
+    if (ok) continue;
+    EXPECT_THAT(std::string(imported.message()), HasSubstr("ends in a LogSoftmax over axis 0"));
+  }
+}
+
+TEST(Onnx, ALabelThatTheLossLeavesOutIsTheConfigsToo) {
+  for (const auto& [ignored, ok] : {std::pair{-100, true}, {2, false}}) {
+    ModelProto model = SmallModel();
+    SetInt(AddNode(model.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss"), "ignore_index",
+           ignored);
+    model.mutable_graph()->add_input()->set_name("labels");
+    SetOutput(model.mutable_graph(), "loss");
+    const absl::Status imported = Import(model).status();
+    EXPECT_EQ(imported.ok(), ok) << imported;
+    if (ok) continue;
+    EXPECT_THAT(std::string(imported.message()), HasSubstr("model.ignored_label: 2"));
+    const auto file = onnx::OnnxFile::Parse(model.SerializeAsString(), "small.onnx");
+    ASSERT_TRUE(file.ok());
+    ModelConfig config;
+    config.set_ignored_label(2);
+    const auto agreed =
+        onnx::Importer(*file, {.batch = 4, .shape = testing::kSmallShape, .config = config}).Run();
+    ASSERT_TRUE(agreed.ok()) << agreed.status();
+    EXPECT_EQ(OpsOf<SoftmaxCrossEntropy>(*agreed).at(0).ignored, 2);
+  }
+}
+
+TEST(Onnx, AnOpWhoseSecondOutputIsUsedIsNamed) {
+  const auto model = AroundNode(
+      [](GraphProto* graph) {
+        onnx::NodeProto* pool = AddNode(graph, "MaxPool", {"x"}, "values");
+        SetInts(pool, "kernel_shape", {2, 2});
+        pool->add_output("places");
+        AddNode(graph, "Identity", {"places"}, "m");
+      },
+      18);
+  EXPECT_THAT(std::string(model.status().message()),
+              AllOf(HasSubstr("MaxPool node values_node"), HasSubstr("second output")));
+}
+
 TEST(Onnx, FrozenWeightsAreConstants) {
   const auto file = onnx::OnnxFile::Parse(SmallModel().SerializeAsString(), "small.onnx");
   ASSERT_TRUE(file.ok());

@@ -159,7 +159,7 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"model: lenet5",
        "c.yaml:1:8: model: expected a mapping with keys of zoo, onnx, hidden, dropout, layers, "
        "width, "
-       "heads, frozen, label_smoothing, loss, recompute, meprop, got \"lenet5\""},
+       "heads, frozen, label_smoothing, loss, ignored_label, recompute, meprop, got \"lenet5\""},
       {"train: [1]",
        "c.yaml:1:8: train: expected a mapping with keys of epochs, max_steps, got a list"},
       {"{[a]: 1}", "c.yaml:1:2: a key must be a word, got a list"},

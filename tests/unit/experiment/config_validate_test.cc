@@ -120,6 +120,8 @@ TEST(ConfigValidate, CrossChecks) {
        "between 64 and 1048576, such as 128"},
       {{"model.loss=squared", "model.label_smoothing=0.1"},
        "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out"},
+      {{"model.loss=sigmoid", "model.ignored_label=0"},
+       "model.ignored_label is of cross-entropy alone: leave it out, or model.loss"},
       {{"optimizer.sgd.nesterov=true"},
        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9"},
       {{"schedule=step"},
