@@ -33,12 +33,30 @@ CodecConfig None() {
   return none;
 }
 
-// What is configured for tensors of that name.
-CodecConfig Configured(const CompressionConfig& config, const ParameterSpec& parameter) {
+// Null: none fits.
+const CompressionRule* RuleOf(const CompressionConfig& config, const ParameterSpec& parameter) {
   for (const CompressionRule& rule : config.rules()) {
-    if (GlobMatches(rule.match(), parameter.name())) return rule.push();
+    if (GlobMatches(rule.match(), parameter.name())) return &rule;
   }
-  return config.push().kind_case() == CodecConfig::KIND_NOT_SET ? None() : config.push();
+  return nullptr;
+}
+
+// Whether a push has something for each element, zeros and all.
+bool SendsZeros(const CodecConfig& codec) {
+  switch (codec.kind_case()) {
+    case CodecConfig::kFp16:
+    case CodecConfig::kBf16:
+    case CodecConfig::kInt8:
+    case CodecConfig::kQsgd:
+    case CodecConfig::kNatural:
+    case CodecConfig::kOnebit:
+    case CodecConfig::kSign:
+    case CodecConfig::kTernary:
+    case CodecConfig::kPowersgd:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Every element of a tensor, as the others of that codec want it. The optimizer on the server is the
@@ -56,9 +74,11 @@ CodecConfig Whole(CodecConfig codec) {
 
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter) {
   if (parameter.role() == ParameterSpec::STATISTIC) return None();
-  CodecConfig chosen = Configured(config, parameter);
+  const CompressionRule* const rule = RuleOf(config, parameter);
+  CodecConfig chosen = rule != nullptr ? rule->push() : config.push();
+  if (chosen.kind_case() == CodecConfig::KIND_NOT_SET) chosen = None();
   if (IsSmall(config, parameter)) return Whole(std::move(chosen));
-  if (parameter.sparse() && chosen.has_auto_()) return None();
+  if (parameter.sparse() && (chosen.has_auto_() || (rule == nullptr && SendsZeros(chosen)))) return None();
   return chosen;
 }
 

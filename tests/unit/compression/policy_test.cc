@@ -90,6 +90,32 @@ TEST(ChooseCodec, AutoIsForLargeDenseTensors) {
   EXPECT_TRUE(ChooseCodec(config, table).has_topk());
 }
 
+// Of a table of a million rows a push touches few: a byte for each element would be more than four for those.
+TEST(ChooseCodec, WhatSendsZerosIsForDenseTensorsUnlessARuleSaysSo) {
+  ParameterSpec table = Parameter("table", {1 << 20});
+  table.set_sparse(true);
+  const char* const dense[] = {"fp16", "bf16", "int8", "qsgd", "natural", "onebit", "sign", "ternary", "powersgd"};
+  const char* const sparse[] = {"topk", "randomk", "threshold", "blocks", "dgc", "signum", "none"};
+  const auto choose = [&](const char* name, bool by_rule) {
+    CodecConfig codec;
+    const auto* field = CodecConfig::descriptor()->FindFieldByName(name);
+    codec.GetReflection()->MutableMessage(&codec, field);
+    CompressionConfig config;
+    if (by_rule) {
+      config.add_rules()->set_match("t*");
+      *config.mutable_rules(0)->mutable_push() = codec;
+    } else {
+      *config.mutable_push() = codec;
+    }
+    return CodecText(ChooseCodec(config, table));
+  };
+  for (const char* name : dense) {
+    EXPECT_EQ(choose(name, false), "none") << name;
+    EXPECT_EQ(choose(name, true), name);
+  }
+  for (const char* name : sparse) EXPECT_EQ(choose(name, false), name);
+}
+
 std::vector<std::string> CandidateTexts(const AutoCodec& config) {
   std::vector<std::string> texts;
   for (const CodecConfig& codec : Candidates(config)) texts.push_back(CodecText(codec));
