@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 StepBenchOptions OptionsFor(const char* model, const InputShape& shape) {
-  StepBenchOptions options = {.shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
+  StepBenchOptions options = {.model = {}, .shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
   options.model.set_zoo(model);
   if (shape.IsSequence()) {
     options.model.set_layers(1);
