@@ -32,7 +32,8 @@ absl::Status LocalCluster::StartFollower(Duration patience) {
     }
     const auto line = follower.process->ReadLine(kLook);
     if (!line || EventOf(*line) != "following") continue;
-    follower.replica = nlohmann::json::parse(*line).value("replica", 0);
+    const auto said = nlohmann::json::parse(*line);
+    follower.self = {said.value("replica", 0u), said.value("control", "")};
     followers_.push_back(std::move(follower));
     return absl::OkStatus();
   }
@@ -81,12 +82,12 @@ absl::Status LocalCluster::WaitTakenOver() {
   return absl::UnavailableError("no follower took over");
 }
 
-std::vector<uint32_t> LocalCluster::TakeDeadFollowers() {
-  std::vector<uint32_t> dead;
+std::vector<ServerOfChain> LocalCluster::TakeDeadFollowers() {
+  std::vector<ServerOfChain> dead;
   std::erase_if(followers_, [&](const Follower& follower) {
     // One that ended well says that the run is over.
     if (follower.process->Running() || follower.process->exit_code() == 0) return false;
-    dead.push_back(follower.replica);
+    dead.push_back(follower.self);
     return true;
   });
   return dead;
