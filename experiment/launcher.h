@@ -72,7 +72,7 @@ class LocalCluster {
   const ChildProcess& host(size_t host) const { return *hosts_[host]; }
   // Whether a follower takes the server for dead. If it is not, it has to be killed for that.
   bool SomeoneTakesOver();
-  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does.
+  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does, or may.
   absl::Status WaitTakenOver();
   // Those that ended since this was last asked.
   std::vector<ServerOfChain> TakeDeadFollowers();
@@ -105,6 +105,7 @@ class LocalCluster {
     std::unique_ptr<ChildProcess> process;
     ServerOfChain self;
     std::string run_dir;
+    bool may_not_lead = false;  // unless it follows again
     bool takes_over = false;
     std::string leads;  // what it said when it was ready to; empty: it did not
   };

@@ -48,6 +48,8 @@ void LocalCluster::HearFollowers() {
   for (Follower& follower : followers_) {
     while (const auto line = follower.process->ReadLine(Duration(0))) {
       const std::string event = EventOf(*line);
+      if (event == "may_not_lead") follower.may_not_lead = true;
+      if (event == "follows_again") follower.may_not_lead = false;
       if (event == "taking_over") follower.takes_over = true;
       if (event == "ready") follower.leads = *line;
     }
@@ -76,7 +78,7 @@ absl::Status LocalCluster::WaitTakenOver() {
       return absl::OkStatus();
     }
     any = std::any_of(followers_.begin(), followers_.end(),
-                      [](const Follower& follower) { return follower.process->Running(); });
+                      [](const Follower& follower) { return follower.process->Running() && !follower.may_not_lead; });
     std::this_thread::sleep_for(kLook);
   }
   return absl::UnavailableError("no follower took over");

@@ -30,6 +30,12 @@ class FollowerDeath : public RunTest {
     ASSERT_THAT(workers, Not(IsEmpty()));
     for (const pid_t worker : workers) ASSERT_EQ(kill(worker, signal), 0);
   }
+  bool HasFollower(size_t chain) {
+    const Json status = StatusOf(ServerOf(*run_));
+    return status.is_object() && status["chain"]["members"].size() == chain &&
+           status["followers"].size() == 1 && status["followers"][0]["connected"] == true;
+  }
+
   std::unique_ptr<Process> run_;
 };
 
@@ -46,6 +52,27 @@ TEST_F(FollowerDeath, IsSaidUntilALeaderThatDiedNextKnowsIt) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("is back after"));
   EXPECT_EQ(Summary("run")["epochs"], 60.0);
+}
+
+// Workers that are told of nothing keep the new follower out of the chain.
+TEST_F(FollowerDeath, LeavesOneThatMayNotLeadAndNobodyWaitsForThat) {
+  StartRun(150);
+  const std::vector<pid_t> servers = Servers();
+  SignalWorkers(SIGSTOP);
+  ASSERT_EQ(kill(servers[1], SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] { return HasFollower(1); })) << run_->Err();
+  ASSERT_EQ(kill(servers[0], SIGKILL), 0);
+  ASSERT_TRUE(run_->WaitFor("is back after", 15s)) << run_->Err();
+  SignalWorkers(SIGCONT);
+  // That follower leads once it may.
+  ASSERT_TRUE(Eventually([&] { return HasFollower(2); })) << run_->Err();
+  EXPECT_THAT(run_->Err(), Not(HasSubstr("took over after")));
+  ASSERT_THAT(Servers(), SizeIs(2));
+  ASSERT_EQ(kill(Servers()[1], SIGKILL), 0);  // younger than the follower
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("took over after"));
+  EXPECT_EQ(Summary("run")["epochs"], 150.0);
 }
 
 TEST_F(FollowerDeath, IsNotWaitedForByARunThatStops) {
