@@ -125,6 +125,10 @@ void Announce(const Arguments& arguments, const ParameterServer& server, const s
   std::cout << "run directory: " << dir.path() << std::endl;
 }
 
+void AnnounceEvent(const Arguments& arguments, const std::string& event) {
+  if (arguments.json) std::cout << nlohmann::json{{"event", event}} << std::endl;
+}
+
 void AnnounceFollowing(const Arguments& arguments, const Follower& follower,
                        const std::string& address, const RunDir& dir) {
   if (arguments.json) {
@@ -283,6 +287,9 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
   options.interrupted = [&] {
     return stops.count() == 0 ? absl::OkStatus() : absl::CancelledError("stopped; the run goes on");
   };
+  options.tell = [&](FollowerNews news) {
+    AnnounceEvent(arguments, news == FollowerNews::kMayNotLead ? "may_not_lead" : "follows_again");
+  };
   auto connected = Follower::Connect(std::move(options));
   if (earlier.kind != EarlierServer::Kind::kNone && absl::IsFailedPrecondition(connected.status())) {
     return Annotate(connected.status(), earlier.text);
@@ -306,7 +313,7 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
     opened.log->info("the run is over; its leader has the results");
     return kExitOk;
   }
-  if (arguments.json) std::cout << nlohmann::json{{"event", "taking_over"}} << std::endl;
+  AnnounceEvent(arguments, "taking_over");
   PSGD_RETURN_IF_ERROR(OpenResults(arguments, config, credentials, &opened));
   ParameterServerOptions server_options = ServerOptions(arguments, config, credentials, opened);
   FollowedRun followed = follower->TakeOver();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -41,6 +42,13 @@ struct ServerAddresses {
   std::string run_dir;
 };
 
+// Which server of the run's chain. Once one is gone, its number may be another's.
+struct ServerOfChain {
+  uint32_t replica = 0;
+  std::string address;  // HOST:PORT
+  auto operator<=>(const ServerOfChain&) const = default;
+};
+
 // Kills what is left of the processes when it goes. Belongs to the thread that started it: the
 // processes end when that thread does.
 class LocalCluster {
@@ -64,10 +72,10 @@ class LocalCluster {
   const ChildProcess& host(size_t host) const { return *hosts_[host]; }
   // Whether a follower takes the server for dead. If it is not, it has to be killed for that.
   bool SomeoneTakesOver();
-  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does.
+  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none does, or may.
   absl::Status WaitTakenOver();
-  // Those that ended since this was last asked, by their numbers in the run.
-  std::vector<uint32_t> TakeDeadFollowers();
+  // Those that ended since this was last asked.
+  std::vector<ServerOfChain> TakeDeadFollowers();
   // Starts the server again, which died, where its journal ends, and waits until it is ready.
   absl::Status RecoverServer();
   void KillAll();
@@ -95,8 +103,9 @@ class LocalCluster {
   std::string journal_dir_;  // the run directory of the server's own
   struct Follower {
     std::unique_ptr<ChildProcess> process;
-    uint32_t replica = 0;
+    ServerOfChain self;
     std::string run_dir;
+    bool may_not_lead = false;  // unless it follows again
     bool takes_over = false;
     std::string leads;  // what it said when it was ready to; empty: it did not
   };

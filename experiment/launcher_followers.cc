@@ -32,7 +32,8 @@ absl::Status LocalCluster::StartFollower(Duration patience) {
     }
     const auto line = follower.process->ReadLine(kLook);
     if (!line || EventOf(*line) != "following") continue;
-    follower.replica = nlohmann::json::parse(*line).value("replica", 0);
+    const auto said = nlohmann::json::parse(*line);
+    follower.self = {said.value("replica", 0u), said.value("control", "")};
     followers_.push_back(std::move(follower));
     return absl::OkStatus();
   }
@@ -47,6 +48,8 @@ void LocalCluster::HearFollowers() {
   for (Follower& follower : followers_) {
     while (const auto line = follower.process->ReadLine(Duration(0))) {
       const std::string event = EventOf(*line);
+      if (event == "may_not_lead") follower.may_not_lead = true;
+      if (event == "follows_again") follower.may_not_lead = false;
       if (event == "taking_over") follower.takes_over = true;
       if (event == "ready") follower.leads = *line;
     }
@@ -75,18 +78,18 @@ absl::Status LocalCluster::WaitTakenOver() {
       return absl::OkStatus();
     }
     any = std::any_of(followers_.begin(), followers_.end(),
-                      [](const Follower& follower) { return follower.process->Running(); });
+                      [](const Follower& follower) { return follower.process->Running() && !follower.may_not_lead; });
     std::this_thread::sleep_for(kLook);
   }
   return absl::UnavailableError("no follower took over");
 }
 
-std::vector<uint32_t> LocalCluster::TakeDeadFollowers() {
-  std::vector<uint32_t> dead;
+std::vector<ServerOfChain> LocalCluster::TakeDeadFollowers() {
+  std::vector<ServerOfChain> dead;
   std::erase_if(followers_, [&](const Follower& follower) {
     // One that ended well says that the run is over.
     if (follower.process->Running() || follower.process->exit_code() == 0) return false;
-    dead.push_back(follower.replica);
+    dead.push_back(follower.self);
     return true;
   });
   return dead;

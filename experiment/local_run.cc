@@ -124,9 +124,10 @@ absl::Status LocalRun::Look() {
                   /*important=*/true);
   }
   BuryWorkers();
-  ReplaceFollowers();
+  BuryFollowers();
   PSGD_RETURN_IF_ERROR(RestartHosts());
   Poll();
+  ReplaceFollowers();
   if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
   return CheckDeadlines();
 }
@@ -161,6 +162,7 @@ void LocalRun::Poll() {
   const bool over =
       status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
   if (!over) last_going_on_ = last_heard_;
+  DropDeadFollowers();
   ShowNewcomers();
   ShowStopWaits();
   display_.Update(status_);

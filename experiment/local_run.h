@@ -64,11 +64,16 @@ class LocalRun {
   absl::Status RecoverServer();
   // A run with followers (local_run_followers.cc).
   bool HasFollowers() const;
+  // As long as it trains.
+  bool WantsFollowers() const;
   absl::Status StartFollowers();
   // A follower leads.
   absl::Status TakenOver();
-  // The run would wait for those that died: it goes on without them, and with new ones. Where one is missing and
-  // could not be started, it is tried again later.
+  void BuryFollowers();
+  // The run would wait for those that died: it goes on without them. To be called with every status: a leader that
+  // dies may not have written that down yet.
+  void DropDeadFollowers();
+  // Where one is missing and could not be started, it is tried again later.
   void ReplaceFollowers();
   // A run on several servers (local_run_hosts.cc).
   absl::Status StartHosts();
@@ -97,6 +102,7 @@ class LocalRun {
   std::set<std::string> buried_;    // names of workers that ended
   std::set<std::string> known_;     // workers that people were told of
   int workers_lost_ = 0;
+  std::set<ServerOfChain> dead_followers_;
   Time next_follower_{};            // not before that
   int fruitless_recoveries_ = 0;    // since the clock last moved
   int fruitless_restarts_ = 0;      // of the other servers, since one last came back

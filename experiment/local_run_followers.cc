@@ -31,21 +31,35 @@ absl::Status LocalRun::TakenOver() {
   return absl::OkStatus();
 }
 
-void LocalRun::ReplaceFollowers() {
-  if (!HasFollowers()) return;
-  const bool goes_on =
-      status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::WAITING;
-  for (const uint32_t replica : cluster_->TakeDeadFollowers()) {
-    if (!goes_on) continue;  // they end with the run
-    display_.Note(absl::StrCat("follower ", replica, " died; another takes its place"),
-                  /*important=*/true);
+void LocalRun::BuryFollowers() {
+  for (ServerOfChain& died : cluster_->TakeDeadFollowers()) {
+    const bool over = status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
+    if (!over) {
+      display_.Note(absl::StrCat("follower ", died.replica, " died; ",
+                                 WantsFollowers() ? "another takes its place" : "the run goes on without it"),
+                    /*important=*/true);
+    }
+    dead_followers_.insert(std::move(died));
+  }
+}
+
+void LocalRun::DropDeadFollowers() {
+  for (const Chain::Member& member : status_.chain().members()) {
+    if (!dead_followers_.contains({member.replica(), member.address()})) continue;
     DropFollowerRequest request;
-    request.set_replica(replica);
-    // One that had not caught up yet is in nobody's way.
+    request.set_replica(member.replica());
     (void)client_->DropFollower(request);
   }
+}
+
+bool LocalRun::WantsFollowers() const {
+  return HasFollowers() &&
+         (status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::WAITING);
+}
+
+void LocalRun::ReplaceFollowers() {
   const bool missing = cluster_->followers() < options_.config.durability().followers();
-  if (!goes_on || !missing || SteadyNow() < next_follower_ || !cluster_->server().Running()) return;
+  if (!WantsFollowers() || !missing || SteadyNow() < next_follower_ || !cluster_->server().Running()) return;
   // Meanwhile nobody looks after the others.
   const absl::Status started = cluster_->StartFollower(options_.launch.ready_deadline / 4);
   if (started.ok() || absl::IsCancelled(started)) return;

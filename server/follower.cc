@@ -140,6 +140,8 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
         "it does not hold the whole run, since it had only begun to follow. Start the leader again: "
         "ps-server --recover RUN_DIR");
     std::string told;
+    bool may_not = !MayLead();
+    if (may_not) options_.tell(FollowerNews::kMayNotLead);
     do {
       if (MayLead() && Silence() > Patience()) {
         why_not = TryToLead();
@@ -155,6 +157,9 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
           told = std::string(why_not.message());
           log_->warn("does not take over: {}", told);
         }
+        // Nor will it: others decided so.
+        if (!may_not && absl::IsFailedPrecondition(why_not)) options_.tell(FollowerNews::kMayNotLead);
+        may_not = may_not || absl::IsFailedPrecondition(why_not);
       }
       std::this_thread::sleep_for(kLook);
       PSGD_RETURN_IF_ERROR(options_.interrupted());
@@ -166,6 +171,7 @@ absl::StatusOr<Follower::End> Follower::Follow(const std::string& server_dir, Lo
             "), and this server may not take over: ", std::string(why_not.message())));
       }
     } while (!reached.ok());
+    if (may_not) options_.tell(FollowerNews::kFollowsAgain);
   }
 }
 

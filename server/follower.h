@@ -24,6 +24,11 @@
 
 namespace psgd {
 
+enum class FollowerNews {
+  kMayNotLead,    // its leader is gone, and it lacks what it takes to lead: it waits for one
+  kFollowsAgain,  // after that
+};
+
 struct FollowerOptions {
   std::vector<std::string> leaders;  // HOST:PORT; asked in turn
   std::string host;                  // of its own control plane
@@ -36,6 +41,7 @@ struct FollowerOptions {
   // Where it is settled who leads, and found out; null: the servers' own records settle it.
   std::shared_ptr<ChainStore> chains;
   std::function<absl::Status()> interrupted;  // a failure ends following
+  std::function<void(FollowerNews)> tell;
 };
 
 // Belongs to one thread.
