@@ -1,6 +1,7 @@
 // Servers that follow another and take over.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 
 class Followers : public RunTest {
  protected:
+  static constexpr char kFollows[] = "follows: acknowledgements";
   static std::vector<std::string> Replicated(std::vector<std::string> more) {
     return Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
@@ -37,10 +39,19 @@ class Followers : public RunTest {
     const size_t begin = at + sizeof kTold - 1;
     return text.substr(begin, text.find(' ', begin) - begin);
   }
-  static bool IsFollowed(const std::string& leader) {
+  static Json FollowersOf(const std::string& leader) {
     const Json status = StatusOf(leader);
-    return status.is_object() && status["chain"]["members"].size() == 2 &&
-           status["followers"][0]["connected"] == true;
+    return status.is_object() ? status.value("followers", Json::array()) : Json::array();
+  }
+  // By one that would lead if that server died now, of that number or a higher one.
+  static bool IsFollowed(const std::string& leader, int by = 2) {
+    const Json followers = FollowersOf(leader);
+    return std::any_of(followers.begin(), followers.end(), [&](const Json& follower) {
+      return follower["replica"] >= by && follower["connected"] == true && follower["in_chain"] == true;
+    });
+  }
+  bool SecondIsFollowing(int times_before) const {
+    return Eventually([&] { return Times(first_->Err(), kFollows) > times_before; });
   }
   // The first leads until another takes over, and a later one has a higher number.
   void KillOldest(Process& run, const std::string& run_dir) const {
@@ -89,11 +100,17 @@ class Followers : public RunTest {
   std::vector<std::string> Following(const std::string& address, const std::string& run_dir) const {
     return {"ps-server", "--follow", address, "--port", "0", "--run-dir", Path(run_dir)};
   }
-  // A run by hand, as on a cluster: a server, one that follows it, two workers in training.
-  void StartPair(const std::vector<std::string>& settings) {
+  // A run by hand, as on a cluster: a server, one that follows it, or two, and two workers in training.
+  void StartPair(const std::vector<std::string>& settings) { Start(settings, 1); }
+  void Start(std::vector<std::string> settings, int followers) {
+    settings.push_back(absl::StrCat("durability.followers=", followers));
     first_ = std::make_unique<Process>(FirstServer(settings));
     address_ = ServerOf(*first_);
     second_ = std::make_unique<Process>(Following(address_, "second"));
+    if (followers == 2) {
+      ASSERT_TRUE(Eventually([&] { return FollowersOf(address_).size() == 1; })) << second_->Err();
+      third_ = std::make_unique<Process>(Following(address_, "third"));
+    }
     for (auto& worker : workers_) {
       worker = std::make_unique<Process>(
           std::vector<std::string>{"ps-worker", "--cpu", "--server", address_});
@@ -104,7 +121,7 @@ class Followers : public RunTest {
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
   }
 
-  std::unique_ptr<Process> first_, second_, workers_[2];
+  std::unique_ptr<Process> first_, second_, third_, workers_[2];
   std::string address_;  // of the first
 };
 
@@ -167,6 +184,29 @@ TEST_P(FollowersOver, AZombieIsFenced) {
   EXPECT_EQ(Summary("second")["status"], "finished");
 }
 INSTANTIATE_TEST_SUITE_P(Transports, FollowersOver, testing::Values("zmq", "ipc", "grpc"));
+
+// Neither hears the other lead before it does so itself.
+TEST_F(Followers, OfTwoThatTakeOverTheFirstEnds) {
+  Start({"train.epochs=200"}, 2);
+  const Json status = StatusOf(address_);
+  ASSERT_TRUE(status.is_object());
+  const bool in_turn = status["chain"]["members"][2]["replica"] == 3;
+  Process& next = in_turn ? *second_ : *third_;
+  Process& last = in_turn ? *third_ : *second_;
+  last.Signal(SIGSTOP);
+  first_->Signal(SIGKILL);
+  ASSERT_TRUE(next.WaitFor("took over")) << next.Err();
+  next.Signal(SIGSTOP);
+  last.Signal(SIGCONT);
+  ASSERT_TRUE(last.WaitFor("took over")) << last.Err();
+  next.Signal(SIGCONT);
+  const Ended passed_over = next.Wait(20s);
+  EXPECT_NE(passed_over.code, 0);
+  EXPECT_THAT(passed_over.err, HasSubstr("leads this run by now"));
+  ExpectWorkersFinish();
+  EXPECT_EQ(last.Wait().code, 0) << last.Err();
+  EXPECT_EQ(Summary(in_turn ? "third" : "second")["epochs"], 200.0);
+}
 
 TEST_F(Followers, TheLastOfTheChainIsRecoveredWhenAllDied) {
   StartPair({"train.epochs=120"});

@@ -292,13 +292,26 @@ Chain ChainOf(const std::vector<uint32_t>& replicas) {
 TEST(Chain, WhoTakesOverLeadsThoseBehindItAndNobodyElse) {
   const Chain chain = ChainOf({1, 2, 3});
   const Chain second = TakenOver(chain, 2);
-  EXPECT_EQ(second.epoch(), 6u);
+  EXPECT_GT(second.epoch(), chain.epoch());
   ASSERT_EQ(second.members_size(), 2);
   EXPECT_EQ(second.members(0).replica(), 2u);
   EXPECT_EQ(second.members(1).replica(), 3u);
   EXPECT_EQ(TakenOver(chain, 3).members_size(), 1);
   EXPECT_TRUE(IsIn(chain, 3));
   EXPECT_FALSE(IsIn(second, 1));
+  EXPECT_EQ(TakenOver(chain, 1).epoch(), 6u) << "it led before";
+}
+
+// None knows of the others, and whoever has the lower epoch is to give way.
+TEST(Chain, OfSeveralThatTakeOverTheLastWinsWhateverTheOthersChange) {
+  const Chain chain = ChainOf({1, 2, 3, 4});
+  const Chain second = TakenOver(chain, 2), third = TakenOver(chain, 3);
+  EXPECT_GT(second.epoch(), With(With(chain, MemberOf(5)), MemberOf(6)).epoch());
+  EXPECT_GT(third.epoch(), second.epoch());
+  EXPECT_GT(third.epoch(), With(Without(second, 3), MemberOf(5)).epoch());
+  // One that heard of the takeover before it took over itself, and one that did not.
+  EXPECT_EQ(TakenOver(second, 3).epoch(), third.epoch());
+  EXPECT_GT(TakenOver(chain, 4).epoch(), TakenOver(second, 3).epoch());
 }
 
 }  // namespace
