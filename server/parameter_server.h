@@ -165,8 +165,9 @@ class ParameterServer {
                                               const std::string& address);
   static absl::StatusOr<LedChain> RecoverLeadByOrder(const ParameterServerOptions& options,
                                                      const Chain& chain);
-  // A worker is told: who leads, and who may before it is told again.
-  Chain ChainForWorkers() const;
+  // For every answer to a worker that tells of the chain: who leads, and who may before it is told again. It forgets
+  // whom that does not name.
+  Chain ChainFor(const WorkerKey& worker);
   // It said that with this report; it has what it was told with the answer to the one before.
   void Introduce(const WorkerKey& worker, uint64_t report, const Chain& chain);
   void ForgetIntroductions();

@@ -88,9 +88,16 @@ bool ParameterServer::WaitsForFollowers(std::string* reason) const {
   return true;
 }
 
-Chain ParameterServer::ChainForWorkers() const {
+Chain ParameterServer::ChainFor(const WorkerKey& worker) {
   Chain chain = keeper_->chain();
   for (const Chain::Member& member : followers_->NotYetIn(chain)) *chain.add_members() = member;
+  const auto at = introduced_.find({worker.worker(), worker.incarnation()});
+  if (at == introduced_.end()) return chain;
+  std::set<std::string> named;
+  for (const Chain::Member& member : chain.members()) named.insert(member.address());
+  for (std::set<std::string>* heard_of : {&at->second.told, &at->second.known}) {
+    std::erase_if(*heard_of, [&](const std::string& address) { return !named.contains(address); });
+  }
   return chain;
 }
 
