@@ -194,6 +194,7 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
   if (reply.ok()) HandOutPasses(request, &*reply);
   if (reply.ok()) reply->set_trace_steps(options_.on_spans ? options_.trace_steps : 0);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(reply->key());
   return reply;
 }
 
