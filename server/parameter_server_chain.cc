@@ -1,6 +1,8 @@
 // The part of ParameterServer that keeps its run's chain: docs/durability.md, "Followers".
 #include <algorithm>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/leader_link.h"
@@ -10,7 +12,9 @@ namespace psgd {
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(100);
-constexpr Duration kLookPatience = std::chrono::milliseconds(200);
+// Each look is a new connection, which over a long way, with TLS, takes several round trips.
+constexpr Duration kShortestLook = std::chrono::milliseconds(200);
+constexpr Duration kLongestLook = std::chrono::seconds(5);
 constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 // Whoever died and is started again waits so long for a lease to run out that may be nobody's.
 constexpr Duration kLeaseOfTheDead = std::chrono::seconds(10);
@@ -140,7 +144,6 @@ void ParameterServer::ChainLoop() {
 }
 
 void ParameterServer::KeepChain() {
-  if (followers_ != nullptr) LookForAnotherLeader();
   const absl::Status kept = keeper_->Keep();
   if (const std::string by = keeper_->deposed_by(); !by.empty()) {
     return SetDeposed(followers_ != nullptr
@@ -149,6 +152,8 @@ void ParameterServer::KeepChain() {
   }
   SetChainTrouble(kept);
   if (followers_ == nullptr) return;
+  // Else the store has just said who leads, and is to be told again in time.
+  if (!kept.ok() || !keeper_->decides()) LookForAnotherLeader();
   // The run may have come to its end without this server; a follower that is there would have said so.
   if (absl::IsFailedPrecondition(kept) &&
       !followers_->Gone(Milliseconds(options_.config.durability().takeover())).empty()) {
@@ -204,10 +209,19 @@ absl::Status ParameterServer::ChainChanged(std::string news) {
 }
 
 void ParameterServer::LookForAnotherLeader() {
+  const Duration patience =
+      std::clamp<Duration>(Milliseconds(options_.config.durability().takeover()), kShortestLook, kLongestLook);
+  // All at once: one that is cut off is waited for in vain.
+  std::vector<std::pair<std::string, std::future<absl::StatusOr<Leadership>>>> asked;
   for (const Chain::Member& member : followers_->Missing()) {
-    const auto other = WhoLeads(member.address(), options_.credentials.get(), kLookPatience);
+    asked.emplace_back(member.address(), std::async(std::launch::async, [this, patience, at = member.address()] {
+                         return WhoLeads(at, options_.credentials.get(), patience);
+                       }));
+  }
+  for (auto& [address, answer] : asked) {
+    const auto other = answer.get();
     if (!other.ok() || !other->leads()) continue;
-    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(DeposedBy(member.address()));
+    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(DeposedBy(address));
   }
 }
 
