@@ -161,6 +161,7 @@ void ParameterServer::KeepChain() {
                                    "follower that is gone, and may not go on without it"));
   }
   if (!kept.ok()) return;
+  (void)WriteDownChain();  // what a follower had not written the last time
   TakeInFollowers();
   if (keeper_->decides()) DropGoneFollowers();
 }
@@ -200,12 +201,30 @@ void ParameterServer::DropGoneFollowers() {
 }
 
 absl::Status ParameterServer::ChainChanged(std::string news) {
-  std::lock_guard lock(mutex_);
-  Effects effects;
-  effects.news.push_back(std::move(news));
-  const absl::Status applied = Apply(std::move(effects));
-  if (!applied.ok()) options_.log->error("{}", applied.ToString());
-  return applied;
+  {
+    std::lock_guard lock(mutex_);
+    chain_news_.push_back(std::move(news));
+  }
+  const absl::Status written = WriteDownChain();
+  if (!written.ok()) options_.log->error("{}", written.ToString());
+  return written;
+}
+
+absl::Status ParameterServer::WriteDownChain() {
+  std::unique_lock lock(mutex_);
+  if (chain_news_.empty()) return absl::OkStatus();
+  std::vector<std::string> news = std::exchange(chain_news_, {});
+  absl::Status written = SaveRecord(/*wait_for_disk=*/false);
+  const uint64_t record = shipped_records_;
+  lock.unlock();  // others go on while a follower is slow
+  if (written.ok()) written = followers_->WaitWritten(followers_->coordinator_log(), record);
+  lock.lock();
+  if (written.ok()) {
+    for (const std::string& line : news) Tell(line);
+  } else {
+    chain_news_.insert(chain_news_.begin(), news.begin(), news.end());
+  }
+  return written;
 }
 
 void ParameterServer::LookForAnotherLeader() {

@@ -193,6 +193,25 @@ TEST_F(FollowerSetTest, WorkersAreToldOfOneWhileItIsTakenIn) {
   EXPECT_THAT(set_->NotYetIn(keeper.chain()), IsEmpty()) << "the chain tells of it";
 }
 
+// Its own record decides that.
+TEST_F(FollowerSetTest, OneIsShownInTheChainOnceItHasWrittenThatItIs) {
+  const auto logs = Connect(2);
+  Chain chain;
+  *chain.add_members() = MemberOf(2);
+  set_->NamedBy(1, chain);
+  set_->Require(MemberOf(2));
+  EXPECT_FALSE(set_->Status().at(0).in_chain()) << "nothing says so since it is waited for";
+  set_->NamedBy(2, chain);
+  set_->NamedBy(3, chain);
+  logs[set_->coordinator_log()]->Written(1);
+  EXPECT_FALSE(set_->Status().at(0).in_chain());
+  logs[set_->coordinator_log()]->Written(2);
+  EXPECT_TRUE(set_->Status().at(0).in_chain());
+  set_->Disconnect(2, 0, logs[0].get());
+  set_->Disconnect(2, 1, logs[1].get());
+  EXPECT_TRUE(set_->Status().at(0).in_chain());
+}
+
 TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
   const Duration patience = std::chrono::milliseconds(2);
   const auto passed = [&] { std::this_thread::sleep_for(2 * patience); };
