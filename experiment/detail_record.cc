@@ -7,6 +7,7 @@
 #include "common/latency.h"
 #include "common/metrics.h"
 #include "proto/phases.h"
+#include "server/chain.h"
 #include "server/server_shares.h"
 
 namespace psgd {
@@ -83,7 +84,7 @@ Record ShardRecordOf(const ShardStatus& now, const ShardStatus& before) {
 // The leader first.
 Record ChainRecord(const StatusReply& status) {
   const Chain::Member& leader = status.chain().members(0);
-  Record chain{{"epoch", status.chain().epoch()},
+  Record chain{{"epoch", EpochText(status.chain())},
                  {"leader", {{"id", leader.replica()}, {"address", leader.address()}}},
                  {"followers", Record::array()}};
   for (const FollowerStatus& follower : status.followers()) {

@@ -17,6 +17,7 @@
 #include "experiment/readable.h"
 #include "experiment/records.h"
 #include "proto/phases.h"
+#include "server/chain.h"
 #include "server/server_shares.h"
 
 namespace psgd {
@@ -115,7 +116,7 @@ std::string Followers(const StatusReply& status) {
       status.chain_trouble().empty()
           ? ""
           : absl::StrCat("  nobody can change them for now: ", status.chain_trouble(), "\n");
-  return absl::StrCat("\nchain, epoch ", status.chain().epoch(), "\n", table.Text(), trouble);
+  return absl::StrCat("\nchain, epoch ", EpochText(status.chain()), "\n", table.Text(), trouble);
 }
 
 std::string Servers(const StatusReply& status) {

@@ -17,6 +17,9 @@ const Chain::Member* Find(const Chain& chain, uint32_t replica) {
   return nullptr;
 }
 
+// An epoch's upper half counts takeovers, by places; its lower half what whoever leads changes.
+constexpr int kTakeoverShift = 32;
+
 Chain NextOf(const Chain& chain) {
   Chain next;
   next.set_epoch(chain.epoch() + 1);
@@ -61,7 +64,14 @@ Chain TakenOver(const Chain& chain, uint32_t replica) {
   for (const Chain::Member& member : chain.members()) {
     if (member.replica() == replica || next.members_size() > 0) *next.add_members() = member;
   }
+  const auto place = static_cast<uint64_t>(chain.members_size() - next.members_size());
+  if (place > 0) next.set_epoch(((chain.epoch() >> kTakeoverShift) + place) << kTakeoverShift);
   return next;
+}
+
+std::string EpochText(const Chain& chain) {
+  constexpr uint64_t kChanges = (uint64_t{1} << kTakeoverShift) - 1;
+  return absl::StrCat(chain.epoch() >> kTakeoverShift, ".", chain.epoch() & kChanges);
 }
 
 Chain With(const Chain& chain, const Chain::Member& member) {

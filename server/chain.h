@@ -10,8 +10,11 @@
 namespace psgd {
 
 bool IsIn(const Chain& chain, uint32_t replica);
-// The chain after `replica` took over: it leads, and those behind it follow.
+// The chain after `replica` took over: it leads, and those behind it follow. Its epoch is above all that those before
+// it may give their chains meanwhile, whoever of them leads: of several that take over, the last has the highest.
 Chain TakenOver(const Chain& chain, uint32_t replica);
+// TAKEOVERS.CHANGES, for people.
+std::string EpochText(const Chain& chain);
 // With one more at its end, and without one.
 Chain With(const Chain& chain, const Chain::Member& member);
 Chain Without(const Chain& chain, uint32_t replica);

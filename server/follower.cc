@@ -18,6 +18,24 @@ namespace {
 constexpr Duration kConnectPatience = std::chrono::milliseconds(500);
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kLook = std::chrono::milliseconds(20);
+// A leader whose followers write nothing takes some times durability.takeover to answer.
+constexpr Duration kRunPatience = std::chrono::seconds(5);
+
+// What a leader says first. One that stops once it is reached would never say it; UNAVAILABLE then.
+absl::Status ReadFirst(LeaderLink* link, const FollowerOptions& options, LogPart* part) {
+  auto read = std::async(std::launch::async, [&] { return link->Read(part); });
+  const Duration patience = std::min(kRunPatience, options.connect_deadline);
+  const Time start = SteadyNow();
+  absl::Status given_up;
+  while (read.wait_for(kLook) != std::future_status::ready) {
+    given_up = options.interrupted();
+    if (given_up.ok() && SteadyNow() - start > patience) given_up = absl::UnavailableError("it says nothing");
+    if (!given_up.ok()) break;
+  }
+  if (!given_up.ok()) link->Cancel();
+  if (read.get()) return absl::OkStatus();
+  return given_up.ok() ? link->Finish() : given_up;
+}
 
 bool Over(const CoordinatorRecord& record) {
   return record.state() == StatusReply::FINISHED || record.state() == StatusReply::FAILED;
@@ -78,8 +96,8 @@ absl::Status Follower::Reach() {
       continue;
     }
     LogPart part;
-    if (!link->Read(&part)) {
-      last = Annotate(link->Finish(), leader);
+    if (const absl::Status begun = ReadFirst(link.get(), options_, &part); !begun.ok()) {
+      last = Annotate(begun, leader);
       continue;
     }
     if (!part.has_run()) return absl::InternalError(absl::StrCat(leader, " sent no run"));

@@ -62,6 +62,19 @@ void FollowerSet::Require(const Chain::Member& follower) {
   for (const auto& [number, log] : known.logs) known.before[number] = log->added();
 }
 
+void FollowerSet::NamedBy(uint64_t record, const Chain& chain) {
+  std::lock_guard lock(mutex_);
+  for (auto& [replica, follower] : followers_) {
+    if (follower.required && !follower.named_by && IsIn(chain, replica)) follower.named_by = record;
+  }
+}
+
+bool FollowerSet::MayLead(const Follower& follower) const {
+  if (!follower.required || !follower.named_by) return false;
+  const auto at = follower.logs.find(coordinator_log());
+  return at == follower.logs.end() || at->second->WaitWritten(*follower.named_by, Duration(0));
+}
+
 bool FollowerSet::IsRequired(uint32_t replica) const {
   std::lock_guard lock(mutex_);
   const auto at = followers_.find(replica);
@@ -181,7 +194,7 @@ std::vector<FollowerStatus> FollowerSet::Status() const {
     status.set_replica(replica);
     status.set_address(follower.address);
     status.set_connected(Connected(follower));
-    status.set_in_chain(follower.required);
+    status.set_in_chain(MayLead(follower));
     for (const auto& [number, log] : follower.logs) {
       status.set_bytes_behind(status.bytes_behind() + log->bytes_behind());
       status.set_entries_behind(status.entries_behind() + log->entries_behind());

@@ -35,6 +35,8 @@ class FollowerSet {
 
   // From now on waits include it, whether it is connected or not.
   void Require(const Chain::Member& follower);
+  // The coordinator's record of that number is the first, or a later one, that says that they are in the chain.
+  void NamedBy(uint64_t record, const Chain& chain);
   bool IsRequired(uint32_t replica) const;
   // It is connected, and has written all that had come when it was first required.
   bool HasAllFromBefore(uint32_t replica) const;
@@ -67,12 +69,15 @@ class FollowerSet {
     bool required = false;
     std::map<uint32_t, std::shared_ptr<FollowerLog>> logs;
     std::map<uint32_t, uint64_t> before;  // by log: the last entry from before it was required
+    std::optional<uint64_t> named_by;     // the record that first says that it is in the chain
     std::optional<Time> missing_since;    // as of the last look
   };
 
   static Chain::Member MemberOf(uint32_t replica, const Follower& follower);
   absl::Status CheckNumberLocked(const Chain::Member& follower) const;
   std::vector<Chain::Member> Those(const std::function<bool(const Follower&)>& wanted) const;
+  // Of one that is not connected it is taken to, since it may.
+  bool MayLead(const Follower& follower) const;
   bool Connected(const Follower& follower) const { return follower.logs.size() == shards_ + 1; }
 
   const uint32_t shards_;

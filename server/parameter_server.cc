@@ -194,6 +194,7 @@ absl::StatusOr<JoinReply> ParameterServer::Join(const JoinRequest& request) {
   if (reply.ok()) HandOutPasses(request, &*reply);
   if (reply.ok()) reply->set_trace_steps(options_.on_spans ? options_.trace_steps : 0);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(reply->key());
   return reply;
 }
 
@@ -227,7 +228,7 @@ absl::StatusOr<NextSegmentReply> ParameterServer::NextSegment(const NextSegmentR
   Effects effects;
   auto reply = core_.NextSegment(request, SteadyNow(), &effects);
   PSGD_RETURN_IF_ERROR(Apply(std::move(effects)));
-  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainForWorkers();
+  if (reply.ok() && followers_ != nullptr) *reply->mutable_chain() = ChainFor(request.key());
   return reply;
 }
 
@@ -247,7 +248,7 @@ absl::StatusOr<HeartbeatReply> ParameterServer::Heartbeat(const HeartbeatRequest
   const bool again = core_.HasCounted(readable);
   auto reply = core_.Heartbeat(readable, SteadyNow());
   if (reply.ok() && followers_ != nullptr) {
-    *reply->mutable_chain() = ChainForWorkers();
+    *reply->mutable_chain() = ChainFor(request.key());
     Introduce(request.key(), request.number(), reply->chain());
   }
   if (reply.ok() && (keeper_ != nullptr || !hosts_.empty())) {

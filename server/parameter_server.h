@@ -165,8 +165,9 @@ class ParameterServer {
                                               const std::string& address);
   static absl::StatusOr<LedChain> RecoverLeadByOrder(const ParameterServerOptions& options,
                                                      const Chain& chain);
-  // A worker is told: who leads, and who may before it is told again.
-  Chain ChainForWorkers() const;
+  // For every answer to a worker that tells of the chain: who leads, and who may before it is told again. It forgets
+  // whom that does not name.
+  Chain ChainFor(const WorkerKey& worker);
   // It said that with this report; it has what it was told with the answer to the one before.
   void Introduce(const WorkerKey& worker, uint64_t report, const Chain& chain);
   void ForgetIntroductions();
@@ -180,7 +181,9 @@ class ParameterServer {
   void LookForAnotherLeader();
   void SetDeposed(std::string why);
   void SetChainTrouble(const absl::Status& status);
+  // Tells it once all that are in the chain have written how it is now.
   absl::Status ChainChanged(std::string news);
+  absl::Status WriteDownChain();
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginCoordinatorLog(const Chain::Member& follower,
                                                                    FollowerStream* stream);
   absl::StatusOr<std::shared_ptr<FollowerLog>> BeginShardLog(const FollowerSays::Ask& ask,
@@ -271,6 +274,7 @@ class ParameterServer {
   std::shared_ptr<const Placement> shipped_plan_;  // that all connected followers have; null: some may not
   std::string deposed_;
   std::string chain_trouble_;
+  std::vector<std::string> chain_news_;  // of changes that some follower may not have written yet
   static constexpr uint32_t kThisServer = ShardMoves::kCoordinator;
   ShardMoves moves_{std::vector<uint32_t>()};
   std::map<uint32_t, std::shared_ptr<RemoteHost>> hosts_;  // by number

@@ -1,6 +1,8 @@
 // The part of ParameterServer that keeps its run's chain: docs/durability.md, "Followers".
 #include <algorithm>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/leader_link.h"
@@ -10,7 +12,9 @@ namespace psgd {
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(100);
-constexpr Duration kLookPatience = std::chrono::milliseconds(200);
+// Each look is a new connection, which over a long way, with TLS, takes several round trips.
+constexpr Duration kShortestLook = std::chrono::milliseconds(200);
+constexpr Duration kLongestLook = std::chrono::seconds(5);
 constexpr Duration kFirstLookPatience = std::chrono::seconds(2);
 // Whoever died and is started again waits so long for a lease to run out that may be nobody's.
 constexpr Duration kLeaseOfTheDead = std::chrono::seconds(10);
@@ -88,9 +92,16 @@ bool ParameterServer::WaitsForFollowers(std::string* reason) const {
   return true;
 }
 
-Chain ParameterServer::ChainForWorkers() const {
+Chain ParameterServer::ChainFor(const WorkerKey& worker) {
   Chain chain = keeper_->chain();
   for (const Chain::Member& member : followers_->NotYetIn(chain)) *chain.add_members() = member;
+  const auto at = introduced_.find({worker.worker(), worker.incarnation()});
+  if (at == introduced_.end()) return chain;
+  std::set<std::string> named;
+  for (const Chain::Member& member : chain.members()) named.insert(member.address());
+  for (std::set<std::string>* heard_of : {&at->second.told, &at->second.known}) {
+    std::erase_if(*heard_of, [&](const std::string& address) { return !named.contains(address); });
+  }
   return chain;
 }
 
@@ -133,7 +144,6 @@ void ParameterServer::ChainLoop() {
 }
 
 void ParameterServer::KeepChain() {
-  if (followers_ != nullptr) LookForAnotherLeader();
   const absl::Status kept = keeper_->Keep();
   if (const std::string by = keeper_->deposed_by(); !by.empty()) {
     return SetDeposed(followers_ != nullptr
@@ -142,6 +152,8 @@ void ParameterServer::KeepChain() {
   }
   SetChainTrouble(kept);
   if (followers_ == nullptr) return;
+  // Else the store has just said who leads, and is to be told again in time.
+  if (!kept.ok() || !keeper_->decides()) LookForAnotherLeader();
   // The run may have come to its end without this server; a follower that is there would have said so.
   if (absl::IsFailedPrecondition(kept) &&
       !followers_->Gone(Milliseconds(options_.config.durability().takeover())).empty()) {
@@ -149,6 +161,7 @@ void ParameterServer::KeepChain() {
                                    "follower that is gone, and may not go on without it"));
   }
   if (!kept.ok()) return;
+  (void)WriteDownChain();  // what a follower had not written the last time
   TakeInFollowers();
   if (keeper_->decides()) DropGoneFollowers();
 }
@@ -188,19 +201,46 @@ void ParameterServer::DropGoneFollowers() {
 }
 
 absl::Status ParameterServer::ChainChanged(std::string news) {
-  std::lock_guard lock(mutex_);
-  Effects effects;
-  effects.news.push_back(std::move(news));
-  const absl::Status applied = Apply(std::move(effects));
-  if (!applied.ok()) options_.log->error("{}", applied.ToString());
-  return applied;
+  {
+    std::lock_guard lock(mutex_);
+    chain_news_.push_back(std::move(news));
+  }
+  const absl::Status written = WriteDownChain();
+  if (!written.ok()) options_.log->error("{}", written.ToString());
+  return written;
+}
+
+absl::Status ParameterServer::WriteDownChain() {
+  std::unique_lock lock(mutex_);
+  if (chain_news_.empty()) return absl::OkStatus();
+  std::vector<std::string> news = std::exchange(chain_news_, {});
+  absl::Status written = SaveRecord(/*wait_for_disk=*/false);
+  const uint64_t record = shipped_records_;
+  lock.unlock();  // others go on while a follower is slow
+  if (written.ok()) written = followers_->WaitWritten(followers_->coordinator_log(), record);
+  lock.lock();
+  if (written.ok()) {
+    for (const std::string& line : news) Tell(line);
+  } else {
+    chain_news_.insert(chain_news_.begin(), news.begin(), news.end());
+  }
+  return written;
 }
 
 void ParameterServer::LookForAnotherLeader() {
+  const Duration patience =
+      std::clamp<Duration>(Milliseconds(options_.config.durability().takeover()), kShortestLook, kLongestLook);
+  // All at once: one that is cut off is waited for in vain.
+  std::vector<std::pair<std::string, std::future<absl::StatusOr<Leadership>>>> asked;
   for (const Chain::Member& member : followers_->Missing()) {
-    const auto other = WhoLeads(member.address(), options_.credentials.get(), kLookPatience);
+    asked.emplace_back(member.address(), std::async(std::launch::async, [this, patience, at = member.address()] {
+                         return WhoLeads(at, options_.credentials.get(), patience);
+                       }));
+  }
+  for (auto& [address, answer] : asked) {
+    const auto other = answer.get();
     if (!other.ok() || !other->leads()) continue;
-    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(DeposedBy(member.address()));
+    if (other->chain().epoch() > keeper_->chain().epoch()) SetDeposed(DeposedBy(address));
   }
 }
 

@@ -66,6 +66,7 @@ absl::Status ParameterServer::ShipRecord(const CoordinatorRecord* record, bool w
     }
     shipped_plan_ = core_.placement();
     followers_->Publish(log, std::move(part), shipped_records_);
+    followers_->NamedBy(shipped_records_, record->chain());
   }
   return wait ? followers_->WaitWritten(log, shipped_records_) : absl::OkStatus();
 }

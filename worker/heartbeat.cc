@@ -8,12 +8,15 @@ namespace {
 constexpr Duration kLongestPeriod = std::chrono::milliseconds(500);
 }  // namespace
 
-Heartbeat::Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease, Log log)
+Heartbeat::Heartbeat(ControlClient* client, const JoinReply& joined, Log log)
     : client_(client),
-      key_(key),
-      period_(std::min<Duration>(lease / 4, kLongestPeriod)),
-      attempt_(lease / 3),
-      log_(std::move(log)) {}
+      key_(joined.key()),
+      period_(std::min<Duration>(Milliseconds(joined.lease_ms()) / 4, kLongestPeriod)),
+      attempt_(Milliseconds(joined.lease_ms()) / 3),
+      log_(std::move(log)) {
+  // The server may die before it answers anything else.
+  SetChain(joined.chain());
+}
 
 void Heartbeat::Start() { thread_ = std::thread([this] { Run(); }); }
 

@@ -20,8 +20,8 @@ namespace psgd {
 // Thread-safe. One thread of its own calls the coordinator.
 class Heartbeat {
  public:
-  // REQUIRES: `client` outlives this.
-  Heartbeat(ControlClient* client, const WorkerKey& key, Duration lease, Log log);
+  // Of a worker that joined so. REQUIRES: `client` outlives this.
+  Heartbeat(ControlClient* client, const JoinReply& joined, Log log);
   ~Heartbeat() { Stop(); }
 
   // Its thread asks the client's `interrupted`, which may ask this object: whoever holds it has it

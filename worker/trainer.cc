@@ -78,8 +78,7 @@ absl::Status Trainer::Prepare() {
   client_->SetToken(joined.token());
   options_.log->info("joined {} at {} as worker {}, incarnation {}", joined.run_name(),
                      options_.server, key_.worker(), key_.incarnation());
-  heartbeat_ = std::make_unique<Heartbeat>(client_.get(), key_, Milliseconds(joined.lease_ms()),
-                                           options_.log);
+  heartbeat_ = std::make_unique<Heartbeat>(client_.get(), joined, options_.log);
   heartbeat_->Start();
 
   PSGD_ASSIGN_OR_RETURN(data_, options_.open_data(config_.data(), config_.seed()));

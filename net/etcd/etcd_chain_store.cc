@@ -19,6 +19,7 @@ namespace pb = etcdserverpb;
 constexpr int64_t kLastSecond = 1;
 constexpr int kKeepsPerSilence = 3;
 constexpr size_t kLongestName = 64;
+constexpr uint64_t kHighestEpoch = uint64_t{1} << 62;  // which leaves room for many that are higher
 
 pb::RequestOp Get(const std::string& key) {
   pb::RequestOp op;
@@ -61,7 +62,7 @@ std::string ChainToJson(const Chain& chain) {
 absl::StatusOr<Chain> ChainFromJson(const std::string& json, const std::string& key) {
   Chain chain;
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &chain);
-  const bool sound = parsed.ok() && chain.members_size() > 0 &&
+  const bool sound = parsed.ok() && chain.members_size() > 0 && chain.epoch() <= kHighestEpoch &&
                      std::all_of(chain.members().begin(), chain.members().end(),
                                  [](const Chain::Member& member) {
                                    return member.replica() > 0 && !member.address().empty();

@@ -219,7 +219,7 @@ def write_fifty_workers(run):
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(CONFIG.lstrip())
     latency = {f"{what}_{share}": value for what, value in (("push", 3.0), ("pull", 9.0)) for share in ("p50", "p99")}
-    chain = {"epoch": 2, "leader": {"id": 1, "address": "10.0.0.1:7070"}, "followers": [
+    chain = {"epoch": "1.2", "leader": {"id": 1, "address": "10.0.0.1:7070"}, "followers": [
         {"id": 2, "address": "10.0.0.2:7070", "live": True, "in_chain": True, "bytes_behind": 4096, "entries_behind": 12}]}
     records = []
 

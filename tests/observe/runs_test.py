@@ -100,7 +100,7 @@ class RunsTest(PagesTest):
         self.page.run("document.getElementById('panel-live').scrollIntoView()")
         self.page.wait("document.getElementById('panel-live').textContent.includes('chain, epoch')")
         chain = self.page.run("document.querySelector('#panel-live table:last-of-type').textContent")
-        for words in ("chain, epoch 2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
+        for words in ("chain, epoch 1.2", "server 1 10.0.0.1:7070leads", "would take over", "4.10 kB", "12"):
             self.assertIn(words, chain)
         servers = self.page.run("""[...document.querySelectorAll('#panel-live table:nth-of-type(3) tr')]
           .map((row) => [...row.cells].map((cell) => cell.textContent).join('|'))""")

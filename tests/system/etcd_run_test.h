@@ -121,6 +121,13 @@ class EtcdTest : public RunTest {
     for (const Json& member : status["chain"]["members"]) replicas.push_back(member["replica"]);
     return replicas;
   }
+  // Whether a follower would lead if the leader died now.
+  static bool WouldBeSucceeded(const Json& status) {
+    const Json followers = status.is_object() ? status.value("followers", Json::array()) : Json::array();
+    if (followers.empty()) return false;
+    const Json& follower = followers.back();
+    return follower["connected"] == true && follower["in_chain"] == true;
+  }
   Json StatusByName() const {
     const Ended ended =
         RunProgram({"ps-ctl", "status", "--etcd", etcd_options_, "--run", "small", "--json"});

@@ -53,7 +53,7 @@ TEST(DetailRecord, TellsOfTheChainWhereServersFollow) {
   status.mutable_followers(0)->set_bytes_behind(100);
   status.mutable_followers(0)->set_entries_behind(4);
   const Record chain = DetailRecord(status, StatusReply())["chain"];
-  EXPECT_EQ(chain["epoch"], 3);
+  EXPECT_EQ(chain["epoch"], "0.3");
   EXPECT_EQ(chain["leader"]["id"], 1);
   EXPECT_EQ(chain["followers"][0]["id"], 2);
   EXPECT_EQ(chain["followers"][0]["live"], false);

@@ -47,7 +47,7 @@ TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   StatusReply status;
   EXPECT_THAT(StatusText(status), Not(HasSubstr("chain")));
   EXPECT_THAT(RenderPrometheus(status), Not(HasSubstr("psgd_leader")));
-  status.mutable_chain()->set_epoch(7);
+  status.mutable_chain()->set_epoch((uint64_t{2} << 32) + 7);
   Chain::Member* leader = status.mutable_chain()->add_members();
   leader->set_replica(2);
   leader->set_address("10.0.0.1:7070");
@@ -58,12 +58,12 @@ TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   follower->set_in_chain(true);
   follower->set_bytes_behind(4096);
   follower->set_entries_behind(12);
-  EXPECT_THAT(StatusText(status), HasSubstr("chain, epoch 7\n"));
+  EXPECT_THAT(StatusText(status), HasSubstr("chain, epoch 2.7\n"));
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +10.0.0.1:7070 +leads"));
   EXPECT_THAT(StatusText(status),
               testing::ContainsRegex("3 +10.0.0.2:7070 +would take over +live +4.10 kB +12\n"));
   const std::string page = RenderPrometheus(status);
-  EXPECT_THAT(page, HasSubstr("\npsgd_chain_epoch 7\n"));
+  EXPECT_THAT(page, HasSubstr("\npsgd_chain_epoch 8589934599\n"));
   EXPECT_THAT(page, HasSubstr("psgd_leader{server=\"2\",address=\"10.0.0.1:7070\"} 1\n"));
   for (const char* line : {"live{L} 1", "in_chain{L} 1", "behind_bytes{L} 4096", "behind_entries{L} 12"}) {
     EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(

@@ -193,6 +193,25 @@ TEST_F(FollowerSetTest, WorkersAreToldOfOneWhileItIsTakenIn) {
   EXPECT_THAT(set_->NotYetIn(keeper.chain()), IsEmpty()) << "the chain tells of it";
 }
 
+// Its own record decides that.
+TEST_F(FollowerSetTest, OneIsShownInTheChainOnceItHasWrittenThatItIs) {
+  const auto logs = Connect(2);
+  Chain chain;
+  *chain.add_members() = MemberOf(2);
+  set_->NamedBy(1, chain);
+  set_->Require(MemberOf(2));
+  EXPECT_FALSE(set_->Status().at(0).in_chain()) << "nothing says so since it is waited for";
+  set_->NamedBy(2, chain);
+  set_->NamedBy(3, chain);
+  logs[set_->coordinator_log()]->Written(1);
+  EXPECT_FALSE(set_->Status().at(0).in_chain());
+  logs[set_->coordinator_log()]->Written(2);
+  EXPECT_TRUE(set_->Status().at(0).in_chain());
+  set_->Disconnect(2, 0, logs[0].get());
+  set_->Disconnect(2, 1, logs[1].get());
+  EXPECT_TRUE(set_->Status().at(0).in_chain());
+}
+
 TEST_F(FollowerSetTest, OneThatIsNotThereOrWritesNothingIsGone) {
   const Duration patience = std::chrono::milliseconds(2);
   const auto passed = [&] { std::this_thread::sleep_for(2 * patience); };
@@ -292,13 +311,26 @@ Chain ChainOf(const std::vector<uint32_t>& replicas) {
 TEST(Chain, WhoTakesOverLeadsThoseBehindItAndNobodyElse) {
   const Chain chain = ChainOf({1, 2, 3});
   const Chain second = TakenOver(chain, 2);
-  EXPECT_EQ(second.epoch(), 6u);
+  EXPECT_GT(second.epoch(), chain.epoch());
   ASSERT_EQ(second.members_size(), 2);
   EXPECT_EQ(second.members(0).replica(), 2u);
   EXPECT_EQ(second.members(1).replica(), 3u);
   EXPECT_EQ(TakenOver(chain, 3).members_size(), 1);
   EXPECT_TRUE(IsIn(chain, 3));
   EXPECT_FALSE(IsIn(second, 1));
+  EXPECT_EQ(TakenOver(chain, 1).epoch(), 6u) << "it led before";
+}
+
+// None knows of the others, and whoever has the lower epoch is to give way.
+TEST(Chain, OfSeveralThatTakeOverTheLastWinsWhateverTheOthersChange) {
+  const Chain chain = ChainOf({1, 2, 3, 4});
+  const Chain second = TakenOver(chain, 2), third = TakenOver(chain, 3);
+  EXPECT_GT(second.epoch(), With(With(chain, MemberOf(5)), MemberOf(6)).epoch());
+  EXPECT_GT(third.epoch(), second.epoch());
+  EXPECT_GT(third.epoch(), With(Without(second, 3), MemberOf(5)).epoch());
+  // One that heard of the takeover before it took over itself, and one that did not.
+  EXPECT_EQ(TakenOver(second, 3).epoch(), third.epoch());
+  EXPECT_GT(TakenOver(chain, 4).epoch(), TakenOver(second, 3).epoch());
 }
 
 }  // namespace

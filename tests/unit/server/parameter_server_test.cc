@@ -27,7 +27,12 @@ class MadeFollower final : public FollowerStream {
     std::lock_guard lock(mutex_);
     if (part.has_record()) {
       records_.push_back(part.record());
-      written_ = part.record().number();
+      if (!held_ || part.record().record().chain().members_size() < 2) written_ = part.record().number();
+    }
+    if (part.shard().has_image()) written_ = part.shard().image().entry();
+    if (part.shard().has_entries()) {
+      const ShardPart::Entries& entries = part.shard().entries();
+      written_ = entries.first() + static_cast<uint64_t>(entries.values_size()) - 1;
     }
     changed_.notify_all();
     return !ended_;
@@ -50,6 +55,14 @@ class MadeFollower final : public FollowerStream {
     changed_.notify_all();
   }
 
+  // Whether it writes down no record that says that it is in the chain.
+  void Hold(bool held) {
+    std::lock_guard lock(mutex_);
+    held_ = held;
+    if (!held) written_ = records_.back().number();
+    changed_.notify_all();
+  }
+
   // All records up to the first that counts so many steps.
   std::vector<LogPart::Record> Records(uint64_t steps) {
     std::unique_lock lock(mutex_);
@@ -66,6 +79,7 @@ class MadeFollower final : public FollowerStream {
   std::vector<LogPart::Record> records_;
   uint64_t written_ = 0;
   std::optional<uint64_t> said_;
+  bool held_ = false;
   bool ended_ = false;
 };
 
@@ -95,14 +109,15 @@ class ParameterServerTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  WorkerKey Join() {
+  JoinReply Joined() {
     JoinRequest request;
     request.set_protocol(kProtocolVersion);
     request.set_name("worker");
     const auto reply = server_->Join(request);
     EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply.ok() ? reply->key() : WorkerKey();
+    return reply.ok() ? *reply : JoinReply();
   }
+  WorkerKey Join() { return Joined().key(); }
   void Register(const WorkerKey& key) {
     RegisterRequest request;
     *request.mutable_key() = key;
@@ -122,18 +137,26 @@ class ParameterServerTest : public testing::Test {
     beat.mutable_report()->mutable_choices();
     ASSERT_TRUE(server_->Heartbeat(beat).ok());
   }
-  // The coordinator's log, for a new follower.
-  std::shared_ptr<MadeFollower> Follow() {
+  static FollowerSays::Ask Ask(uint32_t replica = 0) {
+    FollowerSays::Ask ask;
+    ask.set_protocol(kProtocolVersion);
+    ask.set_address("127.0.0.1:1");
+    ask.set_replica(replica);
+    ask.set_coordinator(true);
+    return ask;
+  }
+  // The coordinator's log, for a new follower, or another.
+  std::shared_ptr<MadeFollower> Follow(const FollowerSays::Ask& ask = Ask()) {
     auto stream = std::make_shared<MadeFollower>();
     followers_.push_back(stream);
-    threads_.emplace_back([this, stream] {
-      FollowerSays::Ask ask;
-      ask.set_protocol(kProtocolVersion);
-      ask.set_address("127.0.0.1:1");
-      ask.set_coordinator(true);
-      (void)server_->Follow(ask, stream.get());
-    });
+    threads_.emplace_back([this, ask, stream] { (void)server_->Follow(ask, stream.get()); });
     return stream;
+  }
+  StatusReply Status() { return server_->Status(StatusRequest()).value_or(StatusReply()); }
+  static bool Eventually(const std::function<bool()>& happened, Duration patience = kPatience) {
+    const Time start = SteadyNow();
+    while (!happened() && SteadyNow() - start < patience) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return happened();
   }
 
   std::string folder_;
@@ -182,6 +205,76 @@ TEST_F(ParameterServerTest, AFollowerIsSentTheModelOnce) {
   Report(key, 2);
   EXPECT_TRUE(second->Records(2).back().same_plan());
   EXPECT_TRUE(first->Records(2).back().same_plan());
+}
+
+// It would not take over before, whatever its leader knows.
+TEST_F(ParameterServerTest, AFollowerIsToldOfOnceItHasWrittenThatItIsInTheChain) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  options_.on_news = [&](const std::string& news) {
+    std::lock_guard lock(mutex);
+    if (news.find("follows: acknowledgements") != std::string::npos) told.push_back(news);
+  };
+  const auto times = [&] {
+    std::lock_guard lock(mutex);
+    return told.size();
+  };
+  Start("replicated, takeover: 100ms");
+  const WorkerKey key = Join();
+  Register(key);
+  const auto coordinator = Follow(Ask(2));
+  coordinator->Hold(true);
+  FollowerSays::Ask shard = Ask(2);
+  shard.set_shard(0);
+  ASSERT_TRUE(Eventually([&] { return Status().followers_size() == 1; }));
+  Follow(shard);
+  ASSERT_TRUE(Eventually([&] { return Status().followers(0).connected(); }));
+  Report(key, 1);
+  Report(key, 2);
+  ASSERT_TRUE(Eventually([&] { return server_->chain().members_size() == 2; }));
+  EXPECT_FALSE(Eventually([&] { return times() > 0; }, std::chrono::milliseconds(500)));
+  EXPECT_FALSE(Status().followers(0).in_chain());
+  coordinator->Hold(false);
+  EXPECT_TRUE(Eventually([&] { return Status().followers(0).in_chain(); }));
+  EXPECT_TRUE(Eventually([&] { return times() == 1; }));
+}
+
+// After it began anew, workers hear of the chain without it, and forget it: it is not to lead before they know it again.
+TEST_F(ParameterServerTest, AFollowerThatWasForgottenIsIntroducedAnew) {
+  constexpr uint32_t kReplica = 2;
+  FollowerSays::Ask coordinator = Ask(kReplica), shard = Ask(kReplica);
+  shard.set_shard(0);
+  const auto caught_up = [&] {
+    const StatusReply status = Status();
+    return status.followers_size() == 1 && status.followers(0).connected() && status.followers(0).entries_behind() == 0;
+  };
+  Start("replicated");
+  const JoinReply joined = Joined();
+  ASSERT_THAT(joined.chain().members(), SizeIs(1)) << "a worker that joins is told, too";
+  const WorkerKey& key = joined.key();
+  Register(key);
+  Follow(coordinator);
+  ASSERT_TRUE(Eventually([&] { return Status().followers_size() == 1; }));
+  Follow(shard);
+  ASSERT_TRUE(Eventually(caught_up));
+  Report(key, 1);
+  Report(key, 2);
+  ASSERT_TRUE(Eventually([&] { return server_->chain().members_size() == 2; }));
+
+  Follow(coordinator);
+  ASSERT_TRUE(Eventually([&] { return server_->chain().members_size() == 1; }));
+  NextSegmentRequest next;
+  *next.mutable_key() = key;
+  next.set_first(true);
+  const auto told = server_->NextSegment(next);
+  ASSERT_TRUE(told.ok()) << told.status();
+  ASSERT_THAT(told->chain().members(), SizeIs(1));
+  Follow(shard);
+  ASSERT_TRUE(Eventually(caught_up));
+  EXPECT_FALSE(Eventually([&] { return server_->chain().members_size() == 2; }, std::chrono::milliseconds(500)));
+  Report(key, 3);
+  Report(key, 4);
+  EXPECT_TRUE(Eventually([&] { return server_->chain().members_size() == 2; }));
 }
 
 TEST_F(ParameterServerTest, AFollowersAddressIsOneLineThatCanBeRead) {

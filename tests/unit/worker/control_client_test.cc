@@ -50,6 +50,10 @@ class HangingServer : public Control::Service {
     reply->set_drain(true);
     return Hang(context);
   }
+  grpc::Status Join(grpc::ServerContext*, const JoinRequest*, JoinReply* reply) override {
+    *reply = joined;
+    return grpc::Status::OK;
+  }
   grpc::Status Register(grpc::ServerContext* context, const RegisterRequest*, RegisterReply*) override {
     return Hang(context);
   }
@@ -58,6 +62,7 @@ class HangingServer : public Control::Service {
   }
   // Attempts whose caller gave up before its deadline.
   int given_up() const { return given_up_; }
+  JoinReply joined;  // what it says to whoever joins
 
  private:
   grpc::Status Hang(grpc::ServerContext* context) {
@@ -79,12 +84,18 @@ class HangingServer : public Control::Service {
   std::atomic<int> given_up_{0};
 };
 
+JoinReply Joined(Duration lease) {
+  JoinReply joined;
+  joined.set_lease_ms(std::chrono::duration_cast<std::chrono::milliseconds>(lease).count());
+  return joined;
+}
+
 // A lease must not run out while one attempt waits.
 TEST(ControlClient, AHeartbeatThatHangsIsTriedAgainWithinTheLease) {
   constexpr Duration kLease = std::chrono::seconds(3);
   HangingServer server;
   ControlClient client({.server = server.address(), .interrupted = {}, .credentials = {}});
-  Heartbeat heartbeat(&client, WorkerKey(), kLease, NullLog());
+  Heartbeat heartbeat(&client, Joined(kLease), NullLog());
   EXPECT_TRUE(heartbeat.Flush().ok());
   EXPECT_TRUE(heartbeat.drain());
   const std::vector<Duration> attempts = server.attempts();
@@ -113,7 +124,7 @@ TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
   const std::string dead = "127.0.0.1:1";
   ControlClient client(
       {.server = dead, .find = {}, .deadline = std::chrono::seconds(2), .interrupted = {}, .credentials = {}});
-  Heartbeat heartbeat(&client, WorkerKey(), std::chrono::seconds(20), NullLog());
+  Heartbeat heartbeat(&client, Joined(std::chrono::seconds(20)), NullLog());
   Chain chain;
   chain.set_epoch(3);
   chain.add_members()->set_address(dead);
@@ -122,6 +133,26 @@ TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
   heartbeat.SetChain(with);
   heartbeat.SetChain(chain);
   EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
+}
+
+TEST(ControlClient, AFollowerIsKnownFromTheAnswerToTheJoin) {
+  HangingServer follower;
+  follower.Answer();
+  auto leader = std::make_unique<HangingServer>();
+  leader->joined = Joined(std::chrono::seconds(20));
+  leader->joined.mutable_chain()->add_members()->set_address(leader->address());
+  leader->joined.mutable_chain()->add_members()->set_address(follower.address());
+  ControlClient client({.server = leader->address(),
+                        .find = {},
+                        .deadline = std::chrono::seconds(2),
+                        .interrupted = {},
+                        .credentials = {}});
+  const auto joined = client.Join(JoinRequest());
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  leader.reset();
+  Heartbeat heartbeat(&client, *joined, NullLog());
+  EXPECT_TRUE(heartbeat.Flush().ok());
+  EXPECT_EQ(follower.attempts().size(), 1u);
 }
 
 TEST(ControlClient, AServerThatMovedIsFound) {
