@@ -3,6 +3,7 @@
 
     bench/codec_order.py                                # eight codecs, one seed: some 15 minutes on two cores
     bench/codec_order.py --only 'none,onebit' --seeds 1,2,3
+    bench/codec_order.py --epochs 20 --strength 62 --test 4000   # images that are hard to tell apart
     bench/codec_order.py --only 'none,onebit,onebit 1024,onebit 256,onebit 64' --epochs 10
     bench/codec_order.py --json > rows.json
 
