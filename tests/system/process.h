@@ -28,14 +28,14 @@ class Process {
 
   bool Running();
   // A program that outlives the deadline is a test failure, and killed.
-  Ended Wait(std::chrono::milliseconds deadline = std::chrono::seconds(90));
+  Ended Wait(std::chrono::milliseconds deadline = std::chrono::seconds(200));
   void Signal(int signal);
 
   // What it wrote so far.
   std::string Out() const;
   std::string Err() const;
   // Until its output (of either kind) holds `text`; false: it ended, or the deadline came, without.
-  bool WaitFor(const std::string& text, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  bool WaitFor(const std::string& text, std::chrono::milliseconds deadline = std::chrono::seconds(120));
 
   pid_t pid() const { return pid_; }
   // Its children that run `program`, oldest first.
@@ -49,7 +49,7 @@ class Process {
 };
 
 // Runs it to its end.
-Ended RunProgram(std::vector<std::string> argv, std::chrono::milliseconds deadline = std::chrono::seconds(90));
+Ended RunProgram(std::vector<std::string> argv, std::chrono::milliseconds deadline = std::chrono::seconds(200));
 
 std::string ProgramPath(const std::string& name);
 
@@ -60,7 +60,7 @@ std::vector<std::string> ProcessesWith(const std::string& variable);
 
 // Until `done` says so; false: it never did.
 template <typename Done>
-bool Eventually(Done done, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+bool Eventually(Done done, std::chrono::milliseconds deadline = std::chrono::seconds(120));
 
 void Pause(std::chrono::milliseconds time);
 
