@@ -159,8 +159,8 @@ class SteadyState : public RunTest {
       }
       ahead += BringsTheNextBatch(step, back);
     }
-    // A batch that is not ready yet is not waited for; how many are is the machine's affair.
-    EXPECT_GT(ahead, 0u);
+    // A batch that is not ready yet is not waited for; most are.
+    EXPECT_GT(ahead, steps.size() / 2);
   }
 
   void CheckAhead(const std::string& pull) {
@@ -178,7 +178,7 @@ class SteadyState : public RunTest {
       EXPECT_EQ(come + Count(step, Asked::kCopyIn, kKernels), 1u);
       ahead += come;
     }
-    EXPECT_GT(ahead, 0u);
+    EXPECT_GT(ahead, steps.size() / 2);
     CheckWeights(settings);
   }
 };
