@@ -119,8 +119,9 @@ def ddp(name, how, seconds):
     """Median seconds a step, and the bytes a step that one process sends and receives."""
     warmup = 3  # PowerSGD begins after the second step
     steps = warmup + 2
+    # OpenBLAS has threads of its own, as many as cores, whatever number PyTorch was told.
     environment = dict(os.environ, MASTER_ADDR="10.77.0.2", MASTER_PORT="29500",
-                       GLOO_SOCKET_IFNAME="eth0")
+                       GLOO_SOCKET_IFNAME="eth0", OPENBLAS_NUM_THREADS="1")
     while True:
         command = [sys.executable, __file__, "--ddp", name, how, str(steps)]
         ranks = [subprocess.Popen([NETNS, "run", str(2 + rank)] + command + [str(rank)], env=environment,

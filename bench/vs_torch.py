@@ -33,6 +33,15 @@ def batch_of(name, on_gpu):
     return CASES[name][2 if on_gpu else 1]
 
 
+def keep_to_cores(threads):
+    """Both run on the same cores and on no more: an OpenBLAS with threads of its own takes as many as the
+    process may run on, whatever number PyTorch was told."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if threads > len(allowed):
+        sys.exit(f"vs_torch.py: --threads {threads}, but this process may run on {len(allowed)} cores")
+    os.sched_setaffinity(0, allowed[-threads:])
+
+
 def output_of(command, gpu):
     """What the command prints; it sees one GPU at most."""
     environment = dict(os.environ)
@@ -133,6 +142,8 @@ def main():
     if arguments.child:
         return child(arguments.child, arguments.threads, arguments.gpu is not None,
                      arguments.compiled)
+    if arguments.gpu is None:
+        keep_to_cores(arguments.threads)
     program = os.path.join(arguments.bin, "ps-bench")
     peers = [("PyTorch", False)] + ([("compiled", True)] if arguments.gpu is not None else [])
     columns = "".join(f" {peer:>10}  {'ratio (range)':19}" for peer, _ in peers)
