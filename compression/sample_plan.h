@@ -16,6 +16,9 @@ PS_HD inline uint32_t MagnitudeBits(float value) {
   return std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu;
 }
 
+// Of the least magnitude that is not zero.
+inline constexpr uint32_t kLeastNotZero = 1;
+
 inline constexpr size_t kSampleRun = 16;      // neighbours sampled together: one cache line
 inline constexpr int kSampleShift = 31 - 13;  // magnitude bits that a bin ignores: bins 3 % wide
 inline constexpr size_t kSampleBins = 1 << 13;

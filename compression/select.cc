@@ -65,7 +65,7 @@ uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float*
     for (float value : values) ++(*scratch)[MagnitudeBits(value) >> kSampleShift];
   }
   size_t wanted = plan.wanted;
-  return static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kSampleShift;
+  return std::max(static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kSampleShift, kLeastNotZero);
 }
 
 }  // namespace psgd

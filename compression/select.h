@@ -22,8 +22,8 @@ struct Cut {
 Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch);
 
 // Magnitude bits that about `keep` of so many elements reach, from a sample; with `enough`, a
-// little more than `keep` nearly always. Only a guess: the caller counts. 0 when there is nothing
-// to tell them apart. `sample` writes kSampleRun elements from an index on.
+// little more than `keep` nearly always. Only a guess: the caller counts. At least kLeastNotZero.
+// `sample` writes kSampleRun elements from an index on.
 uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float* run)> sample,
                     size_t keep, bool enough, std::vector<uint32_t>* scratch);
 

@@ -45,6 +45,7 @@ bool LargestSelector::SelectFromSample(SelectSource* source, size_t keep, Select
     count_ += source->Gather(begin, block, least, &indices_[count_], &values_[count_]);
   }
   if (begin < elements) source->Make(begin, elements - begin);
+  if (begin >= elements && least == kLeastNotZero && count_ <= keep) return true;  // no others
   if (count_ > most || count_ < (exact ? keep : LeastOf(keep))) {
     count_ = 0;
     return false;
@@ -57,6 +58,7 @@ bool LargestSelector::SelectFromSample(SelectSource* source, size_t keep, Select
 
 void LargestSelector::SelectFromMade(std::span<const float> made, size_t keep) {
   Cut cut = FindCut(made, keep, &scratch_);
+  if (cut.least == 0 && keep < made.size()) cut.ties = 0;
   for (size_t begin = 0; begin < made.size() && count_ < keep; begin += kGatherBlock) {
     const size_t before = count_;
     const size_t block = std::min(kGatherBlock, made.size() - begin);

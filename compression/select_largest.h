@@ -42,6 +42,7 @@ class LargestSelector {
   explicit LargestSelector(const CodecKernels& kernels) : kernels_(kernels) {}
 
   // Makes all numbers of the source and picks among them; about `keep` or, when exact, just `keep`.
+  // Fewer where fewer are not zero: zeros are picked only with all others.
   // REQUIRES: keep <= source->size().
   void Select(SelectSource* source, size_t keep, Selection selection);
   // Makes all numbers of the source and picks those that reach `least`.

@@ -7,6 +7,16 @@
 namespace psgd {
 namespace {
 
+// Clears the bits, which are set, of zeros at even places; `first` is the place of the first element.
+void TurnZeros(std::span<const float> mean, uint64_t first, std::byte* bits) {
+  size_t zeros = 0;
+  for (float m : mean) zeros += m == 0;
+  if (zeros == 0) return;
+  for (size_t i = 0; i < mean.size(); ++i) {
+    if (mean[i] == 0 && (first + i) % 2 == 0) bits[i / 8] &= ~(std::byte{1} << (i % 8));
+  }
+}
+
 class SignumEncoder final : public Encoder {
  public:
   SignumEncoder(float momentum, uint32_t elements, const CodecKernels& kernels)
@@ -20,6 +30,7 @@ class SignumEncoder final : public Encoder {
       const std::span<float> mean = std::span(mean_).subspan(begin, count);
       kernels_.dense.blend(momentum_, input.gradient.subspan(begin, count), 1 - momentum_, mean);
       kernels_.onebit.split(mean, nullptr, bits + begin / 8);
+      TurnZeros(mean, begin + input.step, bits + begin / 8);
     }
   }
 

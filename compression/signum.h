@@ -4,7 +4,8 @@
 //
 // Steps:
 //   1. m[i] = momentum * m[i] + (1 - momentum) * gradient[i]
-//   2. bit i = (m[i] >= 0);  decoded[i] = bit i ? 1 : -1
+//   2. bit i = (m[i] > 0), of a zero (i + step) odd;  decoded[i] = bit i ? 1 : -1
+// The paper's sign of 0 is 0, which a bit cannot say: + and - in turn move such a weight nowhere.
 //
 // Wire, ceil(n / 8) bytes: bits, as sign_bits.h says. 1 bit an element. State: m, kept in
 // checkpoints. Biased; no error feedback: there is nothing to add up, magnitudes are dropped on

@@ -14,6 +14,7 @@
 //   4. values: fp32 as they are, fp16 rounded, or ternary: a sign, and for all entries their mean
 //      magnitude rounded to 8 significant bits (coarse.h)
 //   5. residual[i] = c[i] - decoded[i], which is c[i] where nothing was sent
+// Zeros are not sent, unless all elements are; so of a gradient that is mostly zeros fewer than k are.
 // A density at which even a bitmap costs more than the elements left out sends all elements.
 //
 // Wire: as sparse_payload.h says. At density 0.01 with fp32: 0.4 bits an element, 8.1 of a sent

@@ -157,7 +157,7 @@ void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
     PullPart part;
     part.set_slice(slice.id);
     Bytes payload =
-        weights_encoder_.Encode(slice, pull.key.worker(), mark, &member.sent[local], &part);
+        weights_encoder_.Encode(slice, pull.clock, mark, &member.sent[local], &part);
     if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
     bytes += payload.size();
     const PackedPayload packed = weights_encoder_.Pack(slice, payload, part.form());

@@ -139,6 +139,22 @@ float SliceUpdater::ScaleOf(const Contribution& contribution) const {
   return contribution.scale / static_cast<float>(1 + contribution.staleness);
 }
 
+bool SliceUpdater::Compensates(const Contribution& contribution,
+                               std::span<const float> weights) const {
+  return consistency_.compensation() == ConsistencyConfig::DELAY &&
+         contribution.pulled.size() == weights.size_bytes();
+}
+
+void SliceUpdater::Compensate(const Contribution& contribution, std::span<const float> now,
+                              const float* then, std::span<float> gradient) const {
+  CompensateDelay(static_cast<float>(consistency_.delay_lambda()), now, {then, now.size()}, gradient);
+  // The correction is quadratic in the worker's own gradient: scale afterwards.
+  const float scale = ScaleOf(contribution);
+  for (float& value : gradient) {
+    value = std::clamp(value * scale, -kLargestUpdate, kLargestUpdate);
+  }
+}
+
 const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
                                   std::span<const float> weights, float decay, size_t begin,
                                   size_t size) {
@@ -150,16 +166,10 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
   const std::span<float> block(block_, size);
   std::fill(block.begin(), block.end(), 0.0f);
   for (const Contribution& contribution : contributions) {
-    if (delay && contribution.pulled.size() == weights.size_bytes()) {
-      // The correction is quadratic in the worker's own gradient: scale afterwards.
+    if (Compensates(contribution, weights)) {
       contribution.reader->AddBlock(1.0f, block);
       const auto* then = reinterpret_cast<const float*>(contribution.pulled.data());
-      CompensateDelay(static_cast<float>(consistency_.delay_lambda()),
-                      weights.subspan(begin, size), {then + begin, size}, block);
-      const float scale = ScaleOf(contribution);
-      for (float& value : block) {
-        value = std::clamp(value * scale, -kLargestUpdate, kLargestUpdate);
-      }
+      Compensate(contribution, weights.subspan(begin, size), then + begin, block);
     } else {
       contribution.reader->AddBlock(ScaleOf(contribution), block);
     }
@@ -170,11 +180,25 @@ const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
   return block_;
 }
 
-void SliceUpdater::GatherEntries(std::span<const Contribution> contributions) {
+void SliceUpdater::CompensateEntries(const Contribution& contribution,
+                                     std::span<const float> weights,
+                                     std::span<const uint32_t> indices) {
+  const auto* pulled = reinterpret_cast<const float*>(contribution.pulled.data());
+  float now[kBlock], then[kBlock];
+  for (size_t i = 0; i < indices.size(); ++i) {
+    now[i] = weights[indices[i]];
+    then[i] = pulled[indices[i]];
+  }
+  Compensate(contribution, {now, indices.size()}, then, {block_, indices.size()});
+}
+
+void SliceUpdater::GatherEntries(std::span<const Contribution> contributions,
+                                 std::span<const float> weights) {
   indices_.clear();
   values_.clear();
   for (const Contribution& contribution : contributions) {
-    const float scale = ScaleOf(contribution);
+    const bool compensates = Compensates(contribution, weights);
+    const float scale = compensates ? 1 : ScaleOf(contribution);
     std::swap(indices_, more_indices_);
     std::swap(values_, more_values_);
     indices_.clear();
@@ -188,6 +212,7 @@ void SliceUpdater::GatherEntries(std::span<const Contribution> contributions) {
     };
     uint32_t indices[kBlock];
     while (const size_t count = contribution.reader->NextEntries(indices, block_)) {
+      if (compensates) CompensateEntries(contribution, weights, {indices, count});
       for (size_t i = 0; i < count; ++i) {
         take_up_to(indices[i]);
         const bool there = next < more_indices_.size() && more_indices_[next] == indices[i];
@@ -202,14 +227,11 @@ void SliceUpdater::GatherEntries(std::span<const Contribution> contributions) {
 
 bool SliceUpdater::ApplySparse(SliceState& slice, std::span<const Contribution> contributions,
                                const OptimizerStep& step) {
-  if (!optimizer_->sparse() || slice.role != ParameterSpec::TRAINED ||
-      consistency_.compensation() == ConsistencyConfig::DELAY) {
-    return false;
-  }
+  if (!optimizer_->sparse() || slice.role != ParameterSpec::TRAINED) return false;
   for (const Contribution& contribution : contributions) {
     if (!contribution.reader->sparse()) return false;
   }
-  GatherEntries(contributions);
+  GatherEntries(contributions, slice.weights.read());
   SparseUpdate update;
   update.indices = indices_;
   update.values = values_;

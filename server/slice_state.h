@@ -110,7 +110,15 @@ class SliceUpdater {
   // Starts the logs that the config asks for.
   void StartLogs(SliceState& slice, const ParameterSpec& parameter) const;
   // The sum of sparse contributions, entry by entry, in their order: as the sum of dense ones.
-  void GatherEntries(std::span<const Contribution> contributions);
+  void GatherEntries(std::span<const Contribution> contributions, std::span<const float> weights);
+  // Whether the worker's gradient is to be corrected for what the weights have moved since it pulled them.
+  bool Compensates(const Contribution& contribution, std::span<const float> weights) const;
+  // Corrects and scales it, where the weights are `now` and were `then`.
+  void Compensate(const Contribution& contribution, std::span<const float> now, const float* then,
+                  std::span<float> gradient) const;
+  // The same of the block's first values, which are those of these elements.
+  void CompensateEntries(const Contribution& contribution, std::span<const float> weights,
+                         std::span<const uint32_t> indices);
   // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
   // that is possible.
   const float* Gather(std::span<const Contribution> contributions, std::span<const float> weights,

@@ -36,13 +36,13 @@ WeightsEncoder::WeightsEncoder(const Config& config, uint32_t starts)
   }
 }
 
-Bytes WeightsEncoder::Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
+Bytes WeightsEncoder::Encode(SliceState& slice, uint64_t clock, uint64_t mark, SentWeights* sent,
                              PullPart* part) {
   part->set_version(slice.version);
   if (slice.role != ParameterSpec::TRAINED) return slice.weights.Share();
   if (changes_) return Changes(slice, mark, part);
   if (difference_ != nullptr && !IsSmall(slice)) {
-    return Difference(slice, worker, mark, sent, part);
+    return Difference(slice, clock, mark, sent, part);
   }
   return Whole(slice, part);
 }
@@ -124,11 +124,21 @@ std::optional<Bytes> WeightsEncoder::EncodeUpdates(std::span<const SliceState> t
   return Bytes::Adopt(WriteFactorUpdates(*updates, reader));
 }
 
-Bytes WeightsEncoder::Difference(SliceState& slice, uint32_t worker, uint64_t mark,
+Bytes WeightsEncoder::Difference(SliceState& slice, uint64_t clock, uint64_t mark,
                                  SentWeights* sent, PullPart* part) {
   const std::span<const float> weights = slice.weights.read();
   const bool expected = sent->mark != 0 && sent->mark == mark;
+  if (expected && sent->version == slice.version && sent->clock == clock) {
+    part->set_mark(mark);
+    part->set_codec(CODEC_TOPK);
+    part->set_form(PullPart::DIFFERENCE);
+    std::vector<std::byte> nothing;
+    WriteSparse({{}, {}, weights.size()}, ValueCoding::kFloat, 0, kernels_, &nothing);
+    return Bytes::Adopt(std::move(nothing));
+  }
   sent->mark = ++marks_;
+  sent->version = slice.version;
+  sent->clock = clock;
   part->set_mark(sent->mark);
   if (!expected) {
     sent->values.assign(weights.begin(), weights.end());
@@ -144,8 +154,9 @@ Bytes WeightsEncoder::Difference(SliceState& slice, uint32_t worker, uint64_t ma
   // What that would be is in the next difference.
   left_out_.assign(weights.size(), 0.0f);
   input.residual = left_out_;
-  input.key = MakeKey(seed_, RandomPurpose::kWeights, uint64_t{worker} << 32 | slice.id);
-  input.step = sent->mark;
+  // The same for all workers, and not by the mark: who is answered first must not change what is drawn.
+  input.key = MakeKey(seed_, RandomPurpose::kWeights, slice.id);
+  input.step = clock;
   sent->encoder->Encode(input, &bytes);
   const auto reader = difference_->Open(bytes, slice.shape);
   if (!reader.ok()) {

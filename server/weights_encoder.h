@@ -8,7 +8,9 @@
 //                   once for all workers that hold the same version.
 //   delta {codec}   the difference to what the worker was sent, through a lossy codec. What the codec
 //                   leaves out stays in the difference: error feedback on the server. Takes a copy of
-//                   the weights for each worker.
+//                   the weights for each worker. Workers that ask alike get alike; who asks again before
+//                   its next step, as the one that evaluates does, gets nothing more, so that with
+//                   synchronous steps it does not matter which one that is.
 //
 // A mark says what a worker holds: the one that came with what it installed last, or 0. A difference
 // applies to that state alone, so a worker whose mark is not the expected one, since a reply was
@@ -35,6 +37,7 @@ namespace psgd {
 // What a worker was sent of one slice; used by delta {codec} alone.
 struct SentWeights {
   uint64_t mark = 0;  // 0: nothing that a difference could apply to
+  uint64_t version = 0, clock = 0;  // of the slice, and of the worker that asked
   std::vector<float> values;
   std::unique_ptr<Encoder> encoder;
 };
@@ -45,9 +48,9 @@ class WeightsEncoder {
   // `starts`: of the server, this one included. Marks of earlier ones are given out no more.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
 
-  // The payload, and everything but the slice in `part`. `mark`: what the worker says it holds.
-  Bytes Encode(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
-               PullPart* part);
+  // The payload, and everything but the slice in `part`, for a worker at `clock`. `mark`: what it says
+  // it holds.
+  Bytes Encode(SliceState& slice, uint64_t clock, uint64_t mark, SentWeights* sent, PullPart* part);
   // Behind that: what travels in place of such a payload, where the lossless stage makes it shorter; 0
   // planes: nothing.
   PackedPayload Pack(SliceState& slice, const Bytes& payload, PullPart::Form form);
@@ -61,7 +64,7 @@ class WeightsEncoder {
   bool IsSmall(const SliceState& slice) const;
   Bytes Whole(SliceState& slice, PullPart* part);
   Bytes Changes(SliceState& slice, uint64_t mark, PullPart* part);
-  Bytes Difference(SliceState& slice, uint32_t worker, uint64_t mark, SentWeights* sent,
+  Bytes Difference(SliceState& slice, uint64_t clock, uint64_t mark, SentWeights* sent,
                    PullPart* part);
 
   const uint64_t seed_;

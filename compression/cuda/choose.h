@@ -12,10 +12,10 @@ inline uint32_t MostChosen(uint32_t keep, bool sampled, uint32_t elements) {
 }
 
 template <typename Queue, typename Maker>
-void ListChosen(Queue& queue, const Maker& maker, Entries* entries) {
+void ListChosen(Queue& queue, const Maker& maker, bool zeros, Entries* entries) {
   entries->indices = queue.template Scratch<uint32_t>(entries->room);
-  queue.Select(entries->elements, ChosenFlag<Maker>{maker, entries->chosen}, entries->indices,
-               &entries->chosen->count);
+  queue.Select(entries->elements, ChosenFlag<Maker>{maker, entries->chosen, zeros},
+               entries->indices, &entries->chosen->count);
 }
 
 template <typename Queue, typename Maker>
@@ -24,7 +24,7 @@ Entries ChooseReaching(Queue& queue, const Maker& maker, uint32_t elements, uint
   queue.Zero(entries.chosen, 1);
   queue.Launch(BlocksFor(elements), MakeBody<Maker>{maker, elements, entries.chosen});
   queue.Launch(1, JudgeBody{entries.chosen, elements, false, true, least});
-  ListChosen(queue, maker, &entries);
+  ListChosen(queue, maker, Maker::kChoosesZeros, &entries);
   return entries;
 }
 
@@ -61,7 +61,7 @@ Entries ChooseLargest(Queue& queue, const Maker& maker, uint32_t elements, uint3
   uint32_t* ties = queue.template Scratch<uint32_t>(chunks);
   queue.Launch(chunks, CountTiesBody<Maker>{maker, elements, chosen, ties});
   queue.Launch(1, FindLastTieBody<Maker>{maker, elements, ties, chosen});
-  ListChosen(queue, maker, &entries);
+  ListChosen(queue, maker, false, &entries);
   return entries;
 }
 

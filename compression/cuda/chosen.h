@@ -5,7 +5,7 @@
 //   Make(i)        makes it
 //   Made(i)        it, once made
 //   Leave(i, left) what is not sent of it, if it is chosen
-//   kChoosesZeros  whether zeros are chosen where there is nothing else
+//   kChoosesZeros  whether zeros are chosen where all are
 #pragma once
 
 #include "compression/cuda/coder.h"
@@ -79,7 +79,10 @@ struct UseAsGuess {
   uint32_t wanted;
   PS_HD bool Done() const { return false; }
   PS_HD uint32_t Wanted() const { return wanted; }
-  PS_HD void operator()(uint32_t bin, uint32_t) const { chosen->guess = bin << kSampleShift; }
+  PS_HD void operator()(uint32_t bin, uint32_t) const {
+    const uint32_t guess = bin << kSampleShift;
+    chosen->guess = guess < kLeastNotZero ? kLeastNotZero : guess;
+  }
 };
 
 struct UseAsDigit {
@@ -234,9 +237,10 @@ template <typename Maker>
 struct ChosenFlag {
   Maker maker;
   const Chosen* chosen;
+  bool zeros;  // are chosen, too
   PS_HD bool operator()(uint32_t i) const {
     const uint32_t bits = MagnitudeBits(maker.Made(i));
-    return (Maker::kChoosesZeros || bits != 0) && IsChosen(*chosen, bits, i);
+    return (zeros || bits != 0) && IsChosen(*chosen, bits, i);
   }
 };
 

@@ -78,6 +78,7 @@ struct MomentumSignsBody {
   uint32_t elements;
   float momentum;
   float* mean;
+  uint64_t step;
   std::byte* bits;
 
   PS_HD void operator()(const Block& block, Shared&) const {
@@ -85,7 +86,7 @@ struct MomentumSignsBody {
     block.ForAll(BitBytes(elements), [&](size_t b) {
       bits[b] = ByteOfBits(b, elements, [&](size_t i) {
         mean[i] = momentum * mean[i] + share * source.Gradient(i);
-        return mean[i] >= 0;
+        return mean[i] == 0 ? (i + step) % 2 == 1 : mean[i] > 0;
       });
     });
   }
@@ -100,7 +101,7 @@ class SignumCoder final : public Coder<Queue> {
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
     queue.Launch(
         BlocksFor(BitBytes(elements_)),
-        MomentumSignsBody{input.source, elements_, momentum_, input.state, output.payload});
+        MomentumSignsBody{input.source, elements_, momentum_, input.state, input.step, output.payload});
   }
 
  private:

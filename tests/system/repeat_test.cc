@@ -51,6 +51,20 @@ TEST_F(Repeat, SameSeedSameWeights) {
   EXPECT_FALSE(Weights("a") == Weights("c")) << "the seed has no effect";
 }
 
+// Which worker a shard answers first is chance; what it rounds at random must not depend on it.
+TEST_F(Repeat, RoundedDifferencesAreTheSameInAnyOrder) {
+  for (const char* codec : {"int8", "powersgd"}) {
+    const auto sets = Lossy("3") + Sets({"compression.dense_below=0", "cluster.workers=2",
+                                         std::string("compression.pull={delta: {codec: ") + codec + "}}"});
+    for (const char* run : {"first", "second", "third"}) {
+      ASSERT_EQ(RunSmall(std::string(codec) + run, sets).code, 0);
+    }
+    const std::string name = codec;
+    EXPECT_TRUE(Weights(name + "first") == Weights(name + "second")) << codec;
+    EXPECT_TRUE(Weights(name + "first") == Weights(name + "third")) << codec;
+  }
+}
+
 TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) { ExpectResumesAlike({}); }
 
 // Their encoders remember more than a residual.

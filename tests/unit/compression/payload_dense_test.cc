@@ -89,6 +89,25 @@ TEST(PayloadDense, SignumFollowsTheMomentum) {
   EXPECT_EQ(Decoded(*codec, {std::byte{0b100}}, ShapeOf(3)), (std::vector<float>{-1, -1, 1}));
 }
 
+// A bit has no 0: both signs in turn, so that a weight without a gradient stays where it is.
+TEST(PayloadDense, SignumMovesNothingWithoutAGradient) {
+  constexpr size_t kElements = 9001;  // beyond a block, and odd
+  CodecConfig config;
+  config.mutable_signum();
+  const auto codec = MakeCodec(config).value();
+  const auto encoder = codec->NewEncoder(ShapeOf(kElements));
+  std::vector<float> gradient(kElements), moved(kElements);
+  gradient[5000] = -1;
+  for (uint64_t step = 0; step < 6; ++step) {
+    std::vector<std::byte> payload;
+    encoder->Encode({gradient, {}, {}, step}, &payload);
+    codec->Open(payload, ShapeOf(kElements)).value()->AddBlock(1, moved);
+  }
+  std::vector<float> expected(kElements);
+  expected[5000] = -6;
+  EXPECT_EQ(moved, expected);
+}
+
 TEST(PayloadDense, BytesOfALargestSlice) {
   std::vector<float> gradient(1u << 20, 1.5f);
   const auto bytes = [&](auto set) {

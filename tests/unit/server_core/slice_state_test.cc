@@ -144,6 +144,38 @@ TEST_F(SliceUpdaterTest, SparseUpdatesGiveTheBitsOfDenseOnes) {
   }
 }
 
+// What is not in the gradient needs no correction: sparse updates stay sparse, and can be pulled as such.
+TEST_F(SliceUpdaterTest, SparseUpdatesAreCorrectedForDelayAsDenseOnes) {
+  Config config = SgdConfig();
+  config.mutable_consistency()->set_staleness(4);
+  config.mutable_consistency()->set_compensation(ConsistencyConfig::DELAY);
+  config.mutable_consistency()->set_delay_lambda(0.5);
+  config.mutable_compression()->mutable_pull()->mutable_delta();
+  SliceUpdater updater(config);
+  SliceState sparse = Make(updater), dense = Make(updater);
+  const Bytes then_sparse = sparse.weights.Share(), then_dense = dense.weights.Share();
+  const auto moved = Random(5), gradient = Random(4);
+  for (SliceState* slice : {&sparse, &dense}) {
+    const Contribution other{Dense(moved), 1, 0, {}};
+    updater.Apply(*slice, {&other, 1}, {0.5});
+  }
+  const std::vector<float> before(sparse.weights.read().begin(), sparse.weights.read().end());
+  std::vector<float> values(kOdd);
+  Topk(gradient, 0.05)->AddBlock(1, values);
+  const Contribution few{Topk(gradient, 0.05), 0.5f, 1, then_sparse};
+  const Contribution all{Dense(values), 0.5f, 1, then_dense};
+  updater.Apply(sparse, {&few, 1}, {0.5});
+  updater.Apply(dense, {&all, 1}, {0.5});
+  size_t corrected = 0;
+  for (uint32_t i = 0; i < kOdd; ++i) {
+    ASSERT_EQ(sparse.weights.read()[i], dense.weights.read()[i]) << i;
+    corrected += sparse.weights.read()[i] != before[i] - 0.25f * values[i];
+  }
+  EXPECT_GT(corrected, 100u) << "nothing was corrected";
+  ASSERT_TRUE(sparse.changes->Since(1).has_value());
+  EXPECT_EQ(sparse.changes->Since(1)->size(), 250u);
+}
+
 TEST_F(SliceUpdaterTest, WithMomentumZeroGradientsStillMoveWeights) {
   SliceUpdater updater(SgdConfig(0.5));
   SliceState slice = Make(updater, "w", 4);

@@ -39,7 +39,7 @@ class Puller {
   explicit Puller(ShardFixture* shard) : shard_(shard) {}
 
   PullReply Pull(bool lose_the_reply = false) {
-    Message pull = ShardFixture::PullOf(worker, ++request_, 0);
+    Message pull = ShardFixture::PullOf(worker, ++request_, clock);
     for (uint64_t mark : marks_) pull.header.mutable_pull()->add_marks(mark);
     const auto out = shard_->Send(std::move(pull));
     EXPECT_EQ(out.size(), 1u);
@@ -59,6 +59,7 @@ class Puller {
   }
 
   uint32_t worker = 0;
+  uint64_t clock = 0;
   std::vector<float> weights[2];
   size_t payload_bytes = 0;
 
@@ -183,13 +184,14 @@ TEST_F(Delta, SparseUpdatesOfAClockAreAddedUp) {
 
 TEST_F(Delta, ALossyOneCatchesUpWhenNothingChangesAnyMore) {
   for (const char* codec : {"topk", "onebit", "ternary"}) {
-    Start(codec);
+    Start(codec, /*staleness=*/100);
     seq_ = 0;
     Puller puller(shard_.get());
     EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::WHOLE);
     PushAll();
     double first = 0, last = 0;
     for (int i = 0; i < 60; ++i) {
+      ++puller.clock;
       EXPECT_EQ(puller.Pull().parts(0).form(), PullPart::DIFFERENCE) << codec;
       const std::vector<float> weights = Weights();
       last = 0;
@@ -200,6 +202,32 @@ TEST_F(Delta, ALossyOneCatchesUpWhenNothingChangesAnyMore) {
     }
     EXPECT_GT(first, 1) << codec;
     EXPECT_LT(last, 0.01 * first) << codec;
+  }
+}
+
+// A worker that also evaluates asks once more than others do, and computes with what they do.
+TEST_F(Delta, AskingAgainBeforeTheNextStepChangesNothing) {
+  for (const char* codec : {"topk", "onebit", "ternary"}) {
+    Start(codec);
+    seq_ = 0;
+    Puller often(shard_.get()), once(shard_.get());
+    once.worker = 1;
+    for (uint64_t clock : {0, 1, 2, 3}) {
+      often.clock = once.clock = clock;
+      for (int i = 0; i < 3; ++i) {
+        const PullReply reply = often.Pull();
+        EXPECT_EQ(reply.parts(0).form() == PullPart::WHOLE, clock == 0 && i == 0) << codec;
+        if (i > 0) {
+          EXPECT_EQ(often.payload_bytes, 16u) << "two headers";
+        }
+      }
+      once.Pull();
+      EXPECT_EQ(often.weights[0], once.weights[0]) << codec;
+      if (clock > 0) {
+        EXPECT_NE(once.weights[0], Weights()) << codec;
+      }
+      PushAll();
+    }
   }
 }
 
