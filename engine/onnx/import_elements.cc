@@ -75,17 +75,19 @@ struct Pair {
 };
 absl::StatusOr<Pair> InOrder(const OpContext& c, const Value& a, const Value& b) {
   const Shape left = c.importer.ShapeOf(a), right = c.importer.ShapeOf(b);
-  const bool swap = a.tensor == kNoTensor ||
-                    (b.tensor != kNoTensor &&
-                     (right.size() > left.size() ||
-                      (right.size() == left.size() && ElementCount(right) > ElementCount(left))));
+  const bool larger = right.size() > left.size() ||
+                      (right.size() == left.size() && ElementCount(right) > ElementCount(left));
+  const bool one_known = (a.tensor == kNoTensor) != (b.tensor == kNoTensor);
+  const bool swap = one_known ? a.tensor == kNoTensor : larger;
   Pair pair = swap ? Pair{b, a} : Pair{a, b};
-  if (pair.large.tensor == kNoTensor) {  // two weights: nothing of either is known to be larger
+  if (pair.large.tensor == kNoTensor) {
     PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(pair.large));
     pair.large = {.tensor = tensor};
   }
   return pair;
 }
+
+}  // namespace
 
 Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));
@@ -135,6 +137,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
                         c.importer.MakeConstant(c.name + ".constant", {shape.back()}, row));
   return made(AddRowBias(g, c.name, x, number));
 }
+
+namespace {
 
 Imported MulTwo(const OpContext& c, const Value& a, const Value& b) {
   PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));

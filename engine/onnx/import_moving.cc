@@ -160,6 +160,10 @@ Imported ImportSplit(const OpContext& c) {
     values.push_back(c.Like(y));
     begin += length;
   }
+  if (begin != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("splits ", size, " into lengths of ", begin, " together"));
+  }
   return values;
 }
 

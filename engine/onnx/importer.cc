@@ -337,6 +337,11 @@ void Importer::ImportAll() {
     if (absl::IsResourceExhausted(made.status())) return;  // each further node would take its time
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
+      if (!there && !missing && made.ok() && Needs(node, i)) {
+        problems_.push_back(absl::StrCat(NodeLabel(node), ": its output ", i + 1, ", ",
+                                         SafeName(node.output(i)),
+                                         ", is used, which psgd does not make"));
+      }
       values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};
     }
   }

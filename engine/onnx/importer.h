@@ -136,6 +136,9 @@ struct OpContext {
 using Imported = absl::StatusOr<std::vector<Value>>;
 using OpImport = Imported (*)(const OpContext& context);
 
+// Their sum, with broadcasting.
+Imported AddTwo(const OpContext& c, const Value& a, const Value& b);
+
 // One file each: the ops of a kind, by their names in ONNX.
 using OpTable = std::map<std::string, OpImport>;
 void AddAveragePools(OpTable* table);
