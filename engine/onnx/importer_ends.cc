@@ -174,11 +174,13 @@ absl::Status Importer::CheckFrozen() const {
   return absl::OkStatus();
 }
 
-absl::Status Importer::Start() {
+absl::Status Importer::FindOutput() {
   PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, &probabilities_));
-  FindNeeded();
-  PSGD_RETURN_IF_ERROR(CheckFrozen());
-  FindTrained();
+  return absl::OkStatus();
+}
+
+absl::Status Importer::Start() {
+  PSGD_RETURN_IF_ERROR(ChooseTrained());
   for (const auto& [name, array] : file_.initializers()) {
     const auto alias = file_.aliases().find(name);
     const std::string& first = alias == file_.aliases().end() ? name : alias->second;
@@ -186,12 +188,9 @@ absl::Status Importer::Start() {
     const bool trained = trained_.count(name) > 0 || trained_.count(first) > 0;
     values_[name] = {.array = array, .parameter = trained ? first : ""};
   }
-  for (const NodeProto& node : file_.graph().node()) {
-    if (node.op_type() != "BatchNormalization" || node.input_size() < 5) continue;
-    for (int i : {3, 4}) {
-      const auto found = values_.find(node.input(i));
-      if (found != values_.end()) found->second.parameter = node.input(i);
-    }
+  for (const std::string& name : Statistics(file_.graph())) {
+    const auto found = values_.find(name);
+    if (found != values_.end()) found->second.parameter = name;
   }
   const std::vector<psgd::Tensor> samples = Samples(options_.shape, batch());
   const Shape& ours = samples[0].shape;
