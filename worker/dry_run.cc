@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "data/open_data.h"
 #include "engine/memory_report.h"
+#include "engine/onnx/import.h"
 #include "engine/zoo/zoo.h"
 #include "worker/evaluate.h"
 
@@ -53,6 +54,8 @@ absl::StatusOr<std::string> DryRunText(const Config& config, const NetworkOption
     if (room) together += report.ahead;
   }
   absl::StrAppend(&text, Row("together", together));
+  PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config.model()));
+  if (!held.empty()) absl::StrAppend(&text, held, "\n");
   if (available == 0) return text;
   PSGD_ASSIGN_OR_RETURN(const int largest,
                         LargestBatch(config.model(), shape, options, available));

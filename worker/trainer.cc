@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/cpu_time.h"
 #include "compression/policy.h"
+#include "engine/onnx/import.h"
 #include "net/wire_format.h"
 #include "worker/device_codecs.h"
 #include "worker/evaluate.h"
@@ -93,6 +94,8 @@ absl::Status Trainer::Prepare() {
                                  config_.data().batch(), networks,
                                  config_.node().reduce() == NodeConfig::NCCL ? ReduceOn::kDevices
                                                                              : ReduceOn::kHost));
+  PSGD_ASSIGN_OR_RETURN(const std::string held, HeldFixedText(config_.model()));
+  if (!held.empty()) options_.log->info("{}: {}", config_.model().onnx(), held);
   loader_ = std::make_unique<BatchLoader>(
       data_->train, BatchLoaderOptions{.batch = config_.data().batch(),
                                        // A thread that may not begin a batch would be idle.

@@ -17,6 +17,11 @@ namespace psgd {
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode);
 
+// A line for people on what stays as the file of config.onnx() has it though the output depends on it:
+// real values of more than one element that nothing trains, but for statistics and what
+// config.frozen() names. Empty where there is nothing of the kind, or no file.
+absl::StatusOr<std::string> HeldFixedText(const ModelConfig& config);
+
 // Every value of a file that a parameter may start from, by name.
 absl::StatusOr<std::map<std::string, std::vector<float>>> ReadOnnxWeights(const std::string& path);
 

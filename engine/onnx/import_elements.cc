@@ -75,17 +75,19 @@ struct Pair {
 };
 absl::StatusOr<Pair> InOrder(const OpContext& c, const Value& a, const Value& b) {
   const Shape left = c.importer.ShapeOf(a), right = c.importer.ShapeOf(b);
-  const bool swap = a.tensor == kNoTensor ||
-                    (b.tensor != kNoTensor &&
-                     (right.size() > left.size() ||
-                      (right.size() == left.size() && ElementCount(right) > ElementCount(left))));
+  const bool larger = right.size() > left.size() ||
+                      (right.size() == left.size() && ElementCount(right) > ElementCount(left));
+  const bool one_known = (a.tensor == kNoTensor) != (b.tensor == kNoTensor);
+  const bool swap = one_known ? a.tensor == kNoTensor : larger;
   Pair pair = swap ? Pair{b, a} : Pair{a, b};
-  if (pair.large.tensor == kNoTensor) {  // two weights: nothing of either is known to be larger
+  if (pair.large.tensor == kNoTensor) {
     PSGD_ASSIGN_OR_RETURN(const TensorId tensor, c.importer.Tensor(pair.large));
     pair.large = {.tensor = tensor};
   }
   return pair;
 }
+
+}  // namespace
 
 Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
   PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));
@@ -135,6 +137,8 @@ Imported AddTwo(const OpContext& c, const Value& a, const Value& b) {
                         c.importer.MakeConstant(c.name + ".constant", {shape.back()}, row));
   return made(AddRowBias(g, c.name, x, number));
 }
+
+namespace {
 
 Imported MulTwo(const OpContext& c, const Value& a, const Value& b) {
   PSGD_ASSIGN_OR_RETURN(const Pair pair, InOrder(c, a, b));
@@ -324,13 +328,23 @@ Imported ImportActivation(const OpContext& c) {
   return std::vector<Value>{c.Like(*y)};
 }
 
+Imported ImportExpand(const OpContext& c) {
+  PSGD_ASSIGN_OR_RETURN(const auto to, c.Ints("shape", 1));
+  if (!to || c.in(0).outer != kNoBatch) return c.Unsupported("spreads what depends on the input");
+  PSGD_ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(c.shape(0), *to));
+  PSGD_ASSIGN_OR_RETURN(const TensorId y, Spread(c, c.in(0), shape));
+  return std::vector<Value>{{.tensor = y}};
+}
+
 Imported ImportSame(const OpContext& c) { return std::vector<Value>{c.in(0)}; }
 
+// Weights are single precision, whatever a file keeps them in.
 Imported ImportCast(const OpContext& c) {
   const int64_t to = IntAttribute(c.node, "to", 0);
   const bool tokens = c.importer.IsTokens(c.in(0));
   const bool same = tokens ? to == TensorProto::INT64 || to == TensorProto::INT32
-                           : to == TensorProto::FLOAT || to == TensorProto::DOUBLE;
+                           : to == TensorProto::FLOAT || to == TensorProto::DOUBLE ||
+                                 (to == TensorProto::FLOAT16 && c.in(0).outer == kNoBatch);
   if (!same) return c.Unsupported(absl::StrCat("casts to type ", to));
   return std::vector<Value>{c.in(0)};
 }
@@ -351,6 +365,7 @@ void AddElementOps(OpTable* table) {
   (*table)["Where"] = ImportWhere;
   (*table)["Softmax"] = ImportSoftmax;
   (*table)["PaddedSoftmax"] = ImportPaddedSoftmax;
+  (*table)["Expand"] = ImportExpand;
   (*table)["Identity"] = ImportSame;
   (*table)["Cast"] = ImportCast;
 }

@@ -27,7 +27,13 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(const OpContext& c, TensorId weigh
   const Shape& w = c.graph()->shape(weight);
   if (w.size() != 4)
     return c.Unsupported(absl::StrCat("has weights of ", ShapeText(w), "; psgd takes images"));
-  return std::vector<int64_t>{w[2], w[3]};
+  const std::vector<int64_t> kernel = {w[2], w[3]};
+  const std::vector<int64_t> said = IntsAttribute(c.node, "kernel_shape", kernel);
+  if (said != kernel) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("says kernel_shape ", ShapeText(said), ", but its weights are ", ShapeText(w)));
+  }
+  return kernel;
 }
 
 Imported ImportConv(const OpContext& c) {

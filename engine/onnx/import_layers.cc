@@ -61,39 +61,61 @@ Imported ImportMatMul(const OpContext& c) {
   return std::vector<Value>{made};
 }
 
+// Where the batch lies in a product of matrices: in its rows, as in those of `a`, or in its columns.
+absl::StatusOr<int64_t> OuterOfProduct(const OpContext& c, bool flip_a, bool flip_b) {
+  const Shape a = c.shape(0), b = c.shape(1);
+  const int64_t batch = c.importer.batch();
+  const auto summed = [&] { return c.Unsupported("sums over the batch"); };
+  if (const int64_t outer = c.in(0).outer; outer != kNoBatch) {
+    if (!flip_a) return outer;
+    return BatchAxis(a, outer, batch) == 1 ? absl::StatusOr<int64_t>(outer / a[0]) : summed();
+  }
+  const int64_t outer = c.in(1).outer;
+  if (outer == kNoBatch) return kNoBatch;
+  if (BatchAxis(b, outer, batch) != (flip_b ? 0 : 1)) return summed();
+  const int64_t rows = a[flip_a != c.in(0).flipped ? 1 : 0];
+  return rows * (flip_b ? outer : outer / b[0]);
+}
+
 Imported ImportGemm(const OpContext& c) {
   if (!c.has(1) || c.shape(0).size() != 2 || c.shape(1).size() != 2) {
     return absl::InvalidArgumentError("its inputs are not matrices");
   }
   const bool flip_a = (IntAttribute(c.node, "transA", 0) != 0) != c.in(0).flipped;
   const bool flip_b = (IntAttribute(c.node, "transB", 0) != 0) != c.in(1).flipped;
+  PSGD_ASSIGN_OR_RETURN(const int64_t outer, OuterOfProduct(c, flip_a, flip_b));
   PSGD_ASSIGN_OR_RETURN(const TensorId a, Bare(c, c.in(0)));
   PSGD_ASSIGN_OR_RETURN(const TensorId b, Bare(c, c.in(1)));
   const float alpha = FloatAttribute(c.node, "alpha", 1), beta = FloatAttribute(c.node, "beta", 1);
   Value product = {
-      .outer = c.in(0).outer,
+      .outer = outer,
       .scale = alpha * (c.in(0).mask ? 1 : c.in(0).scale) * (c.in(1).mask ? 1 : c.in(1).scale)};
+  const Shape left = c.graph()->shape(a), right = c.graph()->shape(b);
+  const Shape shape = {left[flip_a ? 1 : 0], right[flip_b ? 0 : 1]};
   TensorId bias = kNoTensor;
   if (c.has(2)) {
     Value scaled = c.in(2);
     scaled.scale *= beta;
     PSGD_ASSIGN_OR_RETURN(bias, c.importer.Tensor(scaled));
-    const Shape& shape = c.graph()->shape(bias);
-    if (shape.size() == 2 && shape[0] == 1) {
-      const Shape row = {shape[1]};
-      PSGD_ASSIGN_OR_RETURN(bias, AddReshape(c.graph(), c.name + ".bias", bias, row));
+    const Shape given = c.graph()->shape(bias);
+    if (const auto spread = BroadcastShape(given, shape); !spread.ok() || *spread != shape) {
+      return absl::InvalidArgumentError(absl::StrCat("has a bias of ", ShapeText(given),
+                                                     " for a product of ", ShapeText(shape)));
+    }
+    if (given == Shape{1, shape[1]}) {
+      PSGD_ASSIGN_OR_RETURN(bias, AddReshape(c.graph(), c.name + ".bias", bias, {shape[1]}));
     }
   }
   const bool dense = !flip_a && flip_b && product.scale == 1;
-  if (dense && (bias == kNoTensor || c.graph()->shape(bias).size() == 1)) {
+  if (dense && (bias == kNoTensor || c.graph()->shape(bias) == Shape{shape[1]})) {
     PSGD_ASSIGN_OR_RETURN(product.tensor, AddDense(c.graph(), c.name, a, b, bias));
     return std::vector<Value>{product};
   }
   PSGD_ASSIGN_OR_RETURN(product.tensor, AddMatMul(c.graph(), c.name, {flip_a, flip_b}, a, b));
   if (bias == kNoTensor) return std::vector<Value>{product};
-  PSGD_ASSIGN_OR_RETURN(const TensorId y, c.importer.Tensor(product));
-  PSGD_ASSIGN_OR_RETURN(const TensorId biased, AddRowBias(c.graph(), c.name + ".biased", y, bias));
-  return std::vector<Value>{{.tensor = biased, .outer = product.outer}};
+  OpContext biased = c;
+  biased.name += ".biased";
+  return AddTwo(biased, product, {.tensor = bias, .outer = c.in(2).outer});
 }
 
 Imported ImportLayerNorm(const OpContext& c) {

@@ -83,7 +83,9 @@ Imported ImportTranspose(const OpContext& c) {
   if (order.size() != in.size()) return absl::InvalidArgumentError("does not order all axes");
   if (value.outer == kNoBatch && value.mask == nullptr && order == std::vector<int>{1, 0}) {
     if (value.tensor == kNoTensor) {
-      PSGD_ASSIGN_OR_RETURN(value.tensor, c.importer.Tensor(value));
+      Value unscaled = value;
+      unscaled.scale = 1;
+      PSGD_ASSIGN_OR_RETURN(value.tensor, c.importer.Tensor(unscaled));
     }
     value.array = nullptr;
     value.parameter.clear();
@@ -159,6 +161,10 @@ Imported ImportSplit(const OpContext& c) {
                           AddSlice(c.graph(), c.name, {axes[0], begin}, length, x));
     values.push_back(c.Like(y));
     begin += length;
+  }
+  if (begin != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("splits ", size, " into lengths of ", begin, " together"));
   }
   return values;
 }

@@ -102,6 +102,10 @@ Imported ImportRecurrent(const OpContext& c) {
                                                    ShapeText(g->shape(r)),
                                                    " do not belong together"));
   }
+  if (const int64_t said = IntAttribute(c.node, "hidden_size", hidden); said != hidden) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("says hidden_size ", said, ", but its weights are for ", hidden));
+  }
   RecurrentParameters p;
   PSGD_ASSIGN_OR_RETURN(p.weight_ih, Gates(c, op, w, 0, hidden));
   PSGD_ASSIGN_OR_RETURN(p.weight_hh, Gates(c, op, r, 0, hidden));

@@ -1,7 +1,5 @@
 #include "engine/onnx/importer.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -46,32 +44,6 @@ bool TakesTokens(const NodeProto& node, size_t input) {
   const std::string& op = node.op_type();
   return op == "Identity" || op == "Cast" || op == "Reshape" || (op == "Gather" && input == 1) ||
          ((op == "EmbeddingBag" || op == "PaddedSoftmax") && input == 1);
-}
-
-bool IsFrozen(const ModelConfig& config, const std::string& name) {
-  return std::any_of(config.frozen().begin(), config.frozen().end(), [&](const std::string& glob) {
-    return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-  });
-}
-
-// Inputs whose values an op trains when they come from the file.
-std::vector<int> WeightInputs(const NodeProto& node) {
-  const std::string& op = node.op_type();
-  if (op == "Conv" || op == "ConvTranspose" || op == "LayerNormalization") return {1, 2};
-  if (op == "BatchNormalization") return {1, 2};
-  if (op == "LSTM" || op == "GRU") return {1, 2, 3};
-  if (op == "Gemm") return {0, 1, 2};
-  if (op == "MatMul" || op == "Add" || op == "Mul") return {0, 1};
-  if (op == "Gather" || op == "EmbeddingBag") return {0};
-  return {};
-}
-
-// Ops through which weights may pass on their way.
-bool Moves(const NodeProto& node) {
-  static const std::set<std::string>* const kMoving =
-      new std::set<std::string>{"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze",
-                                "Flatten",  "Slice",     "Split",   "Concat"};
-  return kMoving->count(node.op_type()) > 0;
 }
 
 }  // namespace
@@ -229,44 +201,6 @@ Value OpContext::Like(TensorId tensor, size_t i) const {
   return {.tensor = tensor, .outer = outer};
 }
 
-void Importer::FindNeeded() {
-  needed_.insert(output_);
-  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
-    const NodeProto& node = file_.graph().node(i);
-    const bool needed = std::any_of(node.output().begin(), node.output().end(),
-                                    [&](const auto& name) { return needed_.count(name) > 0; });
-    if (needed) needed_.insert(node.input().begin(), node.input().end());
-  }
-}
-
-// An initializer is trained when it gets to where an op has weights, as it is or moved about.
-// Numbers without an axis, masks with infinities and what the config freezes are not.
-void Importer::FindTrained() {
-  std::set<std::string> wanted;
-  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
-    const NodeProto& node = file_.graph().node(i);
-    for (int input : WeightInputs(node)) {
-      if (input < node.input_size()) wanted.insert(node.input(input));
-    }
-    const bool passes = std::any_of(node.output().begin(), node.output().end(),
-                                    [&](const auto& name) { return wanted.count(name) > 0; });
-    if (!passes || !Moves(node)) continue;
-    if (node.op_type() == "Concat") {
-      wanted.insert(node.input().begin(), node.input().end());
-    } else if (node.input_size() > 0) {
-      wanted.insert(node.input(0));
-    }
-  }
-  for (const auto& [name, array] : file_.initializers()) {
-    const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
-                                    [](float value) { return std::isfinite(value); });
-    if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
-        !IsFrozen(options_.config, name)) {
-      trained_.insert(name);
-    }
-  }
-}
-
 absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
                                                         std::vector<const Value*>& inputs) {
   if (!node.domain().empty() && node.domain() != "ai.onnx" && node.domain() != kOwnDomain) {
@@ -288,6 +222,11 @@ absl::StatusOr<std::vector<Value>> Importer::ImportNode(const NodeProto& node,
     PSGD_ASSIGN_OR_RETURN(const std::vector<ArrayPtr> folded, Fold(node, arrays, opset()));
     std::vector<Value> values;
     for (const ArrayPtr& array : folded) {
+      if (node.op_type() == "Constant" &&
+          std::any_of(array->reals.begin(), array->reals.end(),
+                      [](float value) { return std::isnan(value); })) {
+        return absl::InvalidArgumentError("holds NaN");
+      }
       PSGD_RETURN_IF_ERROR(Spend(array->count()));
       values.push_back({.array = array});
     }
@@ -337,6 +276,11 @@ void Importer::ImportAll() {
     if (absl::IsResourceExhausted(made.status())) return;  // each further node would take its time
     for (int i = 0; i < node.output_size(); ++i) {
       const bool there = !missing && made.ok() && i < static_cast<int>(made->size());
+      if (!there && !missing && made.ok() && Needs(node, i)) {
+        problems_.push_back(absl::StrCat(NodeLabel(node), ": its output ", i + 1, ", ",
+                                         SafeName(node.output(i)),
+                                         ", is used, which psgd does not make"));
+      }
       values_[node.output(i)] = there ? (*made)[i] : Value{.missing = true};
     }
   }

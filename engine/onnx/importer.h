@@ -48,6 +48,8 @@ class Importer {
   Importer(const OnnxFile& file, ImportOptions options)
       : file_(file), options_(std::move(options)) {}
   absl::StatusOr<ModelGraph> Run();
+  // Instead of Run: each with its shape, as HeldFixedText says.
+  absl::StatusOr<std::vector<std::string>> HeldFixed();
 
   // For the ops.
   Graph* graph() { return &model_.graph; }
@@ -81,7 +83,11 @@ class Importer {
 
  private:
   absl::Status Start();
+  // Finds the output and what it depends on, and of that, what is trained.
+  absl::Status ChooseTrained();
+  absl::Status FindOutput();
   absl::Status CheckFrozen() const;
+  absl::Status CheckNumbers() const;
   // A last softmax that was left out, since the loss has one, is over the classes.
   absl::Status CheckProbabilities(const Shape& logits, int64_t classes_axis) const;
   absl::Status CheckInput(const ValueInfoProto& input, const psgd::Tensor& sample, Shape* shape);
@@ -135,6 +141,12 @@ struct OpContext {
 };
 using Imported = absl::StatusOr<std::vector<Value>>;
 using OpImport = Imported (*)(const OpContext& context);
+
+// Running statistics, by name: they follow the data.
+std::set<std::string> Statistics(const GraphProto& graph);
+
+// Their sum, with broadcasting.
+Imported AddTwo(const OpContext& c, const Value& a, const Value& b);
 
 // One file each: the ops of a kind, by their names in ONNX.
 using OpTable = std::map<std::string, OpImport>;

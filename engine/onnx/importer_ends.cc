@@ -38,6 +38,15 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
   return absl::OkStatus();
 }
 
+// A likelihood is of logarithms of probabilities, as LogSoftmax or the Log of a Softmax makes them.
+absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model ", file.path(), " ends in its loss, ", NodeLabel(loss),
+      ", but no LogSoftmax makes what it is of, ", SafeName(loss.input(0)),
+      ": psgd would train on another loss, softmax cross-entropy; put a LogSoftmax before it, or "
+      "export the network without its loss"));
+}
+
 // What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
 // the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
 // it is a softmax.
@@ -46,21 +55,34 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& conf
   const GraphProto& graph = file.graph();
   const bool softmax = config.loss() == ModelConfig::CROSS_ENTROPY;
   std::string output = graph.output(graph.output_size() - 1).name();
+  const NodeProto* likelihood = nullptr;  // the loss of the file, if it still has to find a softmax
+  bool logarithm = false;                 // stands between them
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
     const std::string& op = node.op_type();
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
     if (config.loss() == ModelConfig::SIGMOID && op == "Sigmoid") return node.input(0);
-    if (softmax && (op == "Softmax" || op == "LogSoftmax")) {
+    const bool last = op == "LogSoftmax" ? !logarithm
+                                         : op == "Softmax" && (likelihood == nullptr || logarithm);
+    if (softmax && last) {
       *probabilities = &node;
       return node.input(0);
     }
-    const bool loss = op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss";
-    if (loss) PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
-    if (op == "SoftmaxCrossEntropyLoss") return node.input(0);
-    if (op != "Identity" && !loss) break;
+    if (op == "SoftmaxCrossEntropyLoss" && likelihood == nullptr) {
+      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
+      return node.input(0);
+    }
+    if (op == "NegativeLogLikelihoodLoss" && likelihood == nullptr) {
+      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
+      likelihood = &node;
+    } else if (op == "Log" && likelihood != nullptr && !logarithm) {
+      logarithm = true;
+    } else if (op != "Identity") {
+      break;
+    }
     output = node.input(0);
   }
+  if (likelihood != nullptr) return NotALikelihood(file, *likelihood);
   return output;
 }
 
@@ -152,11 +174,13 @@ absl::Status Importer::CheckFrozen() const {
   return absl::OkStatus();
 }
 
-absl::Status Importer::Start() {
+absl::Status Importer::FindOutput() {
   PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, &probabilities_));
-  FindNeeded();
-  PSGD_RETURN_IF_ERROR(CheckFrozen());
-  FindTrained();
+  return absl::OkStatus();
+}
+
+absl::Status Importer::Start() {
+  PSGD_RETURN_IF_ERROR(ChooseTrained());
   for (const auto& [name, array] : file_.initializers()) {
     const auto alias = file_.aliases().find(name);
     const std::string& first = alias == file_.aliases().end() ? name : alias->second;
@@ -164,12 +188,9 @@ absl::Status Importer::Start() {
     const bool trained = trained_.count(name) > 0 || trained_.count(first) > 0;
     values_[name] = {.array = array, .parameter = trained ? first : ""};
   }
-  for (const NodeProto& node : file_.graph().node()) {
-    if (node.op_type() != "BatchNormalization" || node.input_size() < 5) continue;
-    for (int i : {3, 4}) {
-      const auto found = values_.find(node.input(i));
-      if (found != values_.end()) found->second.parameter = node.input(i);
-    }
+  for (const std::string& name : Statistics(file_.graph())) {
+    const auto found = values_.find(name);
+    if (found != values_.end()) found->second.parameter = name;
   }
   const std::vector<psgd::Tensor> samples = Samples(options_.shape, batch());
   const Shape& ours = samples[0].shape;

@@ -1,7 +1,9 @@
 // Small ONNX files, made and spoilt in memory.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/onnx/importer.h"
@@ -103,6 +105,36 @@ inline absl::StatusOr<ModelGraph> Import(const onnx::ModelProto& model, int batc
                                          Mode mode = Mode::kTrain,
                                          const InputShape& shape = kSmallShape) {
   return ImportBytes(model.SerializeAsString(), batch, mode, shape);
+}
+
+// From images of 2 x 4 x 4 by one node to whatever, then to 3 logits.
+inline absl::StatusOr<ModelGraph> AroundNode(const std::function<void(onnx::GraphProto*)>& add,
+                                             int64_t features, int64_t opset = 13) {
+  onnx::ModelProto model = EmptyModel({0, 2, 4, 4}, opset);
+  onnx::GraphProto* graph = model.mutable_graph();
+  add(graph);  // makes "m"
+  AddWeights(graph, "fc.weight", {3, features});
+  AddNode(graph, "Flatten", {"m"}, "flat");
+  SetInt(AddNode(graph, "Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
+  SetOutput(graph, "y");
+  return Import(model);
+}
+
+template <typename Op>
+std::vector<Op> OpsOf(const ModelGraph& model) {
+  std::vector<Op> ops;
+  for (const Node& node : model.graph.nodes) {
+    if (const Op* op = std::get_if<Op>(&node.op)) ops.push_back(*op);
+  }
+  return ops;
+}
+
+inline std::vector<std::string> ParameterNames(const ModelGraph& model) {
+  std::vector<std::string> names;
+  for (const Parameter& p : model.graph.parameters) {
+    names.push_back(model.graph.tensors[p.value].name);
+  }
+  return names;
 }
 
 }  // namespace psgd::testing

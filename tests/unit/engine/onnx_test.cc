@@ -19,44 +19,18 @@ using onnx::ModelProto;
 using testing::AddInts;
 using testing::AddNode;
 using testing::AddWeights;
+using testing::AroundNode;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::EmptyModel;
 using ::testing::HasSubstr;
 using testing::Import;
+using testing::OpsOf;
+using testing::ParameterNames;
 using testing::SetInt;
 using testing::SetInts;
 using testing::SetOutput;
 using testing::SmallModel;
-
-template <typename Op>
-std::vector<Op> OpsOf(const ModelGraph& model) {
-  std::vector<Op> ops;
-  for (const Node& node : model.graph.nodes) {
-    if (const Op* op = std::get_if<Op>(&node.op)) ops.push_back(*op);
-  }
-  return ops;
-}
-
-std::vector<std::string> ParameterNames(const ModelGraph& model) {
-  std::vector<std::string> names;
-  for (const Parameter& p : model.graph.parameters)
-    names.push_back(model.graph.tensors[p.value].name);
-  return names;
-}
-
-// From images of 2 x 4 x 4 by one node to whatever, then to 3 logits.
-absl::StatusOr<ModelGraph> AroundNode(const std::function<void(GraphProto*)>& add, int64_t features,
-                                      int64_t opset = 13) {
-  ModelProto model = EmptyModel({0, 2, 4, 4}, opset);
-  GraphProto* graph = model.mutable_graph();
-  add(graph);  // makes "m"
-  AddWeights(graph, "fc.weight", {3, features});
-  AddNode(graph, "Flatten", {"m"}, "flat");
-  SetInt(AddNode(graph, "Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
-  SetOutput(graph, "y");
-  return Import(model);
-}
 
 TEST(Onnx, ParametersHaveTheirNamesShapesAndChecksums) {
   const auto model = Import(SmallModel());

@@ -25,7 +25,7 @@ using testing::SetOutput;
 using testing::SmallModel;
 
 // SmallModel with so many more Relus before its dense layer.
-ModelProto Chain(int length) {
+ModelProto Relus(int length) {
   ModelProto model = SmallModel();
   GraphProto* graph = model.mutable_graph();
   std::string last = "r";
@@ -47,8 +47,8 @@ std::string ErrorOf(const ModelProto& model) {
 }
 
 TEST(OnnxWork, NodesAreCounted) {
-  EXPECT_TRUE(Import(Chain(15000)).ok());
-  EXPECT_THAT(ErrorOf(Chain(25000)),
+  EXPECT_TRUE(Import(Relus(15000)).ok());
+  EXPECT_THAT(ErrorOf(Relus(25000)),
               AllOf(HasSubstr("small.onnx: has 25004 nodes"), HasSubstr("at most 20000")));
 }
 

@@ -1,0 +1,165 @@
+// Which values of a file are trained, and which stay as they are.
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/importer.h"
+
+namespace psgd::onnx {
+namespace {
+
+bool IsReal(int64_t type) {
+  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16;
+}
+
+bool IsFrozen(const ModelConfig& config, const std::string& name) {
+  return std::any_of(config.frozen().begin(), config.frozen().end(), [&](const std::string& glob) {
+    return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+// Inputs whose values an op trains when they come from the file.
+std::vector<int> WeightInputs(const NodeProto& node) {
+  const std::string& op = node.op_type();
+  if (op == "Conv" || op == "ConvTranspose" || op == "LayerNormalization") return {1, 2};
+  if (op == "BatchNormalization") return {1, 2};
+  if (op == "LSTM" || op == "GRU") return {1, 2, 3};
+  if (op == "Gemm") return {0, 1, 2};
+  if (op == "MatMul" || op == "Add" || op == "Sub" || op == "Mul") return {0, 1};
+  if (op == "Gather" || op == "EmbeddingBag" || op == "Div") return {0};
+  if (op != "Sum") return {};
+  std::vector<int> all;
+  for (int i = 0; i < node.input_size(); ++i) all.push_back(i);
+  return all;
+}
+
+// Inputs from which weights may pass through an op on their way.
+std::vector<std::string> PassedOn(const NodeProto& node) {
+  static const std::set<std::string>* const kMoving = new std::set<std::string>{
+      "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",
+      "Slice",    "Split",     "Expand",  "Pad",     "Neg"};
+  const std::string& op = node.op_type();
+  if (op == "Concat") return {node.input().begin(), node.input().end()};
+  const bool passes =
+      kMoving->count(op) > 0 || (op == "Cast" && IsReal(IntAttribute(node, "to", 0)));
+  if (!passes || node.input_size() == 0) return {};
+  return {node.input(0)};
+}
+
+// What other nodes read than those that read sizes of images there.
+std::set<std::string> Operands(const GraphProto& graph) {
+  std::set<std::string> names;
+  for (const NodeProto& node : graph.node()) {
+    if (node.op_type() == "Resize" || node.op_type() == "Upsample") continue;
+    names.insert(node.input().begin(), node.input().end());
+  }
+  return names;
+}
+
+}  // namespace
+
+std::set<std::string> Statistics(const GraphProto& graph) {
+  std::set<std::string> names;
+  for (const NodeProto& node : graph.node()) {
+    if (node.op_type() != "BatchNormalization" || node.input_size() < 5) continue;
+    names.insert({node.input(3), node.input(4)});
+  }
+  return names;
+}
+
+void Importer::FindNeeded() {
+  needed_.insert(output_);
+  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = file_.graph().node(i);
+    const bool needed = std::any_of(node.output().begin(), node.output().end(),
+                                    [&](const auto& name) { return needed_.count(name) > 0; });
+    if (needed) needed_.insert(node.input().begin(), node.input().end());
+    needed_.erase("");  // an input or output that is left out
+  }
+}
+
+absl::Status Importer::CheckNumbers() const {
+  for (const auto& [name, array] : file_.initializers()) {
+    if (needed_.count(name) == 0) continue;
+    const auto wrong = std::find_if(array->reals.begin(), array->reals.end(),
+                                    [](float value) { return std::isnan(value); });
+    if (wrong == array->reals.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model ", file_.path(), " has NaN in ", SafeName(name), " (value ",
+        wrong - array->reals.begin(), " of ", ShapeText(array->shape),
+        "): its training had diverged when it was written, or the file is damaged; export it again "
+        "from weights that are numbers"));
+  }
+  return absl::OkStatus();
+}
+
+// An initializer is trained when it gets to where an op has weights, as it is or moved about.
+// Numbers without an axis, masks with infinities and what the config freezes are not.
+void Importer::FindTrained() {
+  std::set<std::string> wanted;
+  for (int i = file_.graph().node_size() - 1; i >= 0; --i) {
+    const NodeProto& node = file_.graph().node(i);
+    for (int input : WeightInputs(node)) {
+      if (input < node.input_size()) wanted.insert(node.input(input));
+    }
+    const bool passes = std::any_of(node.output().begin(), node.output().end(),
+                                    [&](const auto& name) { return wanted.count(name) > 0; });
+    if (!passes) continue;
+    for (const std::string& name : PassedOn(node)) wanted.insert(name);
+  }
+  for (const auto& [name, array] : file_.initializers()) {
+    const bool finite = std::all_of(array->reals.begin(), array->reals.end(),
+                                    [](float value) { return std::isfinite(value); });
+    if (wanted.count(name) > 0 && array->real() && !array->shape.empty() && finite &&
+        !IsFrozen(options_.config, name)) {
+      trained_.insert(name);
+    }
+  }
+}
+
+absl::Status Importer::ChooseTrained() {
+  PSGD_RETURN_IF_ERROR(FindOutput());
+  FindNeeded();
+  PSGD_RETURN_IF_ERROR(CheckFrozen());
+  PSGD_RETURN_IF_ERROR(CheckNumbers());
+  FindTrained();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> Importer::HeldFixed() {
+  PSGD_RETURN_IF_ERROR(ChooseTrained());
+  const std::set<std::string> statistics = Statistics(file_.graph());
+  const std::set<std::string> operands = Operands(file_.graph());
+  std::vector<std::string> held;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    // A single number is a factor or an epsilon.
+    const bool single = std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 2; });
+    if (single || needed_.count(name) == 0 || operands.count(name) == 0) return;
+    held.push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
+  };
+  for (const auto& [name, array] : file_.initializers()) {
+    const auto alias = file_.aliases().find(name);
+    const bool trained =
+        trained_.count(name) > 0 ||
+        (alias != file_.aliases().end() && trained_.count(alias->second) > 0);
+    const bool meant = statistics.count(name) > 0 || IsFrozen(options_.config, name);
+    if (array->real() && !trained && !meant) add(name, array->shape);
+  }
+  for (const NodeProto& node : file_.graph().node()) {
+    if (node.op_type() != "Constant" || node.output_size() == 0) continue;
+    if (const AttributeProto* value = FindAttribute(node, "value")) {
+      const TensorProto& tensor = value->t();
+      if (IsReal(tensor.data_type())) {
+        add(node.output(0), {tensor.dims().begin(), tensor.dims().end()});
+      }
+    } else if (const AttributeProto* row = FindAttribute(node, "value_floats")) {
+      add(node.output(0), {row->floats_size()});
+    }
+  }
+  return held;
+}
+
+}  // namespace psgd::onnx

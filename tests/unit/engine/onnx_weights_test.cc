@@ -1,0 +1,175 @@
+// Which values of a file are trained, through which nodes, and which are told to stay as they are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "engine/onnx/fold.h"
+#include "tests/unit/engine/onnx_maker.h"
+
+namespace psgd {
+namespace {
+
+using onnx::GraphProto;
+using onnx::ModelProto;
+using onnx::TensorProto;
+using testing::AddInts;
+using testing::AddNode;
+using testing::AddWeights;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::EmptyModel;
+using testing::Import;
+using testing::OpsOf;
+using testing::ParameterNames;
+using testing::SetInt;
+using testing::SetInts;
+using testing::SetOutput;
+using testing::SmallModel;
+
+// Images of 2 x 4 x 4 times the matrix "m" of 3 x 32, which `add` makes of the weights "w".
+ModelProto TimesMade(const Shape& weights, const std::function<void(GraphProto*)>& add) {
+  ModelProto model = EmptyModel({0, 2, 4, 4});
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "w", weights);
+  add(graph);
+  AddNode(graph, "Flatten", {"x"}, "flat");
+  SetInt(AddNode(graph, "Gemm", {"flat", "m"}, "y"), "transB", 1);
+  SetOutput(graph, "y");
+  return model;
+}
+
+struct Way {
+  const char* name;
+  Shape weights;
+  std::function<void(GraphProto*)> add;
+};
+
+std::vector<Way> Ways() {
+  return {
+      {"Cast", {3, 32}, [](GraphProto* g) { SetInt(AddNode(g, "Cast", {"w"}, "m"), "to", 1); }},
+      {"Cast of halves", {3, 32},
+       [](GraphProto* g) {
+         TensorProto* w = g->mutable_initializer(0);
+         w->set_data_type(TensorProto::FLOAT16);
+         w->clear_float_data();
+         for (int i = 0; i < 96; ++i) w->add_int32_data(0x3400);
+         SetInt(AddNode(g, "Cast", {"w"}, "m"), "to", TensorProto::FLOAT);
+       }},
+      {"Expand", {1, 32},
+       [](GraphProto* g) {
+         AddInts(g, "to", {3, 32});
+         AddNode(g, "Expand", {"w", "to"}, "m");
+       }},
+      {"Pad", {2, 32},
+       [](GraphProto* g) {
+         AddInts(g, "pads", {1, 0, 0, 0});
+         AddNode(g, "Pad", {"w", "pads"}, "m");
+       }},
+      {"Neg", {3, 32}, [](GraphProto* g) { AddNode(g, "Neg", {"w"}, "m"); }},
+      {"Div", {3, 32},
+       [](GraphProto* g) {
+         AddWeights(g, "by", {});
+         AddNode(g, "Div", {"w", "by"}, "m");
+       }},
+      {"Mul", {3, 32},
+       [](GraphProto* g) {
+         AddWeights(g, "by", {});
+         AddNode(g, "Mul", {"by", "w"}, "m");
+       }},
+  };
+}
+
+TEST(OnnxWeights, AreTrainedThroughWhatMovesOrScalesThem) {
+  for (const Way& way : Ways()) {
+    const auto imported = Import(TimesMade(way.weights, way.add));
+    ASSERT_TRUE(imported.ok()) << way.name << ": " << imported.status();
+    EXPECT_THAT(ParameterNames(*imported), ElementsAre("w")) << way.name;
+    EXPECT_EQ(imported->graph.shape(imported->graph.parameters[0].value), way.weights) << way.name;
+  }
+}
+
+TEST(OnnxWeights, ScaledOnceWhereTheyAreTransposedToo) {
+  const auto imported = Import(TimesMade({32, 3}, [](GraphProto* g) {
+    AddNode(g, "Neg", {"w"}, "negated");
+    AddNode(g, "Transpose", {"negated"}, "m");
+  }));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(OpsOf<Mul>(*imported).size(), 1u);
+}
+
+TEST(OnnxWeights, OfSumsAndDifferences) {
+  for (const char* op : {"Sum", "Sub"}) {
+    for (const bool first : {false, true}) {
+      ModelProto model = SmallModel();
+      AddWeights(model.mutable_graph(), "bias", {3});
+      AddNode(model.mutable_graph(), op, {first ? "bias" : "y", first ? "y" : "bias"}, "z");
+      SetOutput(model.mutable_graph(), "z");
+      const auto imported = Import(model);
+      ASSERT_TRUE(imported.ok()) << imported.status();
+      EXPECT_THAT(ParameterNames(*imported), Contains("bias")) << op << first;
+    }
+  }
+}
+
+std::vector<std::string> Held(const ModelProto& model, const ModelConfig& config = {}) {
+  const auto file = onnx::OnnxFile::Parse(model.SerializeAsString(), "small.onnx");
+  EXPECT_TRUE(file.ok()) << file.status();
+  auto held = onnx::Importer(*file, {.config = config}).HeldFixed();
+  EXPECT_TRUE(held.ok()) << held.status();
+  return *std::move(held);
+}
+
+TEST(OnnxWeights, WhatIsHeldFixedIsNamed) {
+  ModelProto model = SmallModel();
+  EXPECT_THAT(Held(model), IsEmpty());
+  GraphProto* graph = model.mutable_graph();
+  AddWeights(graph, "by", {3}, 2);
+  AddNode(graph, "Div", {"y", "by"}, "z");
+  AddWeights(graph, "unused", {3, 3});
+  AddNode(graph, "Identity", {"unused"}, "elsewhere");
+  SetOutput(graph, "z");
+  onnx::NodeProto* node = graph->mutable_node()->Add();
+  node->set_op_type("Constant");
+  node->add_output("k");
+  onnx::AttributeProto* value = node->add_attribute();
+  value->set_name("value");
+  value->mutable_t()->set_data_type(TensorProto::FLOAT);
+  for (const int64_t size : {3, 20}) value->mutable_t()->add_dims(size);
+  for (int i = 0; i < 60; ++i) value->mutable_t()->add_float_data(1);
+  for (int i = graph->node_size() - 1; i > 0; --i) graph->mutable_node()->SwapElements(i, i - 1);
+  graph->mutable_node(4)->set_input(1, "k");  // in place of fc.weight
+  const auto imported = Import(model);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(ParameterNames(*imported), ElementsAre("conv.weight", "conv.bias"));
+  EXPECT_THAT(Held(model), ElementsAre("by (3)", "k (3x20)"));
+  ModelConfig config;
+  config.add_frozen("by");
+  EXPECT_THAT(Held(model, config), ElementsAre("k (3x20)"));
+}
+
+TEST(OnnxWeights, NaNIsRefusedWhereTheOutputDependsOnIt) {
+  ModelProto model = SmallModel();
+  model.mutable_graph()->mutable_initializer(2)->set_float_data(7, std::nanf(""));
+  const absl::Status status = Import(model).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("has NaN in fc.weight (value 7 of 3x20)"), HasSubstr("export it again")));
+  model = SmallModel();
+  AddWeights(model.mutable_graph(), "unused", {3}, std::nanf(""));
+  EXPECT_TRUE(Import(model).ok()) << Import(model).status();
+  onnx::AttributeProto* row = AddNode(model.mutable_graph(), "Constant", {}, "k")->add_attribute();
+  row->set_name("value_floats");
+  for (const float value : {1.0f, 2.0f, std::nanf("")}) row->add_floats(value);
+  AddNode(model.mutable_graph(), "Add", {"y", "k"}, "z");
+  SetOutput(model.mutable_graph(), "z");
+  EXPECT_THAT(std::string(Import(model).status().message()),
+              HasSubstr("Constant node k_node: holds NaN"));
+}
+
+}  // namespace
+}  // namespace psgd
