@@ -25,7 +25,7 @@ constexpr int kMostShift = 126;  // 2 to it, and its inverse, are floats
 
 // Both matrices of one payload.
 struct Factors {
-  uint64_t batch = 0;
+  uint64_t batch = 0;  // without the samples that add nothing
   uint64_t columns = 0;
   std::vector<float> left;   // D
   std::vector<float> right;  // X
@@ -63,8 +63,7 @@ class ProductReader final : public PayloadReader {
   float Largest() const override { return factors_->largest; }
 
   void AddBlock(float scale, std::span<float> block) override {
-    // A short payload may stand for many zeros, which are not worth multiplying.
-    if (factors_->largest == 0) return;
+    if (factors_->batch == 0) return;
     view_.ForRows(
         position_, block.size(), [&](uint64_t row, uint64_t column, size_t begin, size_t count) {
           while (count > 0) {
@@ -78,11 +77,17 @@ class ProductReader final : public PayloadReader {
           }
         });
     position_ += block.size();
+    // Others of the tensor may be open long after it was read.
+    if (position_ == elements()) {
+      std::vector<float>().swap(tile_);
+      rows_ = 0;
+    }
   }
 
  private:
   // A tile of the product stays in the second-level cache until its last row was read.
-  static constexpr uint64_t kTileRows = 4, kTileColumns = 16384;
+  static constexpr uint64_t kTileRows = 4;
+  static constexpr uint64_t kTileColumns = kMostTileFloats / kTileRows;
 
   // Of that row, from that column on, as much as the tile has.
   std::span<const float> Product(uint64_t row, uint64_t column) {
@@ -148,6 +153,38 @@ absl::StatusOr<std::vector<float>> ReadMatrix(ByteSpan bytes, uint64_t count, in
   reader->AddBlock(std::ldexp(1.0f, -shift), matrix);
   for (uint64_t i = 0; !units.empty() && i < count; ++i) matrix[i] *= units[i / each % batch];
   return matrix;
+}
+
+// Leaves out the samples whose inputs, or gradients of all outputs, are zeros: a payload of some tens of
+// bytes may stand for a thousand of them, each of which costs a multiplication for every element. A sum
+// that begins as +0 never becomes -0, so without their +0 and -0 it has the same bits.
+void LeaveOutZeros(Factors* factors) {
+  const uint64_t batch = factors->batch, columns = factors->columns;
+  std::vector<uint8_t> in_left(batch);
+  for (size_t row = 0; row < factors->left.size(); row += batch) {
+    for (uint64_t n = 0; n < batch; ++n) {
+      in_left[n] |= static_cast<uint8_t>(factors->left[row + n] != 0);
+    }
+  }
+  std::vector<uint64_t> kept;
+  for (uint64_t n = 0; n < batch; ++n) {
+    const std::span<const float> inputs(factors->right.data() + n * columns, columns);
+    if (in_left[n] != 0 && std::ranges::any_of(inputs, [](float x) { return x != 0; })) kept.push_back(n);
+  }
+  if (kept.size() == batch) return;
+  std::vector<float> left, right;
+  left.reserve(factors->left.size() / batch * kept.size());
+  right.reserve(columns * kept.size());
+  for (size_t row = 0; row < factors->left.size(); row += batch) {
+    for (const uint64_t n : kept) left.push_back(factors->left[row + n]);
+  }
+  for (const uint64_t n : kept) {
+    const auto inputs = factors->right.begin() + static_cast<std::ptrdiff_t>(n * columns);
+    right.insert(right.end(), inputs, inputs + static_cast<std::ptrdiff_t>(columns));
+  }
+  factors->left = std::move(left);
+  factors->right = std::move(right);
+  factors->batch = kept.size();
 }
 
 float Largest(std::span<const float> values) {
@@ -307,11 +344,12 @@ absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(
   }
   factors->largest = LargestProduct(AsRaw(factors->left), factors->left.size(),
                                     AsRaw(factors->right), factors->right.size(), batch);
+  LeaveOutZeros(factors.get());
   std::vector<std::unique_ptr<PayloadReader>> readers;
   const float* left = factors->left.data();
   for (const SliceShape& shape : shapes) {
     readers.push_back(std::make_unique<ProductReader>(factors, left, shape, kernels));
-    left += MatrixView(shape).rows * batch;
+    left += MatrixView(shape).rows * factors->batch;
   }
   return readers;
 }

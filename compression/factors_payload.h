@@ -64,6 +64,8 @@ class FactorsEncoder {
 
 // That a reader of the payload holds, if it is one of matrices for these slices.
 uint64_t FactorFloats(ByteSpan payload, std::span<const SliceShape> shapes);
+// And beside them, for the slice that it is read for.
+inline constexpr uint64_t kMostTileFloats = uint64_t{4} * 16384;
 
 // Checks every byte of a payload and opens it for each of the slices.
 absl::StatusOr<std::vector<std::unique_ptr<PayloadReader>>> OpenFactors(

@@ -43,6 +43,7 @@ struct ShardOptions {
   Config config;                    // resolved
   size_t reply_bytes = 4u << 20;    // slices of a pull reply share a message up to this
   size_t held_bytes = 1u << 30;     // pushes held back for a checkpoint or a clock
+  size_t open_bytes = kMostUnpacked;  // factors of a clock's pushes that are unpacked together
   bool journal = false;             // TakeJournal says what has to be written down
   uint32_t starts = 1;              // of the server, this one included
 };
@@ -178,7 +179,9 @@ class ShardCore {
   void CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad, Member& member);
   void ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts);
   void ApplyClocks();
-  void ApplyGathered(uint64_t clock, std::map<uint32_t, std::vector<Message>>& by_worker);
+  void ApplyGathered(uint64_t clock, const std::map<uint32_t, std::vector<Message>>& by_worker);
+  // What a clock's pushes have for one tensor.
+  void ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates);
   // Applies the held pushes that no cut holds back any more.
   void ReleaseHeld();
   // After clocks moved: completes clocks, the cut, held pushes and waiting pulls.

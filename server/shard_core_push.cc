@@ -231,30 +231,62 @@ void ShardCore::ApplyClocks() {
 }
 
 void ShardCore::ApplyGathered(uint64_t clock,
-                              std::map<uint32_t, std::vector<Message>>& by_worker) {
+                              const std::map<uint32_t, std::vector<Message>>& by_worker) {
   // Opened once already when they came in, so opening them again cannot fail.
-  std::vector<std::vector<Contribution>> contributions(slices_.size());
-  std::vector<std::unique_ptr<PayloadReader>> readers;
-  for (auto& [worker, messages] : by_worker) {
-    for (Message& message : messages) {
-      const Push& push = message.header.push();
-      auto opened = OpenPush(codecs_, slices_, local_, &message);
-      if (!opened.ok()) continue;
-      for (int i = 0; i < push.parts_size(); ++i) {
-        Contribution& contribution = contributions[*Local(push.parts(i).slice())].emplace_back();
-        contribution.reader = (*opened)[i].reader.get();
-        contribution.factors = (*opened)[i].factors;
-        readers.push_back(std::move((*opened)[i].reader));
-      }
+  std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
+  for (const auto& [worker, messages] : by_worker) {
+    for (const Message& message : messages) {
       gathered_bytes_ -= message.PayloadBytes();
+      auto payloads = SharedPayloads(slices_, local_, message.header.push());
+      if (!payloads.ok()) continue;
+      for (SharedPayload& shared : *payloads) {
+        const uint32_t tensor = slices_[shared.slices.front()].spec.parameter();
+        by_tensor[tensor].push_back({&message, std::move(shared)});
+      }
     }
   }
   const UpdateRates rates = RatesAt(clock);
-  for (size_t local = 0; local < slices_.size(); ++local) {
-    auto& parts = contributions[local];
-    if (parts.empty()) continue;
-    for (Contribution& part : parts) part.scale = ContributionScale(parts.size());
-    updater_->Apply(slices_[local], parts, rates);
+  for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
+}
+
+// A few bytes may be factors of many megabytes, so only so many are open together. What they add up to
+// is kept where there are more: the same sum, in the same order.
+void ShardCore::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
+  struct Gathered {
+    size_t contributors = 0;
+    std::vector<Contribution> contributions;
+    std::vector<float> sum;
+  };
+  std::map<size_t, Gathered> by_slice;
+  for (const WaitingPayload& payload : payloads) {
+    for (const size_t local : payload.shared.slices) ++by_slice[local].contributors;
+  }
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  while (!payloads.empty()) {
+    const auto open = payloads.first(HowManyFit(payloads, options_.open_bytes));
+    payloads = payloads.subspan(open.size());
+    for (const auto& [message, shared] : open) {
+      auto opened = OpenPayload(codecs_, slices_, *message, shared);
+      if (!opened.ok()) continue;
+      for (size_t i = 0; i < shared.slices.size(); ++i) {
+        OpenedPart& part = (*opened)[i];
+        Gathered& gathered = by_slice[shared.slices[i]];
+        Contribution& contribution = gathered.contributions.emplace_back();
+        contribution.reader = part.reader.get();
+        contribution.scale = ContributionScale(gathered.contributors);
+        contribution.factors = std::move(part.factors);
+        readers.push_back(std::move(part.reader));
+      }
+    }
+    if (payloads.empty()) break;
+    for (auto& [local, gathered] : by_slice) {
+      updater_->AddUp(gathered.contributions, slices_[local].weights.size(), &gathered.sum);
+    }
+    readers.clear();
+  }
+  for (const auto& [local, gathered] : by_slice) {
+    if (gathered.contributions.empty()) continue;
+    updater_->Apply(slices_[local], gathered.contributions, rates, gathered.sum);
   }
 }
 

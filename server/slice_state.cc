@@ -155,17 +155,41 @@ void SliceUpdater::Compensate(const Contribution& contribution, std::span<const 
   }
 }
 
+void SliceUpdater::AddUp(std::span<Contribution> contributions, size_t elements,
+                         std::vector<float>* sum) const {
+  const auto is_open = [](const Contribution& contribution) { return contribution.reader != nullptr; };
+  if (std::ranges::none_of(contributions, is_open)) return;
+  sum->resize(elements);
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const auto block = std::span(*sum).subspan(begin, std::min(kBlock, elements - begin));
+    for (const Contribution& contribution : contributions) {
+      if (is_open(contribution)) contribution.reader->AddBlock(ScaleOf(contribution), block);
+    }
+  }
+  for (Contribution& contribution : contributions) {
+    if (!is_open(contribution)) continue;
+    contribution.without_decay = contribution.reader->without_decay();
+    contribution.reader = nullptr;
+  }
+}
+
 const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
-                                  std::span<const float> weights, float decay, size_t begin,
-                                  size_t size) {
+                                  std::span<const float> sum, std::span<const float> weights,
+                                  float decay, size_t begin, size_t size) {
   const bool delay = consistency_.compensation() == ConsistencyConfig::DELAY;
-  if (contributions.size() == 1 && !delay && decay == 0 && ScaleOf(contributions[0]) == 1.0f) {
+  if (contributions.size() == 1 && sum.empty() && !delay && decay == 0 &&
+      ScaleOf(contributions[0]) == 1.0f) {
     const auto direct = contributions[0].reader->Direct();
     if (!direct.empty()) return direct.data() + begin;
   }
   const std::span<float> block(block_, size);
-  std::fill(block.begin(), block.end(), 0.0f);
+  if (sum.empty()) {
+    std::fill(block.begin(), block.end(), 0.0f);
+  } else {
+    std::ranges::copy(sum.subspan(begin, size), block.begin());
+  }
   for (const Contribution& contribution : contributions) {
+    if (contribution.reader == nullptr) continue;
     if (Compensates(contribution, weights)) {
       contribution.reader->AddBlock(1.0f, block);
       const auto* then = reinterpret_cast<const float*>(contribution.pulled.data());
@@ -229,7 +253,7 @@ bool SliceUpdater::ApplySparse(SliceState& slice, std::span<const Contribution> 
                                const OptimizerStep& step) {
   if (!optimizer_->sparse() || slice.role != ParameterSpec::TRAINED) return false;
   for (const Contribution& contribution : contributions) {
-    if (!contribution.reader->sparse()) return false;
+    if (contribution.reader == nullptr || !contribution.reader->sparse()) return false;
   }
   GatherEntries(contributions, slice.weights.read());
   SparseUpdate update;
@@ -246,7 +270,7 @@ bool SliceUpdater::ApplySparse(SliceState& slice, std::span<const Contribution> 
 }
 
 void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contributions,
-                         const UpdateRates& rates) {
+                         const UpdateRates& rates, std::span<const float> sum) {
   slice.version += contributions.size();
   ++slice.steps;
   OptimizerStep step;
@@ -256,7 +280,9 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   float decay = 0;
   if (slice.coupled_decay) {
     for (const Contribution& contribution : contributions) {
-      const bool here = slice.decays_here || contribution.reader->without_decay();
+      const bool here = slice.decays_here || (contribution.reader != nullptr
+                                                  ? contribution.reader->without_decay()
+                                                  : contribution.without_decay);
       if (here) decay += ScaleOf(contribution);
     }
     decay *= static_cast<float>(rates.weight_decay);
@@ -271,7 +297,7 @@ void SliceUpdater::Apply(SliceState& slice, std::span<const Contribution> contri
   for (size_t begin = 0; begin < elements; begin += kBlock) {
     const size_t size = std::min(kBlock, elements - begin);
     const float* gradient =
-        Gather(contributions, {weights.in(), elements}, decay, begin, size);
+        Gather(contributions, sum, {weights.in(), elements}, decay, begin, size);
     if (slice.role == ParameterSpec::STATISTIC) {
       AddDelta({gradient, size}, weights.in() + begin, weights.out() + begin);
       continue;

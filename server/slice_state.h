@@ -63,12 +63,13 @@ struct SliceState {
 
 // One worker's payload for a slice.
 struct Contribution {
-  PayloadReader* reader = nullptr;
+  PayloadReader* reader = nullptr;  // null: SliceUpdater::AddUp has read it
   float scale = 1;
   uint64_t staleness = 0;  // versions the slice gained since the worker pulled it
   Bytes pulled;            // the weights it computed with; for delay compensation
   // With the payload, if that can be passed on: see open_push.h.
   FactorUpdate::Part factors = {};
+  bool without_decay = false;  // the reader's, once that was read
 };
 
 // Of one update: the hyper-parameters that hold, with the schedule's part in them.
@@ -92,9 +93,14 @@ class SliceUpdater {
                                      SliceContents contents);
 
   // One update from the sum of the contributions, in their order. The payloads go through a block
-  // that stays in the first-level cache into the optimizer; no dense gradient is ever made.
+  // that stays in the first-level cache into the optimizer; no dense gradient is ever made, but for
+  // `sum`: of the first of them, by AddUp.
   void Apply(SliceState& slice, std::span<const Contribution> contributions,
-             const UpdateRates& rates);
+             const UpdateRates& rates, std::span<const float> sum = {});
+  // Where they cannot all be open together: adds to the sum those that have a reader, which then may
+  // go. In whatever portions, Apply makes the same update to the bit. An empty sum is one of none.
+  // REQUIRES: no compensation for delay.
+  void AddUp(std::span<Contribution> contributions, size_t elements, std::vector<float>* sum) const;
 
   SliceSnapshot Snapshot(const SliceState& slice) const;
 
@@ -121,8 +127,8 @@ class SliceUpdater {
                          std::span<const uint32_t> indices);
   // The gradient of the block at `begin`, with `decay` times the weights: the payload itself where
   // that is possible.
-  const float* Gather(std::span<const Contribution> contributions, std::span<const float> weights,
-                      float decay, size_t begin, size_t size);
+  const float* Gather(std::span<const Contribution> contributions, std::span<const float> sum,
+                      std::span<const float> weights, float decay, size_t begin, size_t size);
   float ScaleOf(const Contribution& contribution) const;
 
   static constexpr size_t kBlock = 2048;  // with weights and two states, well inside 48 KiB

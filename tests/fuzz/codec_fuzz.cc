@@ -14,8 +14,7 @@ namespace {
 
 const Codec* chosen = nullptr;
 
-void ReadBlocks(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
-  const auto reader = codec.Open(payload, shape).value();
+void ReadBlocks(PayloadReader* reader, const SliceShape& shape) {
   Require(reader->elements() == shape.elements, "the reader has another length than the slice");
   std::vector<float> values(shape.elements);
   constexpr size_t kBlock = 37;
@@ -30,8 +29,7 @@ void ReadBlocks(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
   }
 }
 
-void ReadEntries(const Codec& codec, ByteSpan payload, const SliceShape& shape) {
-  const auto reader = codec.Open(payload, shape).value();
+void ReadEntries(PayloadReader* reader, const SliceShape& shape) {
   if (!reader->sparse()) return;
   std::vector<uint32_t> indices(11);
   std::vector<float> values(11);
@@ -64,16 +62,20 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace psgd::fuzz;
   if (size < kCodecHeader) return 0;
-  const psgd::SliceShape shape = ShapeOfInput(data);
+  const std::vector<psgd::SliceShape> shapes = ShapesOfInput(data);
   const psgd::ByteSpan payload =
       std::as_bytes(std::span(data + kCodecHeader, size - kCodecHeader));
-  const auto opened = chosen->Open(payload, shape);
+  const auto opened = chosen->OpenShared(payload, shapes);
   if (!opened.ok()) {
     Require(!opened.status().message().empty(), "it was refused without a reason");
     return 0;
   }
-  Require(payload.size() <= chosen->MaxPayload(shape.elements), "the payload is longer than any");
-  ReadBlocks(*chosen, payload, shape);
-  ReadEntries(*chosen, payload, shape);
+  Require(payload.size() <= chosen->MaxSharedPayload(shapes), "the payload is longer than any");
+  Require(opened->size() == shapes.size(), "there are more or fewer readers than slices");
+  const auto again = chosen->OpenShared(payload, shapes).value();
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    ReadBlocks((*opened)[i].get(), shapes[i]);
+    ReadEntries(again[i].get(), shapes[i]);
+  }
   return 0;
 }

@@ -1,25 +1,35 @@
-// How codec_fuzz reads an input: a slice, then a payload for it.
-//   u16 elements, u8 columns of the tensor, u8 where in the tensor the slice begins, the payload
+// How codec_fuzz reads an input: a stretch of a tensor, cut into slices, then a payload that they share.
+//   u16 elements, u8 columns of the tensor, u8 where in the tensor they begin, u8 slices - 1 (mod 4),
+//   the payload
 #pragma once
 
 #include <cstring>
+#include <vector>
 
 #include "compression/codec.h"
 
 namespace psgd::fuzz {
 
-inline constexpr size_t kCodecHeader = 4;
+inline constexpr size_t kCodecHeader = 5;
 
-// REQUIRES: size >= kCodecHeader.
-inline SliceShape ShapeOfInput(const uint8_t* data) {
+// Slices about as long as each other: most begin and end within a row. REQUIRES: size >= kCodecHeader.
+inline std::vector<SliceShape> ShapesOfInput(const uint8_t* data) {
   uint16_t elements;
   std::memcpy(&elements, data, sizeof elements);
   SliceShape shape;
-  shape.elements = elements;
   shape.tensor_columns = 1 + data[2];
   shape.offset = data[3];
   shape.tensor_rows = (shape.offset + elements) / shape.tensor_columns + 1;
-  return shape;
+  std::vector<SliceShape> shapes;
+  const uint32_t slices = 1 + data[4] % 4;
+  for (uint32_t i = 0, begin = 0; i < slices; ++i) {
+    const uint32_t end = elements * (i + 1) / slices;
+    shape.elements = end - begin;
+    shapes.push_back(shape);
+    shape.offset += shape.elements;
+    begin = end;
+  }
+  return shapes;
 }
 
 }  // namespace psgd::fuzz

@@ -38,17 +38,17 @@ void Write(const std::filesystem::path& path, const uint8_t (&header)[kCodecHead
 }
 
 // Of a gradient alone, factors are never made.
-void WriteFactors(const std::filesystem::path& path, ValueCoding coding) {
-  const uint8_t header[kCodecHeader] = {65, 1, 12, 17};
-  const SliceShape shape = ShapeOfInput(header);
+void WriteFactors(const std::filesystem::path& path, ValueCoding coding, uint8_t slices = 1) {
+  const uint8_t header[kCodecHeader] = {65, 1, 12, 17, static_cast<uint8_t>(slices - 1)};
+  const std::vector<SliceShape> shapes = ShapesOfInput(header);
   RandomStream random(MakeKey(2, RandomPurpose::kSynthetic), 1);
   constexpr uint64_t kBatch = 3;
-  std::vector<float> factors(kBatch * (shape.tensor_columns + shape.tensor_rows));
+  std::vector<float> factors(kBatch * (shapes[0].tensor_columns + shapes[0].tensor_rows));
   for (float& factor : factors) factor = random.NextBelow(3) == 0 ? 0 : random.NextUnit() - 0.5f;
   FactorsEncoder encoder(KernelsFor(CodecBackend::kSimd), coding);
-  encoder.Begin(factors, kBatch, shape.tensor_columns);
+  encoder.Begin(factors, kBatch, shapes[0].tensor_columns);
   std::vector<std::byte> payload;
-  encoder.Encode({&shape, 1}, &payload);
+  encoder.Encode(shapes, &payload);
   Write(path, header, payload);
 }
 
@@ -56,13 +56,15 @@ void WriteCorpus(const std::filesystem::path& folder) {
   WriteFactors(folder / "factors" / "three.bin", ValueCoding::kFloat);
   WriteFactors(folder / "factors" / "half.bin", ValueCoding::kHalf);
   WriteFactors(folder / "factors" / "byte.bin", ValueCoding::kByte);
+  WriteFactors(folder / "factors" / "two_slices.bin", ValueCoding::kFloat, 2);
+  WriteFactors(folder / "factors" / "four_slices.bin", ValueCoding::kByte, 4);
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     for (const uint16_t elements : {0, 1, 65, 321}) {
       const uint8_t header[kCodecHeader] = {static_cast<uint8_t>(elements & 0xFF),
-                                            static_cast<uint8_t>(elements >> 8), 12, 17};
+                                            static_cast<uint8_t>(elements >> 8), 12, 17, 0};
       Write(folder / std::string(codec->name()) / absl::StrCat(elements, ".bin"), header,
-            SecondPayload(*codec, ShapeOfInput(header)));
+            SecondPayload(*codec, ShapesOfInput(header)[0]));
     }
   }
 }

@@ -138,6 +138,54 @@ TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
   }
 }
 
+// So that a payload of some bytes does not cost a shard a thousand multiplications for every element.
+TEST(Factors, SamplesThatAddNothingAreLeftOut) {
+  constexpr size_t kBatch = 9, kTensorRows = 40, kTensorColumns = 50;
+  FactorsOf factors(kBatch, kTensorRows, kTensorColumns, 11);
+  factors.values = Gaussian(factors.values.size(), 11);
+  for (size_t i = 0; i < factors.values.size(); i += 3) factors.values[i] = -0.0f;
+  const auto clear = [&](size_t n, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) factors.values[n * 90 + i] = i % 2 == 0 ? 0.0f : -0.0f;
+  };
+  for (const size_t n : {0, 3, 4}) clear(n, 0, kTensorColumns);
+  for (const size_t n : {4, 6, 8}) clear(n, kTensorColumns, 90);
+  static uint64_t most_samples;
+  CodecKernels kernels = KernelsFor(CodecBackend::kScalar);
+  kernels.low_rank.multiply = [](const float* left, size_t rows, size_t rank, const float* right, size_t stride,
+                                 size_t columns, float* out) {
+    most_samples = std::max<uint64_t>(most_samples, rank);
+    KernelsFor(CodecBackend::kScalar).low_rank.multiply(left, rows, rank, right, stride, columns, out);
+  };
+  for (const ValueCoding coding : {ValueCoding::kFloat, ValueCoding::kHalf}) {
+    most_samples = 0;
+    const std::vector<SliceShape> shapes = factors.Cut({7, 330, 331, 1500});
+    const std::vector<std::byte> payload = factors.Payload(shapes, coding);
+    const auto readers = OpenFactors(payload, shapes, kernels);
+    ASSERT_TRUE(readers.ok()) << readers.status();
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const std::vector<float> product = Read(*(*readers)[i], 64);
+      if (coding == ValueCoding::kFloat) {
+        EXPECT_EQ(product, factors.Product(shapes[i]));
+      }
+    }
+    EXPECT_EQ(most_samples, 4u) << "1, 2, 5 and 7";
+  }
+}
+
+// As an attack would have it: two numbers that never meet stand for a thousand samples.
+TEST(Factors, OfSamplesThatAllAddNothingThereIsNoProduct) {
+  FactorsOf factors(100, 300, 400, 1);
+  std::ranges::fill(factors.values, 0.0f);
+  factors.values[5] = 1;
+  factors.values[700 + 400 + 8] = 1;
+  const std::vector<SliceShape> shapes = factors.Cut({});
+  CodecKernels kernels = KernelsFor(CodecBackend::kScalar);
+  kernels.low_rank.multiply = nullptr;
+  const auto readers = OpenFactors(factors.Payload(shapes), shapes, kernels);
+  ASSERT_TRUE(readers.ok()) << readers.status();
+  EXPECT_EQ(Read(*(*readers)[0], 2048), std::vector<float>(300 * 400));
+}
+
 TEST(Factors, RowsMayBeLongerThanATile) {
   const FactorsOf factors(1, 3, 40000, 3);
   const std::vector<SliceShape> shapes = factors.Cut({50001});

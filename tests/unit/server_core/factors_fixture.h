@@ -13,9 +13,10 @@ class FactorsShard : public testing::Test {
   static constexpr uint32_t kFirst = 250;  // elements of the first slice
 
   // Weights begin as 0, the learning rate is 1, pushes are summed.
-  void Start(int64_t staleness, const Config& config = {}, double weight_decay = 0) {
-    shard_ = std::make_unique<ShardFixture>(FixtureOptions{.staleness = staleness, .elements = {4}},
-                                            config);
+  void Start(int64_t staleness, const Config& config = {}, double weight_decay = 0,
+             uint32_t workers = 2, size_t open_bytes = kMostUnpacked) {
+    shard_ = std::make_unique<ShardFixture>(
+        FixtureOptions{.staleness = staleness, .elements = {4}, .open_bytes = open_bytes}, config);
     model_ = std::make_shared<ModelSpec>();
     placement_ = std::make_shared<Placement>();
     ParameterSpec* matrix = model_->add_parameters();
@@ -37,7 +38,7 @@ class FactorsShard : public testing::Test {
     shard_->install().model = model_;
     shard_->install().placement = placement_;
     shard_->install().hyper.set_weight_decay(weight_decay);
-    shard_->Start(2);
+    shard_->Start(workers);
   }
 
   static FactorsOf Factors(uint64_t stream) { return FactorsOf(3, kRows, kColumns, stream); }
@@ -58,6 +59,9 @@ class FactorsShard : public testing::Test {
     }
     message->payloads = {Bytes::Adopt(factors.Payload(shapes_))};
   }
+
+  // The payload of its first part, as the matrix's. The message must outlive it.
+  WaitingPayload WaitingOf(const Message& message) const { return {&message, {0, 0, {0, 1}, shapes_}}; }
 
   // Of the matrix.
   std::vector<float> Weights() const {

@@ -30,6 +30,53 @@ TEST_F(FactorsShard, AtStalenessZeroPushesOfAClockAreOneUpdate) {
   EXPECT_EQ(Weights(), expected);
 }
 
+// However few may be unpacked at a time, of pushes with factors and without.
+TEST_F(FactorsShard, PushesThatAreOpenedInTurnAreTheSameUpdate) {
+  constexpr uint32_t kWorkers = 5;
+  const uint64_t one = WaitingOf(PushOf(0, 1, Factors(1))).UnpackedBytes();
+  std::vector<std::vector<float>> weights;
+  for (const uint64_t open : {uint64_t{kMostUnpacked}, uint64_t{1}, 2 * one}) {
+    Start(0, {}, 0.25, kWorkers, open);
+    for (uint64_t clock = 1; clock <= 2; ++clock) {
+      for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+        Message message = PushOf(worker, clock, Factors(10 * clock + worker));
+        if (worker == 1) {
+          std::vector<float> first = Gaussian(kFirst, clock);
+          message = ShardFixture::PushOf(worker, clock, clock, {{0, first}, {2, {1, 2, 3, 4}}});
+        }
+        shard_->Acknowledged(std::move(message));
+      }
+    }
+    EXPECT_EQ(shard_->core().held_bytes(), 0u);
+    std::vector<float>& all = weights.emplace_back(Weights());
+    for (const float w : shard_->Weights(2)) all.push_back(w);
+  }
+  EXPECT_NE(weights[0], std::vector<float>(weights[0].size()));
+  EXPECT_EQ(weights[1], weights[0]);
+  EXPECT_EQ(weights[2], weights[0]);
+}
+
+// What they will be unpacked to counts, not what came.
+TEST_F(FactorsShard, OnlySoManyPushesAreUnpackedTogether) {
+  FactorsOf factors = Factors(1);
+  const uint64_t full = factors.Payload(shapes_).size();
+  std::ranges::fill(factors.values, 0.0f);
+  const Message message = PushOf(0, 1, factors);
+  EXPECT_LT(message.PayloadBytes(), full / 8);
+  const WaitingPayload waiting = WaitingOf(message);
+  const uint64_t one = waiting.UnpackedBytes();
+  EXPECT_GE(one, 3 * (kRows + kColumns) * sizeof(float));
+  const std::vector<WaitingPayload> all(7, waiting);
+  EXPECT_EQ(HowManyFit(all, 7 * one), 7u);
+  EXPECT_EQ(HowManyFit(all, 7 * one - 1), 6u);
+  EXPECT_EQ(HowManyFit(all, 2 * one), 2u);
+  EXPECT_EQ(HowManyFit(all, 1), 1u);
+  EXPECT_EQ(HowManyFit({}, 1), 0u);
+
+  const Message plain = ShardFixture::PushOf(0, 1, 1, {{0, Gaussian(kFirst, 1)}});
+  EXPECT_EQ(WaitingOf(plain).UnpackedBytes(), 0u);
+}
+
 // The worker had no gradient to add it to.
 TEST_F(FactorsShard, TheShardAddsTheWeightDecay) {
   Start(4, {}, 0.25);

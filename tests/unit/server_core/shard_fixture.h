@@ -26,6 +26,7 @@ struct FixtureOptions {
   std::vector<uint32_t> elements = {4, 4};  // one slice a parameter, all on this shard
   size_t reply_bytes = 4u << 20;
   size_t held_bytes = 1u << 30;
+  size_t open_bytes = kMostUnpacked;
   bool journal = false;
 };
 
@@ -45,6 +46,7 @@ class ShardFixture {
     }
     shard.reply_bytes = options.reply_bytes;
     shard.held_bytes = options.held_bytes;
+    shard.open_bytes = options.open_bytes;
     shard.journal = options.journal;
     core_ = std::make_unique<ShardCore>(shard);
     auto model = std::make_shared<ModelSpec>();
