@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/byte_pairs.h"
+#include "data/unpacked_file.h"
 
 namespace psgd {
 namespace {
@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr int kByteTokens = 256;  // tokens and classes
 // Sample indices travel as u32, and an epoch's order holds one for each sample.
 constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
+constexpr size_t kTextPiece = size_t{256} << 10;
 
 // Thread-safe: immutable. `T`: what holds a token.
 template <typename T>
@@ -61,21 +62,21 @@ absl::Status Bad(const std::string& path, absl::string_view problem) {
 }
 
 absl::Status Append(const std::string& path, Bytes* text) {
+  PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);
-  if (error) return Bad(path, error.message());
-  if (size > kMostTextBytes - text->size()) {
-    return Bad(path, absl::StrCat("more than ", kMostTextBytes, " bytes of text; use a part of it"));
+  // One large file that is not packed is never held twice, as it would be while it grows.
+  if (!error && text->empty()) text->reserve(std::min(size, kMostTextBytes) + kTextPiece);
+  while (true) {
+    const size_t before = text->size();
+    text->resize(before + kTextPiece);
+    PSGD_ASSIGN_OR_RETURN(const size_t got, file->ReadSome(std::span(*text).subspan(before)));
+    text->resize(before + got);
+    if (text->size() > kMostTextBytes) {
+      return Bad(path, absl::StrCat("more than ", kMostTextBytes, " bytes of text; use a part of it"));
+    }
+    if (got < kTextPiece) return absl::OkStatus();
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (file == nullptr) return Bad(path, "cannot be opened");
-  const size_t before = text->size();
-  text->resize(before + size);
-  if (std::fread(text->data() + before, 1, size, file.get()) != size) {
-    return Bad(path, "cannot be read to its end");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {

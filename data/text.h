@@ -10,7 +10,7 @@ namespace psgd {
 
 struct TextOptions {
   // A file, or a folder: its regular files (links are left out) one after the other, by their
-  // names.
+  // names. Those that are gzip are unpacked.
   std::string path;
   int length = 128;            // tokens of a sequence
   double test_fraction = 0.1;  // of the bytes, at the end

@@ -72,6 +72,20 @@ TEST(TextTest, AFolderIsItsFilesByTheirNames) {
   EXPECT_EQ(std::string(second.tokens.begin(), second.tokens.end()), ", wor");
 }
 
+TEST(TextTest, GzipIsUnpackedWhateverItsName) {
+  ScratchFolder folder;
+  const std::string text(3000000, 'x');  // several pieces
+  WriteFile(folder.File("a"), "plain");
+  WriteFile(folder.File("b"), Gzip("packed"));
+  WriteFile(folder.File("c.gz"), Gzip(text));
+  const auto sets = LoadText({folder.path(), 11, 0.5});
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  const Sequence first = ReadSequence(*sets->train, 0), last = ReadSequence(*sets->test, 0);
+  EXPECT_EQ(std::string(first.tokens.begin(), first.tokens.end()), "plainpacked");
+  EXPECT_THAT(last.tokens, Each('x'));
+  EXPECT_EQ(sets->train->size() + sets->test->size(), 2 * ((3000011 / 2 - 1) / 11));
+}
+
 TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
   ScratchFolder folder;
   std::string text;
