@@ -75,6 +75,16 @@ TEST_F(TableTest, TheTestIsANeighbourOrTheLastLines) {
   EXPECT_EQ(Load({.path = path}).train->size(), 4u);
 }
 
+TEST_F(TableTest, ALineOfARemarkAloneIsNoSample) {
+  const std::string path = Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
+  const SparseSets sets = Load({.path = path, .test_fraction = 0.3});
+  EXPECT_EQ(sets.train->size(), 2u);
+  EXPECT_EQ(sets.test->size(), 1u);
+  EXPECT_EQ(sets.train->shape().vocabulary, 2);
+  EXPECT_THAT(Error({.path = Write("b", "# nothing\n")}), HasSubstr("has no samples"));
+  EXPECT_THAT(Error({.path = Write("b", "# one\nx 1:1\n")}), HasSubstr(":2: \"x\" is no label"));
+}
+
 TEST_F(TableTest, FilesMayBeGzip) {
   EXPECT_EQ(Load({.path = Write("a.gz", Gzip(kLibsvm)), .test_fraction = 0.5}).train->size(), 2u);
 }
