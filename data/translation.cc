@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "data/byte_pairs.h"
@@ -73,6 +74,7 @@ class TranslationDataset final : public TokenDataset {
 absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   std::vector<TextPair> pairs;
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
+    line = absl::StripTrailingAsciiWhitespace(line);
     const size_t tab = line.find('\t');
     const absl::string_view source = line.substr(0, tab);
     absl::string_view target = tab == line.npos ? "" : line.substr(tab + 1);
