@@ -53,7 +53,8 @@ class TranslationDataset final : public TokenDataset {
             .source = source_length_,
             .vocabulary = vocabulary_};
   }
-  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
+  absl::Status Read(size_t index, std::span<int32_t> tokens,
+                    std::span<int32_t> labels) const override {
     const std::span source = sources_.Row(index), target = targets_.Row(index);
     std::fill(tokens.begin(), tokens.end(), kPaddingToken);
     std::fill(labels.begin(), labels.end(), -1);
@@ -61,6 +62,7 @@ class TranslationDataset final : public TokenDataset {
     std::copy(target.begin(), target.end(), labels.begin());
     tokens[source_length_] = kBeginToken;
     std::copy(target.begin(), target.end() - 1, tokens.begin() + source_length_ + 1);
+    return absl::OkStatus();
   }
 
  private:
