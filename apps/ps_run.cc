@@ -116,7 +116,7 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
   }
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
-  options.launch.run = ServerArguments(arguments.run);
+  options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
   if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);
