@@ -112,11 +112,16 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
     options.launch.gpus = {arguments.gpu};  // as each worker sees them where it is
   }
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
+  if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
+    return absl::InvalidArgumentError(
+        "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say --gpu 0-7, or set "
+        "node.reduce to none");
+  }
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
     PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.run.resume, options.config));
   }
   PSGD_RETURN_IF_ERROR(CheckTrainable(options.config));
-  options.launch.run = ServerArguments(arguments.run);
+  options.launch.run = ArgumentsOfServer(arguments.run);
   if (!arguments.http.empty()) options.launch.run.push_back("--http=" + arguments.http);
   if (arguments.trace > 0) options.launch.run.push_back(absl::StrCat("--trace=", arguments.trace));
   if (!arguments.bind.empty()) options.launch.listen.push_back("--bind=" + arguments.bind);

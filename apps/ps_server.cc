@@ -19,6 +19,7 @@
 #include "engine/onnx/import.h"
 #include "experiment/config_yaml.h"
 #include "experiment/resume_check.h"
+#include "experiment/run_config.h"
 #include "experiment/run_dir.h"
 #include "experiment/run_recorder.h"
 #include "experiment/trace_file.h"
@@ -38,17 +39,13 @@ const std::string& EarlierRun(const Arguments& arguments) {
 }
 
 absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
-  const std::string& earlier = EarlierRun(arguments);
-  const std::string path = earlier.empty() ? arguments.config : RunDir(earlier).ConfigFile();
-  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path));
-  for (const std::string& assignment : arguments.set) {
-    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
-  }
-  if (arguments.shards > 0) config.mutable_cluster()->set_shards(arguments.shards);
-  if (arguments.workers > 0) config.mutable_cluster()->set_workers(arguments.workers);
-  config = ResolveDefaults(std::move(config));
-  PSGD_RETURN_IF_ERROR(ValidateConfig(config));
-  return config;
+  return ReadRunConfig({.config = arguments.config,
+                        .resume = EarlierRun(arguments),
+                        .checkpoint = {},
+                        .set = arguments.set,
+                        .shards = arguments.shards,
+                        .workers = arguments.workers,
+                        .run_dir = {}});
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {

@@ -56,7 +56,8 @@ absl::StatusOr<Batch> BatchMaker::Fill(uint32_t epoch, std::span<const uint32_t>
   if (source_->shape().IsSparse()) {
     FillSparse(epoch, indices, buffer.get(), labels, &batch);
   } else if (source_->shape().IsSequence()) {
-    batch.tokens = FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels);
+    PSGD_ASSIGN_OR_RETURN(
+        batch.tokens, FillTokens(epoch, indices, reinterpret_cast<int32_t*>(buffer.get()), labels));
   } else {
     PSGD_ASSIGN_OR_RETURN(
         batch.pixels, FillPixels(epoch, indices, reinterpret_cast<float*>(buffer.get()), labels));
@@ -80,12 +81,15 @@ absl::StatusOr<std::span<const float>> BatchMaker::FillPixels(uint32_t epoch,
   return pixels;
 }
 
-std::span<const int32_t> BatchMaker::FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
-                                                int32_t* memory, std::span<int32_t> labels) const {
+absl::StatusOr<std::span<const int32_t>> BatchMaker::FillTokens(uint32_t epoch,
+                                                                std::span<const uint32_t> indices,
+                                                                int32_t* memory,
+                                                                std::span<int32_t> labels) const {
   const std::span tokens(memory, batch_ * elements_);
   for (size_t i = 0; i < indices.size(); ++i) {
-    source_->ReadTokens({epoch, indices[i]}, tokens.subspan(i * elements_, elements_),
-                        labels.subspan(i * labels_each_, labels_each_));
+    PSGD_RETURN_IF_ERROR(WhileRunning(
+        source_->ReadTokens({epoch, indices[i]}, tokens.subspan(i * elements_, elements_),
+                            labels.subspan(i * labels_each_, labels_each_))));
   }
   std::fill(tokens.begin() + static_cast<ptrdiff_t>(indices.size() * elements_), tokens.end(), 0);
   return tokens;

@@ -38,8 +38,10 @@ class BatchMaker {
   absl::StatusOr<std::span<const float>> FillPixels(uint32_t epoch,
                                                     std::span<const uint32_t> indices,
                                                     float* memory, std::span<int32_t> labels) const;
-  std::span<const int32_t> FillTokens(uint32_t epoch, std::span<const uint32_t> indices,
-                                      int32_t* memory, std::span<int32_t> labels) const;
+  absl::StatusOr<std::span<const int32_t>> FillTokens(uint32_t epoch,
+                                                      std::span<const uint32_t> indices,
+                                                      int32_t* memory,
+                                                      std::span<int32_t> labels) const;
   void FillSparse(uint32_t epoch, std::span<const uint32_t> indices, std::byte* memory,
                   std::span<int32_t> labels, Batch* out) const;
 

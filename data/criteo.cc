@@ -21,12 +21,17 @@ uint64_t HashOf(uint64_t column, absl::string_view text) {
 
 absl::Status ParseCriteo(absl::string_view line, int64_t buckets, SparseRow* row) {
   constexpr size_t kFields = 1 + kCriteoCounts + kCriteoCategories;
-  std::vector<absl::string_view> fields = absl::StrSplit(line, '\t');
-  // Empty fields at the end went with the blanks there.
-  if (fields.size() > 1 + kCriteoCounts && fields.size() < kFields) fields.resize(kFields);
-  if (fields.size() != kFields || !absl::SimpleAtod(fields[0], &row->label)) {
+  const std::vector<absl::string_view> fields = absl::StrSplit(line, '\t');
+  if (fields.size() != kFields) {
     return absl::InvalidArgumentError(absl::StrCat(
-        fields.size(), " fields between tabs, where a line has a label, 13 counts and 26 categories"));
+        fields.size(), " fields between tabs, where a line has a label, 13 counts and 26 categories, "
+        "the empty ones too; ",
+        fields.size() < kFields ? "the line is cut short, or its tabs were changed: fetch the file again"
+                                : "data.format is not what the file holds, or it is damaged"));
+  }
+  if (!absl::SimpleAtod(fields[0], &row->label)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its label is \"", std::string(fields[0].substr(0, 40)), "\"; it must be 0 or 1 (clicked)"));
   }
   if (row->label != 0 && row->label != 1) {
     return absl::InvalidArgumentError(

@@ -76,9 +76,11 @@ class TokenDataset {
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
   // Tokens below shape().vocabulary, and for each beyond shape().source a label below
-  // shape().classes, or -1: not counted. REQUIRES: index < size(); tokens.size() ==
-  // shape().elements(); labels.size() == shape().labels().
-  virtual void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const = 0;
+  // shape().classes, or -1: not counted. An error: its file changed since it was opened, or cannot be
+  // read. REQUIRES: index < size(); tokens.size() == shape().elements(); labels.size() ==
+  // shape().labels().
+  virtual absl::Status Read(size_t index, std::span<int32_t> tokens,
+                            std::span<int32_t> labels) const = 0;
 };
 
 // Images in files of their own, of any size: decoded when they are read, which may fail, and cut to

@@ -27,7 +27,6 @@ absl::Status BadLine(absl::string_view word, absl::string_view problem) {
 }  // namespace
 
 absl::Status ParseLibsvm(absl::string_view line, SparseRow* row) {
-  line = line.substr(0, line.find('#'));
   row->entries.clear();
   const absl::string_view label = NextWord(&line);
   if (!absl::SimpleAtod(label, &row->label) || !std::isfinite(row->label)) {

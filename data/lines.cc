@@ -5,6 +5,7 @@
 #include <span>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "data/unpacked_file.h"
 
@@ -22,8 +23,8 @@ absl::Status ForEachLine(const std::string& path,
   size_t number = 0;
   const auto take = [&](absl::string_view line) -> absl::Status {
     ++number;
-    line = absl::StripTrailingAsciiWhitespace(line);
-    if (line.empty()) return absl::OkStatus();
+    if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
+    if (absl::StripLeadingAsciiWhitespace(line).empty()) return absl::OkStatus();
     return Annotate(visit(line), absl::StrCat(path, ":", number));
   };
   std::string text;

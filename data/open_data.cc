@@ -136,6 +136,13 @@ absl::Status CheckAugment(const DataConfig& config, const SampleShape& shape) {
         absl::StrCat("data.augment.crop_padding is ", padding, ", but images are ",
                      shape.ImageText(), ": a crop could miss the image; use a smaller padding"));
   }
+  for (const auto& [key, strength] : {std::pair{"saturation", config.augment().saturation()},
+                                      std::pair{"hue", config.augment().hue()}}) {
+    if (strength == 0 || shape.channels != 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.augment.", key, " is ", strength, ", but does nothing to grey images, and these are ",
+        shape.ImageText(), "; leave it out, or change brightness and contrast"));
+  }
   if (Jitters(config.augment()) && shape.channels != 1 && shape.channels != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.augment.brightness, contrast, saturation and hue are for grey or coloured images, "

@@ -52,8 +52,9 @@ class PrefixTokens final : public TokenDataset {
 
   size_t size() const override { return size_; }
   SampleShape shape() const override { return whole_->shape(); }
-  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
-    whole_->Read(index, tokens, labels);
+  absl::Status Read(size_t index, std::span<int32_t> tokens,
+                    std::span<int32_t> labels) const override {
+    return whole_->Read(index, tokens, labels);
   }
 
  private:

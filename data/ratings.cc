@@ -156,15 +156,20 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     return std::pair(a.choice.user, a.time) < std::pair(b.choice.user, b.time);
   });
   std::vector<Choice> train, test;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const int32_t user = lines[i].choice.user;
-    const bool last = i + 1 == lines.size() || lines[i + 1].choice.user != user;
-    const bool only = last && (i == 0 || lines[i - 1].choice.user != user);
-    (last && !only ? test : train).push_back(lines[i].choice);
+  for (size_t begin = 0, end; begin < lines.size(); begin = end) {
+    const int32_t user = lines[begin].choice.user;
+    for (end = begin; end < lines.size() && lines[end].choice.user == user;) ++end;
+    const Choice last = lines[end - 1].choice;
+    const bool only = choices->of_user[user].size() == 1;
+    if (!only) test.push_back(last);
+    for (size_t i = begin; i < end; ++i) {
+      // What the test asks for, it must not have been told.
+      if (only || lines[i].choice.item != last.item) train.push_back(lines[i].choice);
+    }
   }
   if (test.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.path, " has no user with two choices: nothing is left for the test"));
+        absl::StrCat(options.path, " has no user who chose two items: nothing is left for the test"));
   }
   const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
   const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);

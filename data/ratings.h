@@ -21,7 +21,7 @@ struct RatingsOptions {
 // A sample is a pair: the index of a user, and that of an item behind all users. Its class is 1 for
 // what the user chose, 0 for one of `negatives` items for each choice that the user never did, drawn
 // by seed, epoch and sample. A user's last choice, by time and then by line, is for the test (if
-// there are two), followed by `test_negatives` items not chosen, which stay the same: they compete in
+// the user chose two items), and what was the same item earlier for nothing; it is followed by `test_negatives` items not chosen, which stay the same: they compete in
 // a group (He et al., "Neural collaborative filtering", 2017). Errors name the file and the line.
 absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options);
 

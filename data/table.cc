@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
 #include "data/lines.h"
@@ -34,6 +35,10 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
   SparseRow row;
   const int64_t buckets = options.features > 0 ? options.features : kCriteoBuckets;
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
+    if (!options.criteo) {
+      line = line.substr(0, line.find('#'));
+      if (absl::StripLeadingAsciiWhitespace(line).empty()) return absl::OkStatus();
+    }
     PSGD_RETURN_IF_ERROR(options.criteo ? ParseCriteo(line, buckets, &row)
                                         : ParseLibsvm(line, &row));
     if (options.features == 0 && !options.criteo) PSGD_RETURN_IF_ERROR(CheckLargestIndex(row));

@@ -11,8 +11,8 @@
 
 namespace psgd {
 
-// A line `label index:value index:value ...`, indices from 1, ascending; what follows a # is left
-// out. https://www.csie.ntu.edu.tw/~cjlin/libsvm
+// A line `label index:value index:value ...`, indices from 1, ascending.
+// https://www.csie.ntu.edu.tw/~cjlin/libsvm
 absl::Status ParseLibsvm(absl::string_view line, SparseRow* row);
 
 inline constexpr int32_t kCriteoCounts = 13;
@@ -32,7 +32,8 @@ struct TableOptions {
   int64_t features = 0;        // see TableConfig
 };
 
-// Loads both into memory. Classes are the labels of the training lines, ascending. Files may be
+// Loads both into memory. What follows a # is left out of a line of libsvm; one that has nothing
+// else is no sample. Classes are the labels of the training lines, ascending. Files may be
 // gzip. Errors name the file, the line and what to do.
 absl::StatusOr<SparseSets> LoadTable(const TableOptions& options);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/byte_pairs.h"
+#include "data/text_files.h"
 
 namespace psgd {
 namespace {
@@ -22,13 +22,24 @@ constexpr int kByteTokens = 256;  // tokens and classes
 // Sample indices travel as u32, and an epoch's order holds one for each sample.
 constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
-// Thread-safe: immutable. `T`: what holds a token.
-template <typename T>
+// Tokens in memory, read as TextFiles are.
+struct TokenList {
+  using Value = Token;
+
+  std::vector<Token> tokens;
+
+  absl::Status Read(uint64_t offset, std::span<Token> out) const {
+    std::copy_n(tokens.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    return absl::OkStatus();
+  }
+};
+
+// Thread-safe: immutable. `Text`: TextFiles or TokenList.
+template <typename Text>
 class TextDataset final : public TokenDataset {
  public:
-  using Text = std::vector<T>;
   // The part of the text from `begin` to `end`.
-  TextDataset(std::shared_ptr<const Text> text, size_t begin, size_t end, int length,
+  TextDataset(std::shared_ptr<const Text> text, uint64_t begin, uint64_t end, int length,
               int vocabulary)
       : text_(std::move(text)),
         begin_(begin),
@@ -40,42 +51,25 @@ class TextDataset final : public TokenDataset {
   SampleShape shape() const override {
     return {.classes = vocabulary_, .length = static_cast<int>(length_), .vocabulary = vocabulary_};
   }
-  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
-    const T* first = text_->data() + begin_ + index * length_;
-    std::copy_n(first, length_, tokens.begin());
-    std::copy_n(first + 1, length_, labels.begin());
+  absl::Status Read(size_t index, std::span<int32_t> tokens,
+                    std::span<int32_t> labels) const override {
+    std::vector<typename Text::Value> values(length_ + 1);
+    PSGD_RETURN_IF_ERROR(text_->Read(begin_ + index * length_, values));
+    std::copy(values.begin(), values.end() - 1, tokens.begin());
+    std::copy(values.begin() + 1, values.end(), labels.begin());
+    return absl::OkStatus();
   }
 
  private:
   const std::shared_ptr<const Text> text_;
-  const size_t begin_;
+  const uint64_t begin_;
   const size_t length_;
   const int vocabulary_;
   const size_t size_;
 };
 
-using Bytes = std::vector<uint8_t>;
-
 absl::Status Bad(const std::string& path, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem, "; check data.path"));
-}
-
-absl::Status Append(const std::string& path, Bytes* text) {
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (error) return Bad(path, error.message());
-  if (size > kMostTextBytes - text->size()) {
-    return Bad(path, absl::StrCat("more than ", kMostTextBytes, " bytes of text; use a part of it"));
-  }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (file == nullptr) return Bad(path, "cannot be opened");
-  const size_t before = text->size();
-  text->resize(before + size);
-  if (std::fread(text->data() + before, 1, size, file.get()) != size) {
-    return Bad(path, "cannot be read to its end");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
@@ -94,8 +88,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
 
 std::shared_ptr<const TokenDataset> Whole(std::vector<Token> tokens, const TextOptions& options) {
   const size_t size = tokens.size();
-  return std::make_shared<TextDataset<Token>>(
-      std::make_shared<const std::vector<Token>>(std::move(tokens)), 0, size, options.length,
+  return std::make_shared<TextDataset<TokenList>>(
+      std::make_shared<const TokenList>(TokenList{std::move(tokens)}), 0, size, options.length,
       options.vocabulary);
 }
 
@@ -115,17 +109,19 @@ absl::StatusOr<TokenSets> CutBytePairs(absl::string_view train, absl::string_vie
 
 absl::StatusOr<TokenSets> LoadText(const TextOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(options.path));
-  auto text = std::make_shared<Bytes>();
-  for (const std::string& file : files) PSGD_RETURN_IF_ERROR(Append(file, text.get()));
-  const size_t size = text->size();
-  const auto split = static_cast<size_t>(static_cast<double>(size) * (1 - options.test_fraction));
+  PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<const TextFiles> text,
+                        TextFiles::Open(files, kMostTextBytes));
+  const uint64_t size = text->size();
+  const auto split = static_cast<uint64_t>(static_cast<double>(size) * (1 - options.test_fraction));
   TokenSets sets;
   if (options.vocabulary == 0) {
-    using Set = TextDataset<uint8_t>;
+    using Set = TextDataset<TextFiles>;
     sets.train = std::make_shared<Set>(text, 0, split, options.length, kByteTokens);
     sets.test = std::make_shared<Set>(text, split, size, options.length, kByteTokens);
   } else {
-    const absl::string_view all(reinterpret_cast<const char*>(text->data()), size);
+    std::vector<uint8_t> bytes(size);
+    PSGD_RETURN_IF_ERROR(text->Read(0, bytes));
+    const absl::string_view all(reinterpret_cast<const char*>(bytes.data()), size);
     auto cut = CutBytePairs(all.substr(0, split), all.substr(split), options);
     if (!cut.ok()) return Annotate(cut.status(), options.path);
     sets = *std::move(cut);

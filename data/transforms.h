@@ -80,9 +80,9 @@ class SampleSource {
     return Of<SampleShape>([](const auto& set) { return set.shape(); });
   }
   // REQUIRES: samples are sequences; as TokenDataset::Read.
-  void ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
-                  std::span<int32_t> labels) const {
-    sequences_->Read(key.index, tokens, labels);
+  absl::Status ReadTokens(const SampleKey& key, std::span<int32_t> tokens,
+                          std::span<int32_t> labels) const {
+    return sequences_->Read(key.index, tokens, labels);
   }
   // REQUIRES: samples are sparse vectors; as SparseDataset::Read.
   void ReadSparse(const SampleKey& key, std::span<int32_t> indices, std::span<float> values,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "data/byte_pairs.h"
@@ -52,7 +53,8 @@ class TranslationDataset final : public TokenDataset {
             .source = source_length_,
             .vocabulary = vocabulary_};
   }
-  void Read(size_t index, std::span<int32_t> tokens, std::span<int32_t> labels) const override {
+  absl::Status Read(size_t index, std::span<int32_t> tokens,
+                    std::span<int32_t> labels) const override {
     const std::span source = sources_.Row(index), target = targets_.Row(index);
     std::fill(tokens.begin(), tokens.end(), kPaddingToken);
     std::fill(labels.begin(), labels.end(), -1);
@@ -60,6 +62,7 @@ class TranslationDataset final : public TokenDataset {
     std::copy(target.begin(), target.end(), labels.begin());
     tokens[source_length_] = kBeginToken;
     std::copy(target.begin(), target.end() - 1, tokens.begin() + source_length_ + 1);
+    return absl::OkStatus();
   }
 
  private:
@@ -73,6 +76,7 @@ class TranslationDataset final : public TokenDataset {
 absl::StatusOr<std::vector<TextPair>> ReadPairs(const std::string& path) {
   std::vector<TextPair> pairs;
   PSGD_RETURN_IF_ERROR(ForEachLine(path, [&](absl::string_view line) -> absl::Status {
+    line = absl::StripTrailingAsciiWhitespace(line);
     const size_t tab = line.find('\t');
     const absl::string_view source = line.substr(0, tab);
     absl::string_view target = tab == line.npos ? "" : line.substr(tab + 1);

@@ -31,6 +31,7 @@ class UnpackedFile {
   absl::StatusOr<size_t> ReadSome(std::span<uint8_t> out);
   // An error if anything follows, or if what was read does not match the gzip checksum.
   absl::Status ExpectEnd();
+  bool packed() const { return gzip_; }
   // The whole file cannot unpack to more than this, so no honest header announces more.
   uint64_t most_bytes() const;
   // "path: problem", as an error.

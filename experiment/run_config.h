@@ -19,10 +19,11 @@ struct RunChoice {
   std::string run_dir;           // empty: a fresh one under runs/
 };
 
-// Read, changed as chosen, resolved and valid.
+// Read, changed as chosen, resolved and valid. Relative paths in it are meant from the current folder,
+// and absolute here.
 absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice);
 
 // The arguments with which ps-server means the same.
-std::vector<std::string> ServerArguments(const RunChoice& choice);
+std::vector<std::string> ArgumentsOfServer(const RunChoice& choice);
 
 }  // namespace psgd

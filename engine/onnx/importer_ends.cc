@@ -14,7 +14,8 @@ namespace psgd::onnx {
 namespace {
 
 // The loss of the file, where it is not the one that would be trained on.
-absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const ModelConfig& config) {
+absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const ModelConfig& config,
+                          int classes) {
   const std::string& op = node.op_type();
   if (TextAttribute(node, "reduction", "mean") != "mean" || node.input_size() > 2) {
     return absl::InvalidArgumentError(
@@ -28,9 +29,10 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
         "the model ", file.path(), " ends in its loss, a ", op,
         ", and model.loss names another; leave model.loss out, or export it without its loss"));
   }
-  // No label is below zero but those that are left out anyway, as PyTorch's -100 says.
+  // No label of the data is at or above the classes, as the 255 of masks, or below zero, as PyTorch's
+  // -100, but those that are left out anyway.
   const int64_t ignored = IntAttribute(node, "ignore_index", -1);
-  if (ignored >= 0 && ignored != config.ignored_label()) {
+  if (ignored >= 0 && ignored < classes && ignored != config.ignored_label()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the model ", file.path(), " ends in a ", op, " that leaves out label ", ignored,
         "; say so with model.ignored_label: ", ignored, ", or export it without its loss"));
@@ -50,7 +52,7 @@ absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
 // What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
 // the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
 // it is a softmax.
-absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& config,
+absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& config, int classes,
                                    const NodeProto** probabilities) {
   const GraphProto& graph = file.graph();
   const bool softmax = config.loss() == ModelConfig::CROSS_ENTROPY;
@@ -69,11 +71,11 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& conf
       return node.input(0);
     }
     if (op == "SoftmaxCrossEntropyLoss" && likelihood == nullptr) {
-      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
+      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config, classes));
       return node.input(0);
     }
     if (op == "NegativeLogLikelihoodLoss" && likelihood == nullptr) {
-      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config));
+      PSGD_RETURN_IF_ERROR(CheckOwnLoss(file, node, config, classes));
       likelihood = &node;
     } else if (op == "Log" && likelihood != nullptr && !logarithm) {
       logarithm = true;
@@ -175,7 +177,7 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::FindOutput() {
-  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, &probabilities_));
+  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, options_.shape.classes, &probabilities_));
   return absl::OkStatus();
 }
 

@@ -74,6 +74,14 @@ absl::Status CheckKeys(const std::string& name, const std::set<std::string>& hee
   return absl::OkStatus();
 }
 
+absl::Status CheckIgnoredLabel(const ModelConfig& config, int classes) {
+  if (config.ignored_label() < classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.ignored_label is ", config.ignored_label(), ", but the labels of the data are from 0 to ",
+      classes - 1, ", so that it leaves out nothing (padding, and 255 in masks, never count); leave it out, or name "
+      "one of these"));
+}
+
 absl::Status UnknownModel(const std::string& name) {
   const std::vector<std::string> names = ZooNames();
   const std::string wanted = name.substr(0, 64);
@@ -96,6 +104,7 @@ std::string ModelName(const ModelConfig& config) {
 
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode) {
+  PSGD_RETURN_IF_ERROR(CheckIgnoredLabel(config, shape.classes));
   if (config.has_onnx()) {
     PSGD_RETURN_IF_ERROR(CheckKeys("a model from a file", {"frozen"}, config));
     return ImportOnnx(config, shape, batch, mode);

@@ -73,7 +73,7 @@ void ReadSample(const SampleSource& source, uint64_t index) {
   std::vector<int32_t> tokens(shape.elements()), labels(shape.labels());
   const SampleKey key{.epoch = 1, .index = index};
   if (shape.IsSequence()) {
-    source.ReadTokens(key, tokens, labels);
+    Require(source.ReadTokens(key, tokens, labels).ok(), "a sample that was there is not");
     CheckBelow(tokens, 0, shape.vocabulary);
   } else if (shape.IsSparse()) {
     source.ReadSparse(key, tokens, values, labels.data());

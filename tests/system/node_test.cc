@@ -67,6 +67,9 @@ TEST_F(NodeTest, NcclOnProcessorsIsTheUsersFault) {
                                Sets({"node.reduce=nccl"}));
   EXPECT_EQ(dry.code, 2) << dry.out;
   EXPECT_THAT(dry.err, HasSubstr("nccl is for GPUs"));
+  const Ended run = RunSmall("run", Sets({"node.reduce=nccl"}));
+  EXPECT_EQ(run.code, 2) << run.out;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("nccl is for GPUs"), HasSubstr("--gpu"), HasSubstr("none")));
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ std::vector<Format> Formats() {
                 [&](int i) {
                   return number(i % 50) + "::" + number(i * 31 % 701) + "::3::" + number(i) + "\n";
                 })},
+      {"TEXT", "",
+       Repeated(2000, [&](int i) { return number(i * 7919) + " and " + number(i * 31) + "\n"; })},
       {"TRANSLATION", "",
        Repeated(2000,
                 [&](int i) { return "w" + number(i * 7919) + "\tv" + number(i * 31) + "\n"; })},

@@ -52,6 +52,21 @@ TEST(Ratings, TheLastChoiceOfEachUserIsForTheTest) {
   EXPECT_EQ(first.label, 1);
 }
 
+TEST(Ratings, WhatTheTestAsksForIsNotTrainedOn) {
+  // Of u1 the last is a, once more; u2 chose one item alone, twice: it stays for training.
+  const SparseSets sets =
+      Load("u1::a::5::1\nu1::b::3::2\nu1::a::4::3\nu2::c::1::1\nu2::c::1::2\nu3::d::1::1\n", 1);
+  ASSERT_EQ(sets.test->size(), 1u * 2);
+  EXPECT_EQ(ReadPair(*sets.test, 0, 0).item, 3 + 0);
+  std::vector<std::pair<int32_t, int32_t>> trained;
+  for (size_t i = 0; i < sets.train->size(); i += 2) {
+    const Pair pair = ReadPair(*sets.train, 0, i);
+    trained.emplace_back(pair.user, pair.item);
+  }
+  EXPECT_THAT(trained, testing::ElementsAre(testing::Pair(0, 3 + 1), testing::Pair(1, 3 + 2),
+                                            testing::Pair(1, 3 + 2), testing::Pair(2, 3 + 3)));
+}
+
 TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
   const SparseSets sets = Load(kRatings, 5);
   std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5},  {1, 6},
@@ -109,7 +124,7 @@ TEST(Ratings, ErrorsNameTheLine) {
   EXPECT_THAT(error("me::1::3::4\nme::2::3::5\nme::1::3::6\nyou::2::3::4\n"),
               HasSubstr("user me chose all 2 items"));
   EXPECT_THAT(error("1::2::3::4\n2::2::3::4\n"), HasSubstr("too few to tell"));
-  EXPECT_THAT(error("1::2::3::4\n2::3::3::4\n"), HasSubstr("no user with two choices"));
+  EXPECT_THAT(error("1::2::3::4\n2::3::3::4\n"), HasSubstr("no user who chose two items"));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct Sequence {
 inline Sequence ReadSequence(const TokenDataset& set, size_t index) {
   Sequence read = {std::vector<int32_t>(set.shape().elements()),
                    std::vector<int32_t>(set.shape().labels())};
-  set.Read(index, read.tokens, read.labels);
+  const absl::Status status = set.Read(index, read.tokens, read.labels);
+  EXPECT_TRUE(status.ok()) << status;
   return read;
 }
 

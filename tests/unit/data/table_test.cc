@@ -75,6 +75,16 @@ TEST_F(TableTest, TheTestIsANeighbourOrTheLastLines) {
   EXPECT_EQ(Load({.path = path}).train->size(), 4u);
 }
 
+TEST_F(TableTest, ALineOfARemarkAloneIsNoSample) {
+  const std::string path = Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
+  const SparseSets sets = Load({.path = path, .test_fraction = 0.3});
+  EXPECT_EQ(sets.train->size(), 2u);
+  EXPECT_EQ(sets.test->size(), 1u);
+  EXPECT_EQ(sets.train->shape().vocabulary, 2);
+  EXPECT_THAT(Error({.path = Write("b", "# nothing\n")}), HasSubstr("has no samples"));
+  EXPECT_THAT(Error({.path = Write("b", "# one\nx 1:1\n")}), HasSubstr(":2: \"x\" is no label"));
+}
+
 TEST_F(TableTest, FilesMayBeGzip) {
   EXPECT_EQ(Load({.path = Write("a.gz", Gzip(kLibsvm)), .test_fraction = 0.5}).train->size(), 2u);
 }
@@ -127,11 +137,35 @@ TEST_F(TableTest, CriteoLines) {
   EXPECT_EQ(third.indices[1], zero.indices[0]);
   EXPECT_THAT(Error({.path = Write("d", "1\t2\t3\n"), .criteo = true}),
               HasSubstr(":1: 3 fields between tabs"));
+  EXPECT_THAT(Error({.path = Write("d", CriteoLine("", "2", "a")), .criteo = true}),
+              HasSubstr("d:1: its label is \"\"; it must be 0 or 1"));
   EXPECT_THAT(Error({.path = Write("d", CriteoLine("1", "2", "a") + CriteoLine("2", "2", "a")),
                      .criteo = true}),
               HasSubstr("d:2: its label is 2; it must be 0 or 1"));
   EXPECT_THAT(Error({.path = Write("d", CriteoLine("1", "x", "a")), .criteo = true}),
               HasSubstr("count 2 is \"x\""));
+}
+
+// Empty fields count, those at the end as well.
+TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
+  const std::string bare = CriteoLine("0", "", ""), whole = CriteoLine("1", "20", "80e26c9b");
+  const SparseSets sets = Load({.path = Write("c", whole + bare.substr(0, bare.size() - 1) + "\r\n" + whole),
+                                .test_fraction = 0.3,
+                                .criteo = true,
+                                .features = 1000});
+  ASSERT_EQ(sets.train->size(), 2u);
+  EXPECT_THAT(ReadSample(*sets.train, 1).values, ElementsAre(0, 0, 0));
+  for (const size_t tabs : {15u, 38u}) {
+    std::string cut = whole;
+    size_t end = 0;
+    for (size_t i = 0; i < tabs; ++i) end = cut.find('\t', end) + 1;
+    cut.resize(end);
+    EXPECT_THAT(Error({.path = Write("d", whole + cut + "\n"), .criteo = true}),
+                AllOf(HasSubstr("d:2: " + std::to_string(tabs + 1) + " fields between tabs"),
+                      HasSubstr("cut short")));
+  }
+  EXPECT_THAT(Error({.path = Write("d", whole.substr(0, whole.size() - 1) + "\t\n"), .criteo = true}),
+              AllOf(HasSubstr("41 fields"), HasSubstr("data.format")));
 }
 
 }  // namespace

@@ -48,6 +48,38 @@ TEST(TextTest, CutsIntoSequencesAndPredictsTheNextByte) {
   EXPECT_EQ(ReadSequence(*sets->test, 3).labels.back(), (270 + 28) % 256);
 }
 
+// Of what was opened a sample shows what its file holds when it is read, and no other byte matters.
+TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
+  ScratchFolder folder;
+  WriteFile(folder.File("a"), std::string(100, 'a'));
+  WriteFile(folder.File("b"), std::string(100, 'b'));
+  WriteFile(folder.File("c"), Gzip(std::string(100, 'c')));
+  for (int i = 0; i < 2; ++i) {
+    const auto sets = Open(folder.path(), "text { length: 29 test_fraction: 0.4 } batch: 1");
+    ASSERT_TRUE(sets.ok()) << sets.status();
+    std::ofstream(folder.File("a"), std::ios::in | std::ios::binary) << std::string(100, 'A');
+    std::filesystem::resize_file(folder.File("b"), 60);
+    std::ofstream(folder.File("c"), std::ios::binary) << "gone";
+    std::vector<int32_t> tokens(29), labels(29);
+    ASSERT_TRUE(sets->train->ReadTokens({0, 1}, tokens, labels).ok());
+    EXPECT_THAT(tokens, Each('A'));
+    ASSERT_TRUE(sets->train->ReadTokens({0, 3}, tokens, labels).ok());
+    EXPECT_EQ(std::string(tokens.begin(), tokens.end()), std::string(13, 'A') + std::string(16, 'b'));
+    BatchMaker maker(sets->train, 1, 1);
+    const uint32_t beyond = 5;  // it ends at byte 174: 74 of b
+    const auto batch = maker.Make(0, {&beyond, 1});
+    EXPECT_TRUE(absl::IsDataLoss(batch.status())) << batch.status();
+    EXPECT_THAT(std::string(batch.status().message()),
+                AllOf(HasSubstr(folder.File("b")), HasSubstr("ends at byte 60")));
+    ASSERT_TRUE(sets->test->ReadTokens({0, 1}, tokens, labels).ok());
+    EXPECT_THAT(tokens, Each('c'));
+    // Once more with so many files that none is kept open.
+    for (int k = 0; k < 70; ++k) WriteFile(folder.File("empty-" + std::to_string(k)), "");
+    WriteFile(folder.File("b"), std::string(100, 'b'));
+    WriteFile(folder.File("c"), Gzip(std::string(100, 'c')));
+  }
+}
+
 TEST(TextTest, BytesAboveAsciiAreTokensToo) {
   ScratchFolder folder;
   WriteFile(folder.File("text"), std::string(40, '\xFF'));
@@ -72,6 +104,20 @@ TEST(TextTest, AFolderIsItsFilesByTheirNames) {
   EXPECT_EQ(std::string(second.tokens.begin(), second.tokens.end()), ", wor");
 }
 
+TEST(TextTest, GzipIsUnpackedWhateverItsName) {
+  ScratchFolder folder;
+  const std::string text(3000000, 'x');  // several pieces
+  WriteFile(folder.File("a"), "plain");
+  WriteFile(folder.File("b"), Gzip("packed"));
+  WriteFile(folder.File("c.gz"), Gzip(text));
+  const auto sets = LoadText({folder.path(), 11, 0.5});
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  const Sequence first = ReadSequence(*sets->train, 0), last = ReadSequence(*sets->test, 0);
+  EXPECT_EQ(std::string(first.tokens.begin(), first.tokens.end()), "plainpacked");
+  EXPECT_THAT(last.tokens, Each('x'));
+  EXPECT_EQ(sets->train->size() + sets->test->size(), 2 * ((3000011 / 2 - 1) / 11));
+}
+
 TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
   ScratchFolder folder;
   std::string text;
@@ -85,9 +131,9 @@ TEST(TextTest, BytePairsAreLearnedFromTheTrainingPartAlone) {
   EXPECT_EQ(sets->shape.classes, 260);
   EXPECT_EQ(sets->train->size(), 17u);  // (90 - 1) / 5 words
   std::vector<int32_t> tokens(5), labels(5);
-  sets->train->ReadTokens({0, 16}, tokens, labels);
+  ASSERT_TRUE(sets->train->ReadTokens({0, 16}, tokens, labels).ok());
   EXPECT_THAT(tokens, Each(259));
-  sets->test->ReadTokens({0, 0}, tokens, labels);
+  ASSERT_TRUE(sets->test->ReadTokens({0, 0}, tokens, labels).ok());
   EXPECT_THAT(tokens, ElementsAre(' ', 'z', 'z', 'z', 'z'));
   EXPECT_THAT(labels, ElementsAre('z', 'z', 'z', 'z', ' '));
   EXPECT_THAT(Open(folder.File("text"), keys + "vocabulary: 1024").status().message(),

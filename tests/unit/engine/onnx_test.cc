@@ -141,7 +141,7 @@ TEST(Onnx, ASoftmaxOverAnotherAxisThanTheClassesIsRefused) {
 }
 
 TEST(Onnx, ALabelThatTheLossLeavesOutIsTheConfigsToo) {
-  for (const auto& [ignored, ok] : {std::pair{-100, true}, {2, false}}) {
+  for (const auto& [ignored, ok] : {std::pair{-100, true}, {255, true}, {2, false}}) {
     ModelProto model = SmallModel();
     SetInt(AddNode(model.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss"), "ignore_index",
            ignored);

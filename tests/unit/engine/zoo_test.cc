@@ -90,6 +90,14 @@ std::string ErrorOf(const ModelConfig& config, const InputShape& shape) {
   return std::string(status.message());
 }
 
+TEST(ZooTest, ALabelThatNoDataHaveCannotBeIgnored) {
+  ModelConfig config = Zoo("lenet5");
+  config.set_ignored_label(9);
+  EXPECT_TRUE(BuildModel(config, kFashion, 2, Mode::kTrain).ok());
+  config.set_ignored_label(10);
+  EXPECT_THAT(ErrorOf(config, kFashion), HasSubstr("model.ignored_label is 10, but the labels of the data are from 0 to 9"));
+}
+
 TEST(ZooTest, Lenet5HasTheWeightsOfCaffes) {
   const ModelSpec spec = Spec(Zoo("lenet5"));
   EXPECT_EQ(Count(spec), 431080);

@@ -1,0 +1,68 @@
+#include "experiment/run_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "experiment/config_yaml.h"
+#include "experiment/run_dir.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Starts in a folder of its own, and goes back at the end.
+class RunConfigTest : public testing::Test {
+ protected:
+  RunConfigTest() : before_(fs::current_path()), folder_(testing::TempDir() + "run_config_test") {
+    fs::create_directories(folder_ + "/run");
+    fs::current_path(folder_);
+  }
+  ~RunConfigTest() override {
+    fs::current_path(before_);
+    fs::remove_all(folder_);
+  }
+  void Write(const std::string& text) const { std::ofstream(folder_ + "/c.yaml") << text; }
+  std::string Here(const std::string& name) const { return fs::current_path().string() + "/" + name; }
+
+ private:
+  const fs::path before_;
+  const std::string folder_;
+};
+
+TEST_F(RunConfigTest, PathsAreAbsoluteWhereverTheyWereGiven) {
+  Write("model: {onnx: other.onnx}\ndata: {format: libsvm, path: sets/a9a, table: {test: ../a9a.t}}\n");
+  const auto config = ReadRunConfig({.config = "c.yaml", .set = {"model.onnx=onnx/ok.onnx"}});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model().onnx(), Here("onnx/ok.onnx"));
+  EXPECT_EQ(config->data().path(), Here("sets/a9a"));
+  EXPECT_EQ(config->data().table().test(), Here("../a9a.t"));
+}
+
+TEST_F(RunConfigTest, WhatARunSavedMeansTheSameFromAnywhere) {
+  Write("model: {zoo: lenet5}\ndata: {path: digits}\n");
+  const auto config = ReadRunConfig({.config = "c.yaml"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  const RunDir dir(Here("run"));
+  std::ofstream(dir.ConfigFile()) << FormatConfig(*config);
+  const std::string digits = Here("digits");
+  fs::current_path("run");
+  const auto again = ReadRunConfig({.resume = dir.path()});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->data().path(), digits);
+}
+
+TEST_F(RunConfigTest, OtherPathsStayAsTheyAre) {
+  Write("model: {onnx: /nowhere/m.onnx}\ndata: {format: synthetic}\n");
+  const auto config = ReadRunConfig({.config = "c.yaml"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model().onnx(), "/nowhere/m.onnx");
+  EXPECT_EQ(config->data().path(), "");
+  EXPECT_EQ(config->data().table().test(), "");
+}
+
+}  // namespace
+}  // namespace psgd
