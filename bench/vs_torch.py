@@ -75,7 +75,7 @@ def torch_step(name, device, compiled):
     import torch
     import torchvision
     from torch.nn import functional as F
-    import make_networks as networks
+    import torch_networks as networks
 
     batch = batch_of(name, device == "cuda")
     if name == "gpt":
