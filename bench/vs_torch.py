@@ -8,7 +8,8 @@
 
 Needs PyTorch and torchvision: Debian's python3-torch and python3-torchvision, or with --gpu version 2 for
 CUDA; there PyTorch runs as written and compiled by torch.compile, with a ratio for each. A step is forward, loss and backward on one batch
-that stays the same; no optimizer. Each round runs both, in turn, so that what else the machine does
+that stays the same; no optimizer. Both networks have as many parameters, running statistics counted,
+or the script ends with an error. Each round runs both, in turn, so that what else the machine does
 meets both; printed are medians over the rounds and the range of the ratio.
 """
 import argparse
@@ -59,15 +60,22 @@ def psgd(program, name, threads, gpu):
     if gpu is not None:
         command += ["--engine", "cudnn", "--precision", "bf16"]
     row = json.loads(output_of(command, gpu).splitlines()[-1])
-    return batch * 1000 / row["ms_per_step_median"]
+    return batch * 1000 / row["ms_per_step_median"], int(row["parameters"])
+
+
+def parameters_of(model):
+    """As ps-bench counts them: weights, and the running statistics of normalisations."""
+    statistics = [buffer for name, buffer in model.named_buffers()
+                  if name.endswith(("running_mean", "running_var"))]
+    return sum(tensor.numel() for tensor in [*model.parameters(), *statistics])
 
 
 def torch_step(name, device, compiled):
-    """A closure that makes one step."""
+    """A closure that makes one step, and how many parameters the network has."""
     import torch
     import torchvision
     from torch.nn import functional as F
-    import make_networks as networks
+    import torch_networks as networks
 
     batch = batch_of(name, device == "cuda")
     if name == "gpt":
@@ -75,14 +83,16 @@ def torch_step(name, device, compiled):
         inputs = torch.randint(256, (batch, 128))
         labels = torch.randint(256, (batch * 128,))
     else:
-        size, channels, classes = {"lenet5": (28, 1, 10), "resnet18": (32, 3, 1000),
-                                   "resnet50": (224, 3, 1000)}[name]
-        model = networks.Lenet5() if name == "lenet5" else getattr(torchvision.models, name)()
+        size, channels, classes = {"lenet5": (28, 1, 10), "resnet18": (32, 3, 10),
+                                   "resnet50": (224, 3, 1000)}[name]  # as ps-bench step has them
+        model = (networks.Lenet5() if name == "lenet5"
+                 else getattr(torchvision.models, name)(num_classes=classes))
         inputs = torch.rand(batch, channels, size, size)
         labels = torch.randint(classes, (batch,))
         if name != "lenet5":  # the layout that PyTorch is faster with
             model = model.to(memory_format=torch.channels_last)
             inputs = inputs.contiguous(memory_format=torch.channels_last)
+    parameters = parameters_of(model)
     model, inputs, labels = model.train().to(device), inputs.to(device), labels.to(device)
     if compiled:
         model = torch.compile(model)
@@ -95,14 +105,22 @@ def torch_step(name, device, compiled):
         if device == "cuda":
             torch.cuda.synchronize()
 
-    return step
+    return step, parameters
 
 
 def torch(name, threads, gpu, compiled=False):
     """In a process of its own, as psgd's; at least a second of steps after three."""
     command = [sys.executable, __file__, "--child", name, "--threads", str(threads)]
     command += [] if gpu is None else ["--gpu", str(gpu)]
-    return float(output_of(command + (["--compiled"] if compiled else []), gpu))
+    speed, parameters = output_of(command + (["--compiled"] if compiled else []), gpu).split()
+    return float(speed), int(parameters)
+
+
+def check_same_network(name, ours, theirs):
+    if ours != theirs:
+        sys.exit(f"vs_torch.py: {name} has {ours} parameters in psgd and {theirs} in PyTorch, so these are not "
+                 f"the same network: give torch_step the classes and widths that ps-bench step has for "
+                 f"{' '.join(CASES[name][0])}")
 
 
 def child(name, threads, on_gpu, compiled):
@@ -110,7 +128,7 @@ def child(name, threads, on_gpu, compiled):
     if on_gpu and not torch.cuda.is_available():
         sys.exit(f"PyTorch {torch.__version__} finds no GPU: it needs a build for CUDA, and a driver")
     torch.set_num_threads(threads)
-    step = torch_step(name, "cuda" if on_gpu else "cpu", compiled)
+    step, parameters = torch_step(name, "cuda" if on_gpu else "cpu", compiled)
     for _ in range(3):
         step()
     times = []
@@ -118,7 +136,7 @@ def child(name, threads, on_gpu, compiled):
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    print(batch_of(name, on_gpu) / statistics.median(times))
+    print(batch_of(name, on_gpu) / statistics.median(times), parameters)
 
 
 def ratio_text(ours, theirs):
@@ -151,9 +169,12 @@ def main():
     for name in arguments.only or CASES:
         ours, theirs = [], [[] for _ in peers]
         for _ in range(arguments.rounds):
-            ours.append(psgd(program, name, arguments.threads, arguments.gpu))
+            speed, parameters = psgd(program, name, arguments.threads, arguments.gpu)
+            ours.append(speed)
             for (_, compiled), speeds in zip(peers, theirs):
-                speeds.append(torch(name, arguments.threads, arguments.gpu, compiled))
+                speed, theirs_has = torch(name, arguments.threads, arguments.gpu, compiled)
+                check_same_network(name, parameters, theirs_has)
+                speeds.append(speed)
         cells = "".join(f" {ratio_text(ours, speeds):>31}" for speeds in theirs)
         print(f"{name:10} {statistics.median(ours):10.1f}{cells}", flush=True)
 

@@ -44,7 +44,7 @@ for plugin in "${plugins[@]}"; do
 done
 cp -r configs "$out/"
 mkdir -p "$out/tests/golden" "$out/bench"
-cp -r tests/golden/networks.json tests/golden/make_networks.py tests/golden/onnx "$out/tests/golden/"
+cp -r tests/golden/networks.json tests/golden/torch_networks.py tests/golden/onnx "$out/tests/golden/"
 install bench/vs_torch.py "$out/bench/"
 install -m 644 scripts/activate "$out/"
 install scripts/test-gpu.sh scripts/make-certs.sh "$out/"

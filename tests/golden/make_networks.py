@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""Writes networks.json: loss and gradients of networks as PyTorch computes them, in double.
+"""Writes networks.json: what networks make of a batch, as PyTorch computes it, in double.
 
 Needs Debian's python3-torch and python3-torchvision; run it only when a network is added:
 
     tests/golden/make_networks.py > tests/golden/networks.json
 
-Weights, inputs and labels are functions of their index (hash, below), so that the test makes the same
-ones and no weights are stored. Of each gradient two numbers are kept: its length, and its product
-with a vector of such numbers.
+Weights, inputs and labels are functions of their index (unit, below), so that the test makes the same
+ones and no weights are stored. Kept of a step of training: the loss; of the logits their length and
+their products with two vectors of such numbers; of each gradient its length and its product with
+another such vector. Then the loss in evaluation, so with running statistics, after that step was
+taken at rate RATE. Of those under "small", whose images suit plain loops, all gradients together are
+kept as two numbers.
 """
 import json
 import math
@@ -18,7 +21,12 @@ import torchvision
 from torch import nn
 from torch.nn import functional as F
 
-INPUT, LABELS, PROBE = 1 << 20, 1 << 21, 1 << 22  # streams beyond those of parameters
+from torch_networks import (Cnn, Gpt, Lenet5, LogisticRegression, LstmLm, Mlp, Ncf, Resnet20, Transformer,
+                            Unet)
+
+# Streams beyond those of parameters.
+INPUT, LABELS, PROBE, VALUES, LOGITS = 1 << 20, 1 << 21, 1 << 22, 3 << 21, 1 << 23
+RATE = 0.001
 
 
 def unit(stream, count):
@@ -51,226 +59,6 @@ def is_scale(model, name):
     return name.endswith("weight") and isinstance(module, (nn.BatchNorm2d, nn.LayerNorm))
 
 
-class Lenet5(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 20, 5), nn.Conv2d(20, 50, 5)
-        self.fc1, self.fc2 = nn.Linear(800, 500), nn.Linear(500, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2).flatten(1)
-        return self.fc2(F.relu(self.fc1(x)))
-
-
-class Cnn(nn.Module):
-    def __init__(self):
-        super().__init__()
-        for i, (before, after) in enumerate([(1, 32), (32, 64), (64, 64), (64, 64)], 1):
-            setattr(self, f"conv{i}", nn.Conv2d(before, after, 3, padding=1, bias=False))
-            setattr(self, f"bn{i}", nn.BatchNorm2d(after))
-        self.fc1 = nn.Linear(576, 10)
-
-    def forward(self, x):
-        for i in range(1, 5):
-            x = F.relu(getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x)))
-            x = x if i == 3 else F.max_pool2d(x, 2)
-        return self.fc1(x.flatten(1))
-
-
-class CifarBlock(nn.Module):
-    def __init__(self, before, after):
-        super().__init__()
-        self.stride = after // before
-        self.conv1 = nn.Conv2d(before, after, 3, self.stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(after)
-        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(after)
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        if self.stride > 1:
-            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, x.shape[1]))
-        return F.relu(x + y)
-
-
-class Resnet20(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
-        self.layer1 = nn.Sequential(*(CifarBlock(16, 16) for _ in range(3)))
-        self.layer2 = nn.Sequential(CifarBlock(16, 32), CifarBlock(32, 32), CifarBlock(32, 32))
-        self.layer3 = nn.Sequential(CifarBlock(32, 64), CifarBlock(64, 64), CifarBlock(64, 64))
-        self.fc = nn.Linear(64, 10)
-
-    def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = self.layer3(self.layer2(self.layer1(x)))
-        return self.fc(x.mean((2, 3)))
-
-
-class Twice(nn.Module):
-    def __init__(self, before, after):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(before, after, 3, 1, 1), nn.Conv2d(after, after, 3, 1, 1)
-
-    def forward(self, x):
-        return F.relu(self.conv2(F.relu(self.conv1(x))))
-
-
-class Up(nn.Module):
-    def __init__(self, before, after):
-        super().__init__()
-        self.up = nn.ConvTranspose2d(before, after, 2, 2)
-        twice = Twice(before, after)
-        self.conv1, self.conv2 = twice.conv1, twice.conv2
-
-    def forward(self, x, skip):
-        x = torch.cat([skip, self.up(x)], 1)
-        return F.relu(self.conv2(F.relu(self.conv1(x))))
-
-
-class Unet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        widths = [1, 64, 128, 256, 512]
-        for i in range(1, 5):
-            setattr(self, f"down{i}", Twice(widths[i - 1], widths[i]))
-        self.bottom = Twice(512, 1024)
-        for i in range(4, 0, -1):
-            setattr(self, f"up{i}", Up(2 * widths[i], widths[i]))
-        self.out = nn.Conv2d(64, 3, 1)
-
-    def forward(self, x):
-        skips = []
-        for i in range(1, 5):
-            skips.append(getattr(self, f"down{i}")(x))
-            x = F.max_pool2d(skips[-1], 2)
-        x = self.bottom(x)
-        for i in range(4, 0, -1):
-            x = getattr(self, f"up{i}")(x, skips.pop())
-        return self.out(x)
-
-
-class Attention(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            setattr(self, name, nn.Linear(width, width))
-
-    def forward(self, x):
-        n, t, c = x.shape
-        split = lambda y: y.reshape(n, t, self.heads, c // self.heads).transpose(1, 2)
-        q, k, v = split(self.q_proj(x)), split(self.k_proj(x)), split(self.v_proj(x))
-        scores = q @ k.transpose(2, 3) / math.sqrt(c // self.heads)
-        scores = scores.masked_fill(torch.triu(torch.ones(t, t, dtype=torch.bool), 1), -math.inf)
-        return self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(n, t, c))
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.ln_1, self.attn = nn.LayerNorm(width), Attention(width, heads)
-        self.ln_2 = nn.LayerNorm(width)
-        self.mlp = nn.Module()
-        self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp.c_proj(F.gelu(self.mlp.c_fc(self.ln_2(x))))
-
-
-class Gpt(nn.Module):
-    def __init__(self, length=9, vocabulary=13, width=16, heads=2, layers=2):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.h = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.ln_f = nn.LayerNorm(width)
-
-    def forward(self, tokens):
-        x = self.wte(tokens) + self.wpe.weight
-        return self.ln_f(self.h(x)) @ self.wte.weight.T
-
-
-class LstmLm(nn.Module):
-    def __init__(self, vocabulary=13, width=16, layers=2):
-        super().__init__()
-        self.encoder = nn.Embedding(vocabulary, width)
-        self.rnn = nn.LSTM(width, width, layers, batch_first=True)
-        self.decoder = nn.Linear(width, vocabulary)
-
-    def forward(self, tokens):
-        return self.decoder(self.rnn(self.encoder(tokens))[0])
-
-
-def attend(attention, x, other, mask):
-    """Attention of x to `other`, except where the mask is true."""
-    n, t, c = x.shape
-    split = lambda y: y.reshape(n, -1, attention.heads, c // attention.heads).transpose(1, 2)
-    q, k, v = split(attention.q_proj(x)), split(attention.k_proj(other)), split(attention.v_proj(other))
-    scores = q @ k.transpose(2, 3) / math.sqrt(c // attention.heads)
-    weights = scores.masked_fill(mask, -math.inf).softmax(-1)
-    return attention.out_proj((weights @ v).transpose(1, 2).reshape(n, t, c))
-
-
-class Layer(nn.Module):
-    """Of an encoder, or of a decoder with `crosses`."""
-
-    def __init__(self, width, heads, crosses):
-        super().__init__()
-        self.self_attn, self.norm1 = Attention(width, heads), nn.LayerNorm(width)
-        if crosses:
-            self.multihead_attn, self.norm2 = Attention(width, heads), nn.LayerNorm(width)
-        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        setattr(self, "norm3" if crosses else "norm2", nn.LayerNorm(width))
-
-    def forward(self, x, own_mask, source=None, source_mask=None):
-        x = self.norm1(x + attend(self.self_attn, x, x, own_mask))
-        if source is not None:
-            x = self.norm2(x + attend(self.multihead_attn, x, source, source_mask))
-        last = self.norm2 if source is None else self.norm3
-        return last(x + self.linear2(F.relu(self.linear1(x))))
-
-
-class Stack(nn.Module):
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-
-class Transformer(nn.Module):
-    """Token 0 pads the source; a sample's last tokens are the decoder's."""
-
-    def __init__(self, source=6, vocabulary=13, width=16, heads=4, layers=2):
-        super().__init__()
-        self.source = source
-        self.embedding = nn.Embedding(vocabulary, width)
-        self.encoder = Stack(Layer(width, heads, False) for _ in range(layers))
-        self.decoder = Stack(Layer(width, heads, True) for _ in range(layers))
-
-    def embed(self, tokens):
-        width = self.embedding.weight.shape[1]
-        place = torch.arange(tokens.shape[1], dtype=torch.float64)[:, None]
-        angle = place / 10000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
-        places = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
-        return math.sqrt(width) * self.embedding(tokens) + places.float()
-
-    def forward(self, tokens):
-        first, second = tokens[:, :self.source], tokens[:, self.source:]
-        padded = (first == 0).cumsum(1) > 0
-        padded = padded[:, None, None, :]
-        source = self.embed(first)
-        for layer in self.encoder.layers:
-            source = layer(source, padded)
-        t = second.shape[1]
-        future = torch.triu(torch.ones(t, t, dtype=torch.bool), 1)
-        x = self.embed(second)
-        for layer in self.decoder.layers:
-            x = layer(x, future, source, padded)
-        return x @ self.embedding.weight.T
-
-
 def torchvision_model(make, **options):
     model = make(weights=None, num_classes=10, **options)
     for module in model.modules():
@@ -279,41 +67,70 @@ def torchvision_model(make, **options):
     return model
 
 
-def golden(model, batch, image=None, length=0, classes=10, source=0):
+def sequences(batch, length, classes, source):
     """Of pairs of sequences `source` tokens come first: token 0 where those of a sample end."""
+    tokens = torch.from_numpy((unit(INPUT, batch * length) * classes).astype(np.int64))
+    tokens = tokens.reshape(batch, length)
+    if source:
+        tokens[:, :source] = 1 + tokens[:, :source] % (classes - 1)
+        for n in range(batch):
+            tokens[n, 1 + n % source:source] = 0
+    return tokens
+
+
+def sparse_vectors(batch, entries, vocabulary):
+    index = torch.from_numpy((unit(INPUT, batch * entries) * vocabulary).astype(np.int64))
+    values = torch.from_numpy(unit(VALUES, batch * entries))
+    return index.reshape(batch, entries), values.reshape(batch, entries)
+
+
+def kept_of_logits(logits):
+    values = logits.detach().numpy().reshape(-1)
+    products = [float(values @ (2 * unit(LOGITS + i, values.size) - 1)) for i in range(2)]
+    return [float(np.linalg.norm(values)), *products]
+
+
+def golden(model, batch, image=None, length=0, classes=10, source=0, entries=0, vocabulary=0):
     fill(model)
     model = model.double().train()
-    labels = batch * ((length - source) or 1)
     if length:
-        inputs = torch.from_numpy((unit(INPUT, batch * length) * classes).astype(np.int64))
-        inputs = inputs.reshape(batch, length)
-        if source:
-            inputs[:, :source] = 1 + inputs[:, :source] % (classes - 1)
-            for n in range(batch):
-                inputs[n, 1 + n % source:source] = 0
+        inputs, vocabulary = [sequences(batch, length, classes, source)], classes
+    elif entries:
+        inputs = sparse_vectors(batch, entries, vocabulary)
     else:
-        inputs = torch.from_numpy(unit(INPUT, batch * math.prod(image))).reshape(batch, *image)
-    logits = model(inputs)
-    if logits.dim() == 4:
-        labels = batch * logits.shape[2] * logits.shape[3]
-    if logits.dim() == 3:
-        logits = logits.flatten(0, 1)
-    target = torch.from_numpy((unit(LABELS, labels) * classes).astype(np.int64))
-    target = target.reshape(batch, *logits.shape[2:]) if logits.dim() == 4 else target
-    loss = F.cross_entropy(logits, target)
+        inputs = [torch.from_numpy(unit(INPUT, batch * math.prod(image))).reshape(batch, *image)]
+    logits = model(*inputs)
+    axis = 1 if logits.dim() == 4 else logits.dim() - 1
+    places = [size for i, size in enumerate(logits.shape) if i != axis]
+    labels = torch.from_numpy((unit(LABELS, math.prod(places)) * classes).astype(np.int64))
+
+    def loss_of(logits):
+        return F.cross_entropy(logits.movedim(axis, -1).flatten(0, -2), labels)
+
+    loss = loss_of(logits)
     loss.backward()
     gradients = {}
     for stream, (name, parameter) in enumerate(model.named_parameters()):
         gradient = parameter.grad.numpy().reshape(-1)
         probe = 2 * unit(PROBE + stream, gradient.size) - 1
         gradients[name] = [float(np.linalg.norm(gradient)), float(gradient @ probe)]
-    return {"batch": batch, "image": image, "length": length, "source": source, "classes": classes,
-            "loss": float(loss), "gradients": gradients}
+        parameter.data -= RATE * parameter.grad
+    with torch.no_grad():
+        evaluation = loss_of(model.eval()(*inputs))
+    return {"batch": batch, "image": image, "length": length, "source": source, "entries": entries,
+            "vocabulary": vocabulary, "classes": classes,
+            "loss": rounded(float(loss)), "logits": [rounded(x) for x in kept_of_logits(logits)],
+            "evaluation": rounded(float(evaluation)), "gradients": gradients}
+
+
+def rounded(number):
+    return float(f"{number:.12g}")
 
 
 def main():
     torch.manual_seed(0)
     tv = torchvision.models
+    inception = {"aux_logits": False, "transform_input": False, "init_weights": False}
     networks = {
         "lenet5": golden(Lenet5(), 6, (1, 28, 28)),
         "cnn": golden(Cnn(), 8, (1, 28, 28)),
@@ -325,17 +142,33 @@ def main():
         "squeezenet": golden(torchvision_model(tv.squeezenet1_1), 4, (3, 64, 64)),
         "resnet18": golden(torchvision_model(tv.resnet18), 8, (3, 64, 64)),
         "resnet50": golden(torchvision_model(tv.resnet50), 8, (3, 64, 64)),
-        "googlenet": golden(torchvision_model(tv.googlenet, aux_logits=False,
-                                              transform_input=False, init_weights=False),
-                            8, (3, 64, 64)),
+        "googlenet": golden(torchvision_model(tv.googlenet, **inception), 8, (3, 64, 64)),
+        # Not square, so that what swaps height and width shows.
+        "inception_v3": golden(torchvision_model(tv.inception_v3, **inception), 4, (3, 75, 107)),
+        "alexnet": golden(torchvision_model(tv.alexnet), 2, (3, 63, 95)),
+        "vgg16": golden(torchvision_model(tv.vgg16), 2, (3, 32, 64)),
+        "mlp": golden(Mlp(), 4, (1, 28, 28)),
+        "ncf": golden(Ncf(), 6, classes=2, entries=2, vocabulary=12),
+        "logistic_regression": golden(LogisticRegression(), 6, classes=3, entries=4, vocabulary=12),
     }
+    small = {
+        "unet": golden(Unet(), 1, (1, 16, 16), classes=3),
+        "resnet18": golden(torchvision_model(tv.resnet18), 4, (3, 32, 32)),
+        "resnet50": golden(torchvision_model(tv.resnet50), 4, (3, 32, 32)),
+        "googlenet": golden(torchvision_model(tv.googlenet, **inception), 4, (3, 32, 32)),
+        "inception_v3": golden(torchvision_model(tv.inception_v3, **inception), 3, (3, 75, 75)),
+    }
+    for network in small.values():
+        lengths, products = zip(*network.pop("gradients").values())
+        network["gradient"] = [rounded(math.hypot(*lengths)), rounded(sum(products))]
     print("{")
-    for i, (name, network) in enumerate(networks.items()):
+    for name, network in networks.items():
         gradients = network.pop("gradients")
         print(f' "{name}": ' + json.dumps(network)[:-1] + ', "gradients": {')
         lines = [f'  "{key}": [{length:.9g}, {product:.9g}]' for key, (length, product) in gradients.items()]
-        print(",\n".join(lines) + "}}" + ("," if i + 1 < len(networks) else ""))
-    print("}")
+        print(",\n".join(lines) + "}},")
+    lines = [f'  "{name}": ' + json.dumps(network) for name, network in small.items()]
+    print(' "small": {\n' + ",\n".join(lines) + "}\n}")
 
 
 if __name__ == "__main__":

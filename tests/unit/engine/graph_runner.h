@@ -34,8 +34,8 @@ class GraphRunner {
       const Tensor& tensor = graph_.tensors[i];
       if (!tensor.external) continue;
       External& external = external_[static_cast<TensorId>(i)];
-      external.host.resize(ElementCount(tensor.shape));  // room for any element type
-      auto device = backend_->Allocate(external.bytes());
+      external.bytes = static_cast<size_t>(ElementCount(tensor.shape)) * SizeOf(tensor.element);
+      auto device = backend_->Allocate(external.bytes);
       EXPECT_TRUE(device.ok()) << device.status();
       external.device = *std::move(device);
       externals.push_back({static_cast<TensorId>(i), external.device->data()});
@@ -45,24 +45,23 @@ class GraphRunner {
   }
 
   void Set(TensorId tensor, const std::vector<double>& values) {
+    const External& external = external_.at(tensor);
+    std::vector<char> host(external.bytes);
     for (size_t i = 0; i < values.size(); ++i) {
       if (graph_.tensors[tensor].element == Element::kInt32) {
-        Write<int32_t>(tensor, i, values[i]);
+        Write<int32_t>(&host, i, values[i]);
       } else {
-        Write<T>(tensor, i, values[i]);
+        Write<T>(&host, i, values[i]);
       }
     }
-    External& external = external_.at(tensor);
-    EXPECT_TRUE(
-        backend_->Upload(external.host.data(), external.device->data(), external.bytes()).ok());
+    EXPECT_TRUE(backend_->Upload(host.data(), external.device->data(), host.size()).ok());
   }
 
   std::vector<double> Get(TensorId tensor) const {
     std::vector<double> values(ElementCount(graph_.shape(tensor)));
     const External& external = external_.at(tensor);
-    std::vector<double> host(external.host.size());
-    EXPECT_TRUE(
-        backend_->Download(external.device->data(), host.data(), external.bytes()).ok());
+    std::vector<char> host(external.bytes);
+    EXPECT_TRUE(backend_->Download(external.device->data(), host.data(), host.size()).ok());
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = graph_.tensors[tensor].element == Element::kDouble ? Read<double>(host, i)
                                                                      : Read<T>(host, i);
@@ -78,21 +77,24 @@ class GraphRunner {
 
  private:
   struct External {
-    std::vector<double> host;
     std::unique_ptr<DeviceMemory> device;
-    size_t bytes() const { return host.size() * sizeof(double); }
+    size_t bytes = 0;
   };
 
-  template <typename U>
-  void Write(TensorId tensor, size_t i, double value) {
-    const U element = static_cast<U>(value);
-    std::memcpy(reinterpret_cast<char*>(external_.at(tensor).host.data()) + i * sizeof(U), &element,
-                sizeof(U));
+  static size_t SizeOf(Element element) {
+    return element == Element::kInt32    ? sizeof(int32_t)
+           : element == Element::kDouble ? sizeof(double)
+                                         : sizeof(T);
   }
   template <typename U>
-  static double Read(const std::vector<double>& host, size_t i) {
+  static void Write(std::vector<char>* host, size_t i, double value) {
+    const U element = static_cast<U>(value);
+    std::memcpy(host->data() + i * sizeof(U), &element, sizeof(U));
+  }
+  template <typename U>
+  static double Read(const std::vector<char>& host, size_t i) {
     U element;
-    std::memcpy(&element, reinterpret_cast<const char*>(host.data()) + i * sizeof(U), sizeof(U));
+    std::memcpy(&element, host.data() + i * sizeof(U), sizeof(U));
     return element;
   }
 

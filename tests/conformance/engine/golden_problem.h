@@ -1,0 +1,154 @@
+// The networks, batches and first weights of tests/golden/make_networks.py, and the numbers that it kept.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/input_shape.h"
+#include "engine/network.h"
+#include "proto/config.pb.h"
+#include "proto/model.pb.h"
+#include "tests/golden/golden_dir.h"
+
+namespace psgd::testing {
+
+using Json = nlohmann::ordered_json;
+
+// The script's unit(stream, ...)[index].
+inline double Unit(uint64_t stream, uint64_t index) {
+  uint64_t z = (stream << 40) + index + 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return static_cast<double>((z ^ (z >> 31)) >> 40) / 16777216.0;
+}
+
+struct GoldenProblem {
+  static constexpr uint64_t kInput = 1 << 20, kLabels = 1 << 21, kProbe = 1 << 22, kValues = 3 << 21,
+                            kLogits = 1 << 23;
+  static constexpr float kRate = 0.001f;  // of the step before the evaluation
+
+  // `small`: on images that plain loops take.
+  explicit GoldenProblem(const std::string& model, bool small = false)
+      : golden(small ? All().at("small").at(model) : All().at(model)) {
+    config.set_zoo(model);
+    if (model == "gpt" || model == "lstm_lm" || model == "transformer") config.set_width(16);
+    if (model == "gpt") config.set_heads(2);
+    if (model == "ncf") config.set_width(8);
+    batch = golden["batch"];
+    shape.classes = golden["classes"];
+    shape.length = golden["length"];
+    shape.source = golden["source"];
+    shape.entries = golden["entries"];
+    shape.vocabulary = golden["vocabulary"];
+    if (!golden["image"].is_null()) {
+      shape.channels = golden["image"][0];
+      shape.height = golden["image"][1];
+      shape.width = golden["image"][2];
+    }
+    for (const auto& [name, numbers] : All().at(model)["gradients"].items()) {
+      streams.emplace(name, streams.size());
+    }
+    FillBatch(model == "unet");
+  }
+
+  // Of statistics, and in float those of weights: matrices around zero, vectors around what they
+  // start with.
+  std::vector<double> FirstValues(const ParameterSpec& spec) const {
+    size_t size = 1;
+    for (int64_t extent : spec.shape()) size *= static_cast<size_t>(extent);
+    const double center = spec.initializer().constant().value();
+    std::vector<double> values(size, center);
+    if (spec.role() != ParameterSpec::TRAINED) return values;
+    const uint64_t stream = streams.at(spec.name());
+    const bool matrix = spec.shape_size() > 1;
+    const float spread =
+        matrix ? static_cast<float>(std::sqrt(6.0 * static_cast<double>(spec.shape(0)) /
+                                              static_cast<double>(size)))
+               : 0;
+    for (size_t i = 0; i < size; ++i) {
+      const double value = 2 * Unit(stream, i) - 1;
+      values[i] = static_cast<float>(matrix ? value * spread : 0.1 * value + center);
+    }
+    return values;
+  }
+
+  const Json& golden;
+  ModelConfig config;
+  InputShape shape;
+  int batch = 0;
+  std::map<std::string, uint64_t> streams;  // of the weights
+  std::vector<float> image, values;
+  std::vector<int32_t> tokens, labels;
+
+ private:
+  static const Json& All() {
+    static const Json all = Json::parse(std::ifstream(GoldenFile("networks.json")));
+    return all;
+  }
+
+  void FillBatch(bool pixels) {
+    const auto draw = [](uint64_t from, size_t i, int below) {
+      return static_cast<int32_t>(Unit(from, i) * below);
+    };
+    image.resize(size_t{1} * batch * shape.channels * shape.height * shape.width);
+    for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(Unit(kInput, i));
+    values.resize(size_t{1} * batch * shape.entries);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(Unit(kValues, i));
+    tokens.resize(size_t{1} * batch * (shape.length + shape.entries));
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = draw(kInput, i, shape.vocabulary);
+    for (int n = 0; n < batch; ++n) {
+      for (int i = 0; i < shape.source; ++i) {
+        int32_t& token = tokens[n * shape.length + i];
+        token = i < 1 + n % shape.source ? 1 + token % (shape.classes - 1) : 0;
+      }
+    }
+    const int places = shape.IsSequence() ? shape.length - shape.source
+                       : pixels           ? shape.height * shape.width
+                                          : 1;
+    labels.resize(size_t{1} * batch * places);
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = draw(kLabels, i, shape.classes);
+  }
+};
+
+struct Kept {
+  double length = 0;
+  double product = 0;  // with the vector of a stream
+};
+
+template <typename Values>
+Kept KeptOf(const Values& values, uint64_t stream) {
+  Kept kept;
+  for (size_t i = 0; i < values.size(); ++i) {
+    kept.length += double{values[i]} * values[i];
+    kept.product += values[i] * (2 * Unit(stream, i) - 1);
+  }
+  kept.length = std::sqrt(kept.length);
+  return kept;
+}
+
+// `bound` is relative to the length, which may be that of rounding.
+inline void ExpectKept(const Json& golden, const Kept& kept, double bound, double rounding,
+                       const std::string& name) {
+  const double length = golden[0], product = golden[1];
+  EXPECT_NEAR(kept.length, length, bound * length + rounding) << name;
+  EXPECT_NEAR(kept.product, product, bound * length + rounding) << name;
+}
+
+// `bound` is relative to the length.
+inline void ExpectLogits(const Json& golden, const std::vector<double>& logits, double bound) {
+  const double length = golden["logits"][0];
+  for (int i = 0; i < 2; ++i) {
+    const Kept kept = KeptOf(logits, GoldenProblem::kLogits + i);
+    EXPECT_NEAR(kept.length, length, bound * length);
+    EXPECT_NEAR(kept.product, golden["logits"][1 + i].get<double>(), bound * length);
+  }
+}
+
+}  // namespace psgd::testing
