@@ -176,9 +176,8 @@ void SliceUpdater::AddUp(std::span<Contribution> contributions, size_t elements,
 const float* SliceUpdater::Gather(std::span<const Contribution> contributions,
                                   std::span<const float> sum, std::span<const float> weights,
                                   float decay, size_t begin, size_t size) {
-  const bool delay = consistency_.compensation() == ConsistencyConfig::DELAY;
-  if (contributions.size() == 1 && sum.empty() && !delay && decay == 0 &&
-      ScaleOf(contributions[0]) == 1.0f) {
+  if (contributions.size() == 1 && sum.empty() && decay == 0 &&
+      ScaleOf(contributions[0]) == 1.0f && !Compensates(contributions[0], weights)) {
     const auto direct = contributions[0].reader->Direct();
     if (!direct.empty()) return direct.data() + begin;
   }
