@@ -20,9 +20,9 @@ rocksdb::Options DatabaseOptions() {
   return options;
 }
 
-// All pairs in the order of their keys; records are serialised, arrays referenced.
-std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& snapshot) {
-  std::map<std::array<char, kValueKeySize>, Bytes> pairs;
+// All pairs in the order of the database; records are serialised, arrays referenced.
+std::map<ValueKey, Bytes> PairsOf(const ShardSnapshot& snapshot) {
+  std::map<ValueKey, Bytes> pairs;
   for (const SliceSnapshot& slice : snapshot.slices) {
     SliceRecord record;
     *record.mutable_spec() = slice.spec;
@@ -31,24 +31,24 @@ std::map<std::array<char, kValueKeySize>, Bytes> PairsOf(const ShardSnapshot& sn
     record.set_steps(slice.steps);
     for (uint32_t i = 0; i < slice.states.size(); ++i) {
       record.add_states(slice.states[i].first);
-      pairs[EncodeKey({ValueKind::kState, slice.id, i})] = slice.states[i].second;
+      pairs[{ValueKind::kState, slice.id, i}] = slice.states[i].second;
     }
-    pairs[EncodeKey({ValueKind::kSlice, slice.id})] =
+    pairs[{ValueKind::kSlice, slice.id}] =
         Bytes::CopyOf(AsBytes(record.SerializeAsString()));
-    pairs[EncodeKey({ValueKind::kWeights, slice.id})] = slice.weights;
+    pairs[{ValueKind::kWeights, slice.id}] = slice.weights;
   }
   for (const auto& [worker, residuals] : snapshot.residuals) {
     for (const auto& [slice, values] : residuals) {
-      pairs[EncodeKey({ValueKind::kResidual, worker, slice})] = values;
+      pairs[{ValueKind::kResidual, worker, slice}] = values;
     }
   }
   for (const auto& [worker, shown] : snapshot.shown) {
     for (const auto& [slice, values] : shown) {
-      pairs[EncodeKey({ValueKind::kShown, worker, slice})] = values;
+      pairs[{ValueKind::kShown, worker, slice}] = values;
     }
   }
   for (const auto& [worker, mark] : snapshot.workers) {
-    pairs[EncodeKey({ValueKind::kWorker, worker})] =
+    pairs[{ValueKind::kWorker, worker}] =
         Bytes::CopyOf(AsBytes(mark.SerializeAsString()));
   }
   return pairs;
@@ -80,7 +80,8 @@ absl::Status ForEachPair(
   Checksum contents;
   std::string value;
   for (const auto& [key, bytes] : PairsOf(snapshot)) {
-    const absl::string_view encoded(key.data(), key.size());
+    const auto bytes_of_key = EncodeKey(key);
+    const absl::string_view encoded(bytes_of_key.data(), bytes_of_key.size());
     AddToContents(encoded, EncodeValue(encoded, bytes.span(), &value), &contents);
     PSGD_RETURN_IF_ERROR(take(encoded, value));
     receipt->set_values(receipt->values() + 1);

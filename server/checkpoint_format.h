@@ -15,6 +15,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,15 +40,17 @@ enum class ValueKind : uint8_t {
   kShown = 6,
 };
 
+// Keys order as the database orders their encoded bytes, which are unsigned.
 struct ValueKey {
   ValueKind kind;
   uint32_t first = 0;
   uint32_t second = 0;
+
+  auto operator<=>(const ValueKey&) const = default;
 };
 
 inline constexpr size_t kValueKeySize = 9;
 
-// The order of encoded keys is that of the database.
 std::array<char, kValueKeySize> EncodeKey(const ValueKey& key);
 absl::StatusOr<ValueKey> DecodeKey(absl::string_view encoded);
 

@@ -26,6 +26,22 @@ class Resume : public RunTest {
   }
 };
 
+// Numbers of slices take more than seven bits of a byte: their keys have an order of their own.
+TEST_F(Resume, AModelOfHundredsOfTensorsGoesOn) {
+  std::string layers = "model.hidden=[8";
+  for (int i = 0; i < 150; ++i) layers += ",8";
+  const std::vector<std::string> sets = Sets({layers + "]", "cluster.shards=1", "train.epochs=6",
+                                              "durability.acknowledge=journal", "durability.journal=64KiB"});
+  Process run(PsRun("run", sets));
+  ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
+  run.Signal(SIGINT);
+  ASSERT_EQ(run.Wait().code, 3);
+  EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
+  const Ended ended = Go({});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Summary("run")["epochs"], 6.0);
+}
+
 TEST_F(Resume, AnotherModelIsRefused) {
   StopARun(Sets({"model.hidden=[64]"}));
   const std::string before = Weights("run");
