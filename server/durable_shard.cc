@@ -77,13 +77,18 @@ absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entr
   if (journal_ != nullptr) PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
   core_.KeepJournal(true);  // going a step again is checked by what it would write down
   for (const JournalEntry& entry : entries) PSGD_RETURN_IF_ERROR(ReplayEntry(entry));
-  core_.KeepJournal(journal_ != nullptr);
+  core_.KeepJournal(journal_ != nullptr || keeps_steps_);
   return absl::OkStatus();
+}
+
+void DurableShard::KeepSteps() {
+  keeps_steps_ = true;
+  core_.KeepJournal(true);
 }
 
 void DurableShard::OnMessage(PeerId from, Message message) {
   if (stands_still_) return;  // it is for where it goes on
-  if (!stalled_.ok()) return TurnAway(from, message);
+  if (!stalled_.ok() || !turns_away_.ok()) return TurnAway(from, message);
   core_.OnMessage(from, std::move(message), &held_);
   Gather();
 }
@@ -92,8 +97,10 @@ absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number)
   if (stands_still_) return absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"));
   PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
   Gather();
-  if (journal_ != nullptr && std::holds_alternative<InstallModel>(command)) return FirstImage();
-  return absl::OkStatus();
+  if (journal_ == nullptr || !std::holds_alternative<InstallModel>(command)) return absl::OkStatus();
+  const absl::Status written = FirstImage();
+  // A disk that is full may have room later.
+  return absl::IsResourceExhausted(written) ? absl::UnavailableError(written.message()) : written;
 }
 
 absl::Status DurableShard::FirstImage() {
@@ -114,7 +121,8 @@ ShardImage DurableShard::ImageNow() const {
 absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
   if (!core_.has_model()) return absl::UnavailableError("training has not begun");
   if (cut_ <= cut_done_ && core_.MayMakeImage()) return FollowerStart{ImageNow(), {}};
-  if (stalled_.ok()) return absl::UnavailableError("a checkpoint is being taken");
+  if (stalled_.ok() && !keeps_steps_) return absl::UnavailableError("a checkpoint is being taken");
+  if (journal_ == nullptr) return absl::UnavailableError("a checkpoint is being taken");
   // The cut may never end while the shard waits for this very follower. The journal leads to the same
   // state.
   std::vector<std::string> notes;
@@ -184,21 +192,25 @@ void DurableShard::Gather() {
 }
 
 void DurableShard::Commit(Outbox* out) {
-  std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*out));
+  std::vector<JournalEntry> written;
+  Commit(out, out, &written);
+  if (given_) KeepForOther(std::move(written));
+}
+
+void DurableShard::Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written) {
+  std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*refusals));
   turned_away_.clear();
   // Without a model there is nothing to write to: what came so far will be in the first image.
-  std::vector<JournalEntry> written;
   if (core_.has_model() && !unwritten_.empty()) {
     if (journal_ != nullptr) stalled_ = journal_->Append(entries_ + 1, unwritten_);
     if (!stalled_.ok()) return;
     entries_ += unwritten_.size();
     bytes_since_image_ += uncommitted_bytes_;
-    written.swap(unwritten_);
+    written->swap(unwritten_);
     uncommitted_bytes_ = 0;
   }
   std::move(held_.begin(), held_.end(), std::back_inserter(*out));
   held_.clear();
-  if (given_) KeepForOther(std::move(written));
 }
 
 void DurableShard::TurnAway(PeerId from, const Message& message) {
@@ -208,7 +220,8 @@ void DurableShard::TurnAway(PeerId from, const Message& message) {
   refusal.header.set_shard(shard_);
   refusal.header.mutable_refusal()->set_reason(Refusal::OVERLOADED);
   refusal.header.mutable_refusal()->set_detail(
-      absl::StrCat("the shard's journal cannot be written: ", std::string(stalled_.message())));
+      !stalled_.ok() ? absl::StrCat("the shard's journal cannot be written: ", std::string(stalled_.message()))
+                     : std::string(turns_away_.message()));
   turned_away_.push_back({from, std::move(refusal)});
 }
 

@@ -78,6 +78,16 @@ class DurableShard {
   absl::Status Execute(const ShardCommand& command, uint64_t number);
   // What may leave goes to `out`.
   void Commit(Outbox* out);
+  // Likewise; refusals, which wait for nothing, go to `refusals`, and `written` gets the steps that were written down.
+  void Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written);
+  // Some steps, or answers, wait for Commit. Without a model there is nothing to write to.
+  bool has_unwritten() const { return core_.has_model() && (!unwritten_.empty() || !held_.empty()); }
+  // Commit gives steps from now on, also where there is no journal.
+  void KeepSteps();
+  // Workers' messages are refused as long as that is not OK.
+  void TurnAwayWhile(absl::Status why) { turns_away_ = std::move(why); }
+  // This copy of the shard leads from now on, under that epoch.
+  void BeginLeading(uint64_t epoch) { core_.BeginLife(static_cast<uint32_t>(epoch)); }
   // Steps that wait for Commit are that large: time to call it, even if more messages are there.
   size_t uncommitted_bytes() const { return uncommitted_bytes_; }
 
@@ -124,7 +134,8 @@ class DurableShard {
   size_t uncommitted_bytes_ = 0;
   Outbox held_;                         // waits for them
   Outbox turned_away_;                  // waits for nothing
-  absl::Status stalled_;
+  absl::Status stalled_, turns_away_;
+  bool keeps_steps_ = false;    // although there is no journal
   bool stands_still_ = false;
   std::optional<JournalEntries> given_;  // steps since the image that was given
   size_t given_bytes_ = 0;

@@ -90,6 +90,8 @@ class ShardCore {
   std::vector<JournalEntry> TakeJournal() { return std::exchange(journal_, {}); }
   // From now on, whatever the options say.
   void KeepJournal(bool keep) { keeps_journal_ = keep; }
+  // As with a new ShardOptions.starts: this copy of the shard answers pulls from now on.
+  void BeginLife(uint32_t starts) { weights_encoder_.BeginLife(starts); }
   // Goes a step again that was written down.
   absl::Status Replay(const JournalEntry& entry);
   // A checkpoint's cut is made again from the journal: there is no image while one is under way.

@@ -47,6 +47,7 @@ class WeightsEncoder {
  public:
   // `starts`: of the server, this one included. Marks of earlier ones are given out no more.
   explicit WeightsEncoder(const Config& config, uint32_t starts = 1);
+  void BeginLife(uint32_t starts) { marks_ = uint64_t{starts} << 40; }
 
   // The payload, and everything but the slice in `part`, for a worker at `clock`. `mark`: what it says
   // it holds.

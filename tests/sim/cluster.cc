@@ -6,30 +6,68 @@
 
 namespace psgd::sim {
 namespace {
-constexpr size_t kTraceTail = 80;
 constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kAskAgain = std::chrono::milliseconds(150);
 constexpr uint32_t kProcessesBeforeCalm = kMembers - 5;  // the rest is for ending the run
 }  // namespace
 
 Cluster::Cluster(const Scenario& scenario, bool trace)
-    : scenario_([&] {
-        Scenario planned = scenario;
-        Duration faults = kFaultsFor;
-        for (const Event& event : scenario.events) faults = std::max(faults, event.at + event.length);
-        planned.network.heals_at = EventQueue().now() + faults;
-        return planned;
-      }()),
-      tracing_(trace),
+    : World(scenario, trace),
       network_(&queue_, scenario_.network_seed, scenario_.network),
       chance_(scenario_.network_seed, 2),
-      oracle_(scenario_),
       start_(queue_.now()) {
   server_ = std::make_unique<Server>(this, scenario_);
 }
 
-void Cluster::Note(const std::string& what) {
-  trace_.push_back(absl::StrCat((queue_.now() - start_).count() / 1000, " us  ", what));
-  if (trace_.size() > kTraceTail) trace_.pop_front();
+void Cluster::Ask(Worker* worker, ControlRequest request, Answered answer) {
+  Attempt(worker, request, std::make_shared<bool>(false), std::move(answer));
+}
+
+void Cluster::Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer) {
+  const Link link = ToCoordinator(worker->process());
+  network_.Send(link, true, [=, this] {
+    server_->WhenAwake([=, this] {
+      if (!server_->up()) return;
+      Effects effects;
+      const absl::StatusOr<ControlReply> reply = Handle(request, &effects);
+      if (reply.ok()) server_->Heard(worker->key());
+      if (!server_->Apply(std::move(effects))) return;
+      network_.Send(link, false, [=] {
+        if (*answered) return;
+        *answered = true;
+        worker->Post([=] { answer(reply); });
+      });
+    });
+  });
+  queue_.After(kAskAgain, [=, this] {
+    if (!*answered && !worker->dead()) Attempt(worker, request, answered, answer);
+  });
+}
+
+absl::StatusOr<ControlReply> Cluster::Handle(const ControlRequest& request, Effects* effects) {
+  const Time now = server_->Now();
+  if (const auto* join = std::get_if<JoinRequest>(&request)) return coordinator().Join(*join, now, effects);
+  if (const auto* registers = std::get_if<RegisterRequest>(&request)) {
+    auto reply = coordinator().Register(*registers, server_->Endpoints(), now, effects);
+    if (reply.ok()) oracle_.Registered(registers->key(), reply->placement());
+    return reply;
+  }
+  if (const auto* next = std::get_if<NextSegmentRequest>(&request)) {
+    return coordinator().NextSegment(*next, now, effects);
+  }
+  if (const auto* beat = std::get_if<HeartbeatRequest>(&request)) {
+    auto reply = coordinator().Heartbeat(*beat, now);
+    if (reply.ok() && scenario_.joined > 0) {
+      for (std::string& endpoint : server_->Endpoints()) reply->add_endpoints(std::move(endpoint));
+    }
+    return reply;
+  }
+  if (const auto* evaluated = std::get_if<EvaluatedRequest>(&request)) {
+    PSGD_RETURN_IF_ERROR(coordinator().Evaluated(*evaluated, now, effects));
+    return EvaluatedReply();
+  }
+  PSGD_RETURN_IF_ERROR(coordinator().Leave(std::get<LeaveRequest>(request), now, effects));
+  return LeaveReply();
 }
 
 void Cluster::Mix(uint64_t value) {
@@ -41,7 +79,7 @@ void Cluster::StartProcess() {
   if (workers_.size() >= kMembers) return;
   workers_.push_back(std::make_unique<Worker>(this, static_cast<uint32_t>(workers_.size()),
                                               scenario_.network_seed));
-  if (tracing_) Note(absl::StrCat("process ", workers_.back()->process(), " starts"));
+  if (tracing()) Note(absl::StrCat("process ", workers_.back()->process(), " starts"));
   workers_.back()->Start();
 }
 
@@ -83,7 +121,7 @@ void Cluster::PlanMisfortunes() {
                                      : ToShard(worker->process(), server_->HolderOf(shard), shard);
     const Duration length =
         chance_.Between(std::chrono::milliseconds(50), std::chrono::milliseconds(2000));
-    if (tracing_) Note(absl::StrCat("process ", link.first, " cut off from node ", link.second));
+    if (tracing()) Note(absl::StrCat("process ", link.first, " cut off from node ", link.second));
     network_.Cut(link, queue_.now() + length);
   });
   if (scenario_.drain_after.count() > 0) {
@@ -116,7 +154,7 @@ void Cluster::PlanMisfortunes() {
     const Duration step = chance_.Between(-std::chrono::seconds(5), std::chrono::seconds(8));
     Worker* worker = AnyWorker();
     const bool of_server = worker == nullptr || chance_.Happens(0.5);
-    if (tracing_) {
+    if (tracing()) {
       Note(absl::StrCat("the clock of ", of_server ? "the server" : absl::StrCat("process ", worker->process()),
                         " steps by ", Seconds(step), " s"));
     }
@@ -135,7 +173,7 @@ void Cluster::PlanMisfortunes() {
 
 void Cluster::FoundOut(const std::string& what) {
   if (!oracle_.may_have_lost()) return oracle_.Breach(what);
-  if (tracing_) Note(absl::StrCat("found out: ", what));
+  if (tracing()) Note(absl::StrCat("found out: ", what));
   outcome_.found_out = what;
 }
 
@@ -157,7 +195,7 @@ void Cluster::Answer(uint32_t process, uint32_t server, uint32_t shard, Message 
   if (message.header.has_pull_reply()) {
     oracle_.Showed(message.header.pull_reply(), core.ShareWeights());
   }
-  if (tracing_) Note(absl::StrCat("<- server ", server, " ", message.header.ShortDebugString()));
+  if (tracing()) Note(absl::StrCat("<- server ", server, " ", message.header.ShortDebugString()));
   network_.Send(ToShard(process, server, shard), false,
                 [this, process, shard, message = std::move(message)] {
                   workers_[process]->Receive(shard, message);

@@ -14,6 +14,7 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/server.h"
 #include "tests/sim/worker.h"
+#include "tests/sim/world.h"
 
 namespace psgd::sim {
 
@@ -40,35 +41,21 @@ struct Outcome {
 };
 
 // Not thread-safe. Runs one scenario once.
-class Cluster {
+class Cluster final : public World {
  public:
   Cluster(const Scenario& scenario, bool trace);
   Outcome Run();
 
-  // For workers.
-  EventQueue& queue() { return queue_; }
-  Oracle& oracle() { return oracle_; }
-  const Scenario& scenario() const { return scenario_; }
-  const CodecTable& codecs() const { return codecs_; }
-  // REQUIRES: the server is up, as it is where Call asks.
+  // REQUIRES: the server is up.
   CoordinatorCore& coordinator() { return server_->coordinator(); }
-  Server& server() { return *server_; }
-  // `server`: where it is said to be.
-  void SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message);
-  void Note(const std::string& what);
-  bool tracing() const { return tracing_; }
-  void Ended(Worker* worker);
-  // Somebody noticed that what was acknowledged is lost: right where it may be, and wrong elsewhere.
-  void FoundOut(const std::string& what);
-  void CountResent(uint64_t messages) { outcome_.resent += messages; }
+  void Ask(Worker* worker, ControlRequest request, Answered answer) override;
+  void SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message) override;
+  void Ended(Worker* worker) override;
+  void FoundOut(const std::string& what) override;
+  void CountResent(uint64_t messages) override { outcome_.resent += messages; }
 
   // For the server: what a shard, as it is now, has for a worker.
   void Answer(uint32_t process, uint32_t server, uint32_t shard, Message message, const ShardCore& core);
-
-  // Asks the coordinator until an answer comes, as worker/control_client does.
-  template <typename Reply>
-  void Call(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
-            std::function<void(absl::StatusOr<Reply>)> answer);
 
  private:
   static constexpr uint32_t kMostShards = 1024;
@@ -77,10 +64,8 @@ class Cluster {
     return {process, server * kMostShards + shard};
   }
   Link ToCoordinator(uint32_t process) const { return {process, UINT32_MAX}; }
-  template <typename Reply>
-  void Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
-               std::shared_ptr<bool> answered,
-               std::function<void(absl::StatusOr<Reply>)> answer);
+  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer);
+  absl::StatusOr<ControlReply> Handle(const ControlRequest& request, Effects* effects);
   void StartProcess();
   void PlanMisfortunes();
   // Those that somebody wrote down (cluster_events.cc).
@@ -95,49 +80,12 @@ class Cluster {
   void CheckEnd();
   void Mix(uint64_t value);
 
-  const Scenario scenario_;
-  const bool tracing_;
-  const CodecTable codecs_;
-  EventQueue queue_;
   Network network_;
   Chance chance_;
-  Oracle oracle_;
   std::unique_ptr<Server> server_;
   std::vector<std::unique_ptr<Worker>> workers_;
   Time start_{};
   Outcome outcome_;
-  std::deque<std::string> trace_;
 };
-
-template <typename Reply>
-void Cluster::Call(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
-                   std::function<void(absl::StatusOr<Reply>)> answer) {
-  Attempt<Reply>(worker, std::move(ask), std::make_shared<bool>(false), std::move(answer));
-}
-
-template <typename Reply>
-void Cluster::Attempt(Worker* worker, std::function<absl::StatusOr<Reply>(Effects*)> ask,
-                      std::shared_ptr<bool> answered,
-                      std::function<void(absl::StatusOr<Reply>)> answer) {
-  constexpr Duration kRetry = std::chrono::milliseconds(150);
-  const Link link = ToCoordinator(worker->process());
-  network_.Send(link, true, [=, this] {
-    server_->WhenAwake([=, this] {
-      if (!server_->up()) return;
-      Effects effects;
-      absl::StatusOr<Reply> reply = ask(&effects);
-      if (reply.ok()) server_->Heard(worker->key());
-      if (!server_->Apply(std::move(effects))) return;
-      network_.Send(link, false, [=] {
-        if (*answered) return;
-        *answered = true;
-        worker->Post([=] { answer(reply); });
-      });
-    });
-  });
-  queue_.After(kRetry, [=, this] {
-    if (!*answered && !worker->dead()) Attempt<Reply>(worker, ask, answered, answer);
-  });
-}
 
 }  // namespace psgd::sim

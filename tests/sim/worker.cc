@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/cluster.h"
+#include "tests/sim/world.h"
 #include "tests/sim/gradients.h"
 
 namespace psgd::sim {
@@ -13,8 +13,8 @@ constexpr Duration kWorkerTick = std::chrono::milliseconds(10);
 constexpr double kFullQueue = 0.02;  // how often the transport takes nothing
 }  // namespace
 
-Worker::Worker(Cluster* cluster, uint32_t process, uint64_t seed)
-    : cluster_(cluster), process_(process), chance_(seed, 1000 + process) {}
+Worker::Worker(World* world, uint32_t process, uint64_t seed)
+    : world_(world), process_(process), chance_(seed, 1000 + process) {}
 
 void Worker::Start() {
   Join();
@@ -23,27 +23,27 @@ void Worker::Start() {
 
 void Worker::Crash(const std::string& why) {
   if (dead_) return;
-  if (cluster_->tracing()) cluster_->Note(absl::StrCat("process ", process_, " ends: ", why));
+  if (world_->tracing()) world_->Note(absl::StrCat("process ", process_, " ends: ", why));
   dead_ = true;
-  if (core_) cluster_->CountResent(core_->stats().resent);
-  cluster_->Ended(this);
+  if (core_) world_->CountResent(core_->stats().resent);
+  world_->Ended(this);
 }
 
 void Worker::GiveUp(const absl::Status& status) {
   // A shard is never out of reach for as long as the deadline in a simulated run.
   if (absl::IsDataLoss(status)) {
-    cluster_->FoundOut(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
+    world_->FoundOut(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
   } else if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) || absl::IsInvalidArgument(status)) {
-    cluster_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
+    world_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
   }
   Crash(std::string(status.message()));
 }
 
-Time Worker::Now() const { return cluster_->queue().now() + clock_offset_; }
+Time Worker::Now() const { return world_->queue().now() + clock_offset_; }
 
 void Worker::Pause(Duration duration) {
-  paused_until_ = std::max(paused_until_, cluster_->queue().now() + duration);
-  cluster_->queue().At(paused_until_, [this] { Pump(); });
+  paused_until_ = std::max(paused_until_, world_->queue().now() + duration);
+  world_->queue().At(paused_until_, [this] { Pump(); });
 }
 
 void Worker::Post(std::function<void()> action) {
@@ -61,7 +61,7 @@ void Worker::Receive(uint32_t shard, const Message& message) {
 void Worker::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (!dead_ && !busy_ && cluster_->queue().now() >= paused_until_) {
+  while (!dead_ && !busy_ && world_->queue().now() >= paused_until_) {
     if (!inbox_.empty()) {
       const Then action = std::move(inbox_.front());
       inbox_.pop_front();
@@ -89,7 +89,7 @@ void Worker::Compute(Duration duration, Then then) {
     slow_step_ = {};
   }
   busy_ = true;
-  cluster_->queue().After(duration, [this, then] {
+  world_->queue().After(duration, [this, then] {
     busy_ = false;
     // Before what came in meanwhile: the thread that computes also receives.
     inbox_.push_front(then);
@@ -108,17 +108,17 @@ void Worker::Send() {
     for (const PushPart& part : next->message->header.push().parts()) {
       poisoned |= poisoned_.count({part.slice(), next->message->header.push().clock()}) > 0;
     }
-    cluster_->oracle().Made(*next->message, poisoned);
+    world_->oracle().Made(*next->message, poisoned);
     const auto shard = static_cast<uint32_t>(next->to);
-    cluster_->SendToShard(this, static_cast<uint32_t>(std::stoul(endpoints_[shard])), shard, *next->message);
+    world_->SendToShard(this, static_cast<uint32_t>(std::stoul(endpoints_[shard])), shard, *next->message);
     core_->Sent(now);
   }
 }
 
 void Worker::Tick() {
   if (dead_ || done_) return;
-  cluster_->queue().After(kWorkerTick, [this] { Tick(); });
-  if (!core_ || busy_ || !condition_ || cluster_->queue().now() < paused_until_) return;
+  world_->queue().After(kWorkerTick, [this] { Tick(); });
+  if (!core_ || busy_ || !condition_ || world_->queue().now() < paused_until_) return;
   const absl::Status status = core_->Tick(Now());
   if (!status.ok()) return GiveUp(status);
   Pump();
@@ -127,11 +127,8 @@ void Worker::Tick() {
 void Worker::Join() {
   JoinRequest request;
   request.set_name(absl::StrCat("p", process_));
-  cluster_->Call<JoinReply>(
-      this,
-      [this, request](Effects* effects) {
-        return cluster_->coordinator().Join(request, cluster_->server().Now(), effects);
-      },
+  Call<JoinReply>(
+      request,
       [this](absl::StatusOr<JoinReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
         key_ = reply->key();
@@ -143,21 +140,15 @@ void Worker::Join() {
 void Worker::Register() {
   RegisterRequest request;
   *request.mutable_key() = key_;
-  *request.mutable_model() = cluster_->scenario().model;
-  request.set_batches_per_epoch(cluster_->scenario().batches_per_epoch);
-  cluster_->Call<RegisterReply>(
-      this,
-      [this, request](Effects* effects) {
-        auto reply = cluster_->coordinator().Register(request, cluster_->server().Endpoints(),
-                                                      cluster_->server().Now(), effects);
-        if (reply.ok()) cluster_->oracle().Registered(request.key(), reply->placement());
-        return reply;
-      },
+  *request.mutable_model() = world_->scenario().model;
+  request.set_batches_per_epoch(world_->scenario().batches_per_epoch);
+  Call<RegisterReply>(
+      request,
       [this](absl::StatusOr<RegisterReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
         placement_ = reply->placement();
         endpoints_.assign(placement_.endpoints().begin(), placement_.endpoints().end());
-        const Scenario& scenario = cluster_->scenario();
+        const Scenario& scenario = world_->scenario();
         SessionOptions options;
         options.key = key_;
         options.resend = Milliseconds(scenario.config.cluster().resend());
@@ -171,28 +162,21 @@ void Worker::Register() {
 
 void Worker::Beat() {
   if (dead_ || done_) return;
-  const Duration period = Milliseconds(cluster_->scenario().config.cluster().lease()) / 5;
-  cluster_->queue().After(period, [this] { Beat(); });
-  if (cluster_->queue().now() >= paused_until_) SendReport();
+  const Duration period = Milliseconds(world_->scenario().config.cluster().lease()) / 5;
+  world_->queue().After(period, [this] { Beat(); });
+  if (world_->queue().now() >= paused_until_) SendReport();
 }
 
 void Worker::SendReport() {
   HeartbeatRequest request;
   *request.mutable_key() = key_;
   *request.mutable_report() = report_;
-  if (cluster_->scenario().sabotage == Sabotage::kClaimSteps) {
+  if (world_->scenario().sabotage == Sabotage::kClaimSteps) {
     request.mutable_report()->set_clock(dealt_);  // more would be refused
   }
   report_.clear_steps();
-  cluster_->Call<HeartbeatReply>(
-      this,
-      [this, request](Effects*) {
-        auto reply = cluster_->coordinator().Heartbeat(request, cluster_->server().Now());
-        if (reply.ok() && cluster_->scenario().joined > 0) {
-          for (std::string& endpoint : cluster_->server().Endpoints()) reply->add_endpoints(std::move(endpoint));
-        }
-        return reply;
-      },
+  Call<HeartbeatReply>(
+      request,
       [this](absl::StatusOr<HeartbeatReply> reply) {
         if (!reply.ok() && !done_) return GiveUp(reply.status());
         if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
@@ -208,19 +192,14 @@ void Worker::CompareEndpoints(const std::vector<std::string>& endpoints) {
 void Worker::Finish() {
   done_ = true;
   for (const auto& [slice, residual] : residuals_) {
-    cluster_->oracle().Keeps(key_, slice, residual);
+    world_->oracle().Keeps(key_, slice, residual);
   }
-  cluster_->CountResent(core_->stats().resent);
+  world_->CountResent(core_->stats().resent);
   LeaveRequest request;
   *request.mutable_key() = key_;
   request.set_reason("the run is over");
-  cluster_->Call<LeaveReply>(
-      this,
-      [this, request](Effects* effects) -> absl::StatusOr<LeaveReply> {
-        PSGD_RETURN_IF_ERROR(
-            cluster_->coordinator().Leave(request, cluster_->server().Now(), effects));
-        return LeaveReply();
-      },
+  Call<LeaveReply>(
+      request,
       [this](absl::StatusOr<LeaveReply>) { dead_ = true; });
 }
 

@@ -11,17 +11,19 @@
 
 #include "compression/codec.h"
 #include "proto/control.pb.h"
+#include "server/cluster/server_effects.h"
 #include "simulate/chance.h"
+#include "tests/sim/world.h"
 #include "worker/session_core.h"
 
 namespace psgd::sim {
 
-class Cluster;
+class World;
 
 // Not thread-safe. One a process; a process that ends never comes back, another takes its place.
 class Worker {
  public:
-  Worker(Cluster* cluster, uint32_t process, uint64_t seed);
+  Worker(World* world, uint32_t process, uint64_t seed);
 
   void Start();
   void Crash(const std::string& why);
@@ -43,6 +45,8 @@ class Worker {
  private:
   using Then = std::function<void()>;
 
+  template <typename Reply>
+  void Call(ControlRequest request, std::function<void(absl::StatusOr<Reply>)> answer);
   // By this process's clock.
   Time Now() const;
   void Join();
@@ -68,7 +72,7 @@ class Worker {
   void Tick();
   void GiveUp(const absl::Status& status);
 
-  Cluster* const cluster_;
+  World* const world_;
   const uint32_t process_;
   Chance chance_;
   bool dead_ = false;
@@ -100,5 +104,12 @@ class Worker {
   std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;    // likewise
   std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;   // (slice, clock) that hold a NaN
 };
+
+template <typename Reply>
+void Worker::Call(ControlRequest request, std::function<void(absl::StatusOr<Reply>)> answer) {
+  world_->Ask(this, std::move(request), [answer = std::move(answer)](absl::StatusOr<ControlReply> reply) {
+    answer(reply.ok() ? absl::StatusOr<Reply>(std::get<Reply>(*std::move(reply))) : reply.status());
+  });
+}
 
 }  // namespace psgd::sim

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/cluster.h"
+#include "tests/sim/world.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/worker.h"
 #include "worker/install_slice.h"
@@ -18,17 +18,14 @@ void Worker::Ask() {
   *request.mutable_key() = key_;
   request.set_first(first_);
   request.set_finished_segment(finished_segment_);
-  cluster_->Call<NextSegmentReply>(
-      this,
-      [this, request](Effects* effects) {
-        return cluster_->coordinator().NextSegment(request, cluster_->server().Now(), effects);
-      },
+  Call<NextSegmentReply>(
+      request,
       [this](absl::StatusOr<NextSegmentReply> reply) {
         if (!reply.ok()) return GiveUp(reply.status());
         const bool polls = reply->kind() == NextSegmentReply::WAIT && reply->reason() == waits_for_;
         waits_for_ = reply->reason();
-        if (cluster_->tracing() && !polls) {
-          cluster_->Note(absl::StrCat("process ", process_, " as worker ", key_.worker(), " is to ",
+        if (world_->tracing() && !polls) {
+          world_->Note(absl::StrCat("process ", process_, " as worker ", key_.worker(), " is to ",
                                       NextSegmentReply::Kind_Name(reply->kind()), " ",
                                       reply->reason(), reply->evaluate() ? ", evaluates" : "",
                                       reply->save_state_for() ? ", saves" : ""));
@@ -53,7 +50,7 @@ void Worker::Follow(const NextSegmentReply& reply) {
       dealt_ = reply.segment().first_clock() + reply.segment().clocks();
       return Run(reply.segment(), 0);
     default:
-      cluster_->queue().After(Milliseconds(reply.wait_ms()), [this] { Post([this] { Ask(); }); });
+      world_->queue().After(Milliseconds(reply.wait_ms()), [this] { Post([this] { Ask(); }); });
   }
 }
 
@@ -73,18 +70,13 @@ void Worker::Save(uint64_t checkpoint, Then then) {
 void Worker::Evaluate(double epoch, Then then) {
   core_->Pull(clock_, Now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
-    Compute(cluster_->scenario().longest_step, [=, this] {
+    Compute(world_->scenario().longest_step, [=, this] {
       EvaluatedRequest request;
       *request.mutable_key() = key_;
       request.mutable_result()->set_epoch(epoch);
       request.mutable_result()->set_clock(clock_);
-      cluster_->Call<EvaluatedReply>(
-          this,
-          [this, request](Effects* effects) -> absl::StatusOr<EvaluatedReply> {
-            PSGD_RETURN_IF_ERROR(
-                cluster_->coordinator().Evaluated(request, cluster_->server().Now(), effects));
-            return EvaluatedReply();
-          },
+      Call<EvaluatedReply>(
+          request,
           [this, then](absl::StatusOr<EvaluatedReply> reply) {
             if (!reply.ok()) return GiveUp(reply.status());
             then();
@@ -119,10 +111,10 @@ void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
   if (!pulled_ahead_) core_->Pull(clock - 1, Now());
   WaitUntil([this] { return !core_->pulling(); }, [=, this] {
     Install();
-    pulled_ahead_ = cluster_->scenario().config.consistency().pull_ahead() &&
+    pulled_ahead_ = world_->scenario().config.consistency().pull_ahead() &&
                     HasBatch(segment, step + 1);
     if (pulled_ahead_) core_->Pull(clock, Now());
-    Compute(chance_.Between(kFastest, cluster_->scenario().longest_step), [=, this] {
+    Compute(chance_.Between(kFastest, world_->scenario().longest_step), [=, this] {
       PushAll(clock);
       core_->EndClock(clock, Now());
       report_.set_clock(core_->AcknowledgedClock());
@@ -141,14 +133,14 @@ void Worker::Install() {
     weights_[id].resize(elements);
     const absl::Status installed =
         InstallSlice(codecs, {elements, elements, 1, 0}, pulled[id], weights_[id]);
-    if (!installed.ok()) cluster_->oracle().Breach(installed.ToString());
-    cluster_->oracle().Installed(key_, id, pulled[id], weights_[id]);
+    if (!installed.ok()) world_->oracle().Breach(installed.ToString());
+    world_->oracle().Installed(key_, id, pulled[id], weights_[id]);
   }
 }
 
 void Worker::PushAll(uint64_t clock) {
-  const Scenario& scenario = cluster_->scenario();
-  const uint32_t member = *cluster_->oracle().Member(key_);
+  const Scenario& scenario = world_->scenario();
+  const uint32_t member = *world_->oracle().Member(key_);
   const bool poison = chance_.Happens(scenario.poison);
   const CodecConfig& push = scenario.config.compression().push();
   // Backward: the last layers' gradients are ready first.
@@ -158,7 +150,7 @@ void Worker::PushAll(uint64_t clock) {
     std::vector<std::byte> payload;
     if (!push.has_none()) {
       gradient = PlainGradient(scenario.seed, member, clock, id, elements);
-      cluster_->oracle().Accumulated(id, clock, gradient);
+      world_->oracle().Accumulated(id, clock, gradient);
       auto& encoder = encoders_[id];
       if (!encoder) encoder = (*MakeCodec(push))->NewEncoder({elements, elements, 1, 0});
       auto& residual = residuals_[id];

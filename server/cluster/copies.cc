@@ -1,0 +1,178 @@
+#include "server/cluster/copies.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "server/spread.h"
+
+namespace psgd {
+namespace {
+
+using Servers = google::protobuf::RepeatedField<uint32_t>;
+
+bool Contains(const Servers& servers, uint32_t server) {
+  return std::find(servers.begin(), servers.end(), server) != servers.end();
+}
+
+bool Remove(uint32_t server, Servers* servers) {
+  const auto at = std::find(servers->begin(), servers->end(), server);
+  if (at == servers->end()) return false;
+  servers->erase(at);
+  return true;
+}
+
+size_t CountPresent(const Servers& servers, const std::set<uint32_t>& present) {
+  return static_cast<size_t>(std::count_if(servers.begin(), servers.end(), [&](uint32_t server) {
+    return present.contains(server);
+  }));
+}
+
+// The server with the fewest copies that holds none of this shard; 0: there is none.
+uint32_t BestForAnother(const RunRecord& record, const ShardCopies& shard,
+                        const std::set<uint32_t>& present) {
+  uint32_t best = 0;
+  for (const uint32_t server : present) {
+    if (HoldsCopy(shard, server)) continue;
+    if (best == 0 || CopiesOn(record, server) < CopiesOn(record, best)) best = server;
+  }
+  return best;
+}
+
+// A copy that is one too many; 0: there is none. Absent servers go first, then copies that are not in sync, then those
+// of the server with most.
+uint32_t OneTooMany(const RunRecord& record, const ShardCopies& shard, const CopyTargets& targets) {
+  const auto worth = [&](uint32_t server) {
+    return std::tuple(targets.present.contains(server), IsInSync(shard, server),
+                      -static_cast<int64_t>(CopiesOn(record, server)));
+  };
+  uint32_t worst = 0;
+  for (const uint32_t server : shard.copies()) {
+    if (server == shard.leader()) continue;
+    if (worst == 0 || worth(server) < worth(worst)) worst = server;
+  }
+  return worst;
+}
+
+}  // namespace
+
+bool IsInSync(const ShardCopies& shard, uint32_t server) {
+  return Contains(shard.in_sync(), server);
+}
+
+bool HoldsCopy(const ShardCopies& shard, uint32_t server) {
+  return Contains(shard.copies(), server);
+}
+
+std::vector<uint32_t> LeadersOf(const RunRecord& record) {
+  std::vector<uint32_t> leaders;
+  for (const ShardCopies& shard : record.shards()) leaders.push_back(shard.leader());
+  return leaders;
+}
+
+std::vector<uint32_t> SpreadLeaders(const RunRecord& record, const std::set<uint32_t>& present) {
+  std::vector<uint32_t> leaders = LeadersOf(record);
+  if (present.empty()) return leaders;
+  return SpreadShards(std::move(leaders), std::vector<uint32_t>(present.begin(), present.end()));
+}
+
+std::optional<CopyChange> NextChange(const RunRecord& record, uint32_t shard,
+                                     const CopyTargets& targets) {
+  const ShardCopies& copies = record.shards(static_cast<int>(shard));
+  const uint32_t wanted = targets.leaders[shard];
+  const bool moves = wanted != copies.leader() && targets.present.contains(wanted);
+  if (moves && !HoldsCopy(copies, wanted)) return CopyChange{CopyChange::kAdd, shard, wanted};
+  if (moves && IsInSync(copies, wanted)) return CopyChange{CopyChange::kPromote, shard, wanted};
+  if (moves) return std::nullopt;  // it catches up
+  const size_t most = std::min(targets.copies, targets.present.size());
+  if (CountPresent(copies.copies(), targets.present) < most) {
+    const uint32_t server = BestForAnother(record, copies, targets.present);
+    if (server != 0) return CopyChange{CopyChange::kAdd, shard, server};
+  }
+  if (static_cast<size_t>(copies.copies_size()) <= std::max<size_t>(targets.copies, 1)) {
+    return std::nullopt;
+  }
+  const uint32_t worst = OneTooMany(record, copies, targets);
+  const size_t in_sync = CountPresent(copies.in_sync(), targets.present);
+  // The one that leaves is in sync: those that stay have to be enough.
+  if (IsInSync(copies, worst) && in_sync - targets.present.count(worst) < most) {
+    return std::nullopt;
+  }
+  return CopyChange{CopyChange::kDrop, shard, worst};
+}
+
+void Apply(const CopyChange& change, RunRecord* record) {
+  ShardCopies* const shard = record->mutable_shards(static_cast<int>(change.shard));
+  switch (change.what) {
+    case CopyChange::kAdd:
+      shard->add_copies(change.server);
+      break;
+    case CopyChange::kPromote:
+      shard->set_epoch(shard->epoch() + 1);
+      shard->set_leader(change.server);
+      shard->clear_endpoint();
+      break;
+    case CopyChange::kDrop:
+      Remove(change.server, shard->mutable_in_sync());
+      Remove(change.server, shard->mutable_copies());
+      break;
+  }
+}
+
+bool AddInSync(uint32_t server, ShardCopies* shard) {
+  if (!HoldsCopy(*shard, server) || IsInSync(*shard, server)) return false;
+  shard->add_in_sync(server);
+  return true;
+}
+
+bool RemoveInSync(uint32_t server, ShardCopies* shard) {
+  return server != shard->leader() && Remove(server, shard->mutable_in_sync());
+}
+
+std::vector<uint32_t> LeaveOut(uint32_t server, const std::set<uint32_t>& present,
+                               RunRecord* record) {
+  std::vector<uint32_t> lost;
+  for (int s = 0; s < record->shards_size(); ++s) {
+    ShardCopies* const shard = record->mutable_shards(s);
+    if (!HoldsCopy(*shard, server)) continue;
+    if (shard->leader() == server) {
+      uint32_t best = 0;
+      for (const uint32_t other : shard->in_sync()) {
+        if (other == server || !present.contains(other)) continue;
+        if (best == 0 || CopiesOn(*record, other) < CopiesOn(*record, best)) best = other;
+      }
+      if (best == 0) {
+        lost.push_back(static_cast<uint32_t>(s));
+        continue;
+      }
+      Apply({CopyChange::kPromote, static_cast<uint32_t>(s), best}, record);
+    }
+    Apply({CopyChange::kDrop, static_cast<uint32_t>(s), server}, record);
+  }
+  return lost;
+}
+
+size_t CopiesOn(const RunRecord& record, uint32_t server) {
+  return static_cast<size_t>(
+      std::count_if(record.shards().begin(), record.shards().end(),
+                    [&](const ShardCopies& shard) { return HoldsCopy(shard, server); }));
+}
+
+absl::Status CheckCopies(const RunRecord& record) {
+  for (int s = 0; s < record.shards_size(); ++s) {
+    const ShardCopies& shard = record.shards(s);
+    const auto wrong = [&](const char* what) {
+      return absl::DataLossError(
+          absl::StrCat("the run's record is damaged: shard ", s, " ", what));
+    };
+    if (shard.epoch() == 0) return wrong("has no epoch");
+    if (!IsInSync(shard, shard.leader())) return wrong("is led by a copy that is not in sync");
+    for (const uint32_t server : shard.in_sync()) {
+      if (!HoldsCopy(shard, server)) return wrong("has a server in sync that holds no copy");
+      if (server == 0 || server >= record.next_server()) return wrong("is on a server without number");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

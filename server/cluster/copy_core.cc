@@ -1,0 +1,388 @@
+#include "server/cluster/copy_core.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+// A copy that lacks no more than this is waited for from then on.
+constexpr size_t kFewBytes = 1u << 20;
+constexpr int kSignsPerSilence = 5;
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+}  // namespace
+
+CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
+    : options_(std::move(options)), shard_(std::move(shard)) {
+  if (shard_ != nullptr) kept_.first = shard_->entries() + 1;
+}
+
+void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now) {
+  if (epoch < epoch_ || (epoch == epoch_ && role_ == Role::kFollows)) return;
+  if (epoch > epoch_) {
+    earlier_epoch_ = log_epoch_;
+    began_at_ = shard_->entries();
+    epoch_ = log_epoch_ = epoch;
+    role_ = Role::kLeads;
+    in_sync_.clear();
+    waited_.clear();
+    caught_up_.clear();
+    silent_.clear();
+    let_go_at_.clear();
+    others_.clear();
+    held_.clear();
+    replies_.clear();
+    orders_.clear();
+    trouble_.clear();
+    shard_->BeginLeading(epoch);
+    written_order_ = 0;
+    held_.push_back({began_at_, {}, {{shard_->core().last_order(), absl::OkStatus()}}});
+  }
+  for (const uint32_t server : in_sync) {
+    if (in_sync_.contains(server)) continue;
+    others_.try_emplace(server).first->second.heard = now;  // patience begins now
+  }
+  for (const uint32_t server : in_sync_) {
+    if (!in_sync.contains(server)) others_[server].waited_from.reset();  // it catches up anew
+  }
+  in_sync_ = in_sync;
+  // Who is in sync is caught up by definition; who is neither, and by a report that was heard, is waited for no more.
+  for (const uint32_t server : in_sync_) {
+    caught_up_.erase(server);
+    waited_.erase(server);
+  }
+  std::erase_if(silent_, [&](uint32_t server) { return !in_sync_.contains(server); });
+  std::erase_if(let_go_at_, [&](const auto& entry) {
+    const auto& [server, report] = entry;
+    if (in_sync_.contains(server)) return true;
+    if (heard < report) return false;
+    waited_.erase(server);
+    return true;
+  });
+}
+
+void CopyCore::Follow(uint64_t epoch, uint32_t leader, Time now) {
+  if (epoch < epoch_ || (epoch == epoch_ && (role_ == Role::kLeads || leader == leader_))) return;
+  // What it did that nobody else has must not stay.
+  if (role_ == Role::kLeads && shard_->has_unwritten()) log_epoch_ = 0;
+  epoch_ = epoch;
+  role_ = Role::kFollows;
+  leader_ = leader;
+  heard_ = asked_ = now - options_.silence;  // asks at once
+  orders_.clear();
+  held_.clear();
+  others_.clear();
+  replies_.clear();
+  caught_up_.clear();
+  silent_.clear();
+}
+
+void CopyCore::OnMessage(PeerId from, Message message) {
+  if (role_ == Role::kLeads) shard_->OnMessage(from, std::move(message));
+}
+
+void CopyCore::Execute(const ShardCommand& command, uint64_t number) {
+  orders_.push_back({number, role_ == Role::kLeads
+                                 ? shard_->Execute(command, number)
+                                 : absl::UnavailableError(absl::StrCat(
+                                       "another server leads shard ", options_.shard))});
+}
+
+void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
+  if (message.epoch != epoch_) return;  // of an earlier leadership, or one that this server will be told of
+  std::visit(Overloaded{
+                 [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
+                 [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
+                 [&](const CopyMessage::Image& image) {
+                   if (role_ == Role::kFollows && from == leader_) OnImage(*image.image, now);
+                 },
+                 [&](CopyMessage::Steps& steps) {
+                   if (role_ == Role::kFollows && from == leader_) OnSteps(std::move(steps), now);
+                 },
+             },
+             message.what);
+}
+
+bool CopyCore::IsBeginning(const CopyMessage::Has& has) const {
+  if (has.log_epoch == 0 || has.entries + 1 < kept_.first) return false;
+  if (has.log_epoch == epoch_) return has.entries <= shard_->entries();
+  return has.log_epoch == earlier_epoch_ && has.entries <= began_at_;
+}
+
+void CopyCore::OnHas(uint32_t from, const CopyMessage::Has& has, Time now) {
+  if (role_ != Role::kLeads) return;
+  FallBack(from);
+  others_[from].asked = has;
+  others_[from].heard = now;
+}
+
+void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
+  // An image has every step so far, and those that are not written down may be lost yet.
+  if (!shard_->core().has_model() || shard_->has_unwritten()) return;
+  shard_->KeepSteps();
+  const CopyMessage::Has has = *other->asked;
+  if (IsBeginning(has)) {
+    other->sent = other->written = has.entries;
+  } else {
+    auto start = shard_->StartForFollower();
+    if (!start.ok()) return;  // not while a checkpoint is taken
+    other->written = 0;
+    other->sent = start->image.record.entry();
+    effects->copies.push_back(
+        {server, {options_.shard, epoch_, CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
+    if (!start->entries.empty()) {
+      CopyMessage::Steps steps{{other->sent + 1, std::move(start->entries)}, checkpoint_done_};
+      other->sent = steps.steps.last();
+      effects->copies.push_back({server, {options_.shard, epoch_, std::move(steps)}});
+    }
+  }
+  other->asked.reset();
+  other->streams = true;
+}
+
+void CopyCore::OnImage(const ShardImage& image, Time now) {
+  heard_ = now;
+  absl::StatusOr<DurableShardOptions> place = options_.empty_place();
+  if (!place.ok()) return SetTrouble(place.status());
+  shard_.reset();
+  log_epoch_ = 0;
+  auto made = DurableShard::FromImage(*std::move(place), image);
+  if (!made.ok()) return SetTrouble(made.status());
+  shard_ = *std::move(made);
+  trouble_.clear();
+  kept_ = {shard_->entries() + 1, {}};
+  kept_bytes_ = 0;
+  log_epoch_ = epoch_;
+  Reply({shard_->entries()});
+}
+
+void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
+  heard_ = now;
+  // A gap: what was here is gone, or a disk was full. It asks again, and tells where to begin.
+  if (shard_ == nullptr || steps.steps.first > shard_->entries() + 1) {
+    heard_ = now - options_.silence;
+    return;
+  }
+  const uint64_t before = shard_->entries();
+  std::vector<JournalEntry> kept = steps.steps.entries;
+  const absl::Status followed = shard_->Follow(steps.steps.first, std::move(steps.steps.entries));
+  SetTrouble(followed);
+  if (!followed.ok()) {
+    // A disk that is full may have room later; anything else is no beginning of the leader's journal.
+    if (!absl::IsResourceExhausted(followed)) log_epoch_ = 0;
+    heard_ = now - options_.silence;
+    return;
+  }
+  const uint64_t added = shard_->entries() - before;
+  kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(added));
+  Keep(std::move(kept));
+  log_epoch_ = epoch_;
+  CheckpointDone(steps.checkpoint_done);
+  Reply({shard_->entries()});
+}
+
+void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
+  const auto at = others_.find(from);
+  if (role_ != Role::kLeads || at == others_.end() || !at->second.streams) return;
+  Other& other = at->second;
+  entries = std::min(entries, other.sent);
+  // One whose disk is full says that it is there, and writes nothing.
+  if (entries <= other.written && entries < other.sent) return;
+  other.written = std::max(other.written, entries);
+  other.heard = now;
+  if (silent_.erase(from) > 0) ++report_;
+  CatchUp(from, &other);
+}
+
+void CopyCore::CatchUp(uint32_t server, Other* other) {
+  if (in_sync_.contains(server) || caught_up_.contains(server)) return;
+  if (!other->waited_from) {
+    size_t lacks = 0;
+    for (uint64_t n = other->written + 1; n <= kept_.last() && lacks <= kFewBytes; ++n) {
+      lacks += n < kept_.first ? kFewBytes + 1 : kept_.entries[n - kept_.first].bytes();
+    }
+    if (lacks > kFewBytes) return;
+    other->waited_from = shard_->entries();
+    waited_.insert(server);
+    let_go_at_.erase(server);
+  }
+  if (other->written < *other->waited_from) return;
+  caught_up_.insert(server);
+  ++report_;
+}
+
+// It has to catch up again. It stays waited for until the run's leader knows.
+void CopyCore::FallBack(uint32_t server) {
+  Other& other = others_[server];
+  other.streams = false;
+  other.asked.reset();
+  other.waited_from.reset();
+  caught_up_.erase(server);
+  if (waited_.contains(server)) let_go_at_[server] = ++report_;
+}
+
+uint64_t CopyCore::Committed() const {
+  uint64_t committed = shard_->entries();
+  for (const auto* servers : {&in_sync_, &waited_}) {
+    for (const uint32_t server : *servers) {
+      const auto other = others_.find(server);
+      const bool streams = other != others_.end() && other->second.streams;
+      committed = std::min(committed, streams ? other->second.written : 0);
+    }
+  }
+  return committed;
+}
+
+void CopyCore::Keep(std::vector<JournalEntry> entries) {
+  for (JournalEntry& entry : entries) {
+    kept_bytes_ += entry.bytes();
+    kept_.entries.push_back(std::move(entry));
+  }
+  ForgetKept();
+}
+
+void CopyCore::ForgetKept() {
+  uint64_t needed = kept_.last() + 1;
+  for (const auto& [server, other] : others_) {
+    if (other.streams) needed = std::min(needed, other.written + 1);
+  }
+  size_t gone = 0;
+  // The latest stay, for copies that were away for a moment.
+  while (kept_bytes_ > options_.kept && gone < kept_.entries.size() && kept_.first + gone < needed) {
+    kept_bytes_ -= kept_.entries[gone++].bytes();
+  }
+  kept_.entries.erase(kept_.entries.begin(), kept_.entries.begin() + static_cast<std::ptrdiff_t>(gone));
+  kept_.first += gone;
+}
+
+// A copy that nobody waits for begins anew if it lags too far, rather than the memory of this server ends.
+void CopyCore::LeaveLaggardsBehind() {
+  if (kept_bytes_ <= 2 * options_.kept) return;
+  for (auto& [server, other] : others_) {
+    if (other.streams && !WaitsFor(server)) FallBack(server);
+  }
+  ForgetKept();
+}
+
+void CopyCore::SendSteps(Time now, Effects* effects) {
+  for (auto& [server, other] : others_) {
+    if (!other.streams) continue;
+    size_t under_way = 0;
+    for (uint64_t n = std::max(other.written + 1, kept_.first); n <= std::min(other.sent, kept_.last()); ++n) {
+      under_way += kept_.entries[n - kept_.first].bytes();
+    }
+    CopyMessage::Steps next{{other.sent + 1, {}}, checkpoint_done_};
+    while (other.sent < kept_.last() && under_way <= options_.window) {
+      const JournalEntry& entry = kept_.entries[++other.sent - kept_.first];
+      under_way += entry.bytes();
+      next.steps.entries.push_back(entry);
+    }
+    if (next.steps.entries.empty() && now < other.told + options_.silence / kSignsPerSilence) continue;
+    other.told = now;
+    effects->copies.push_back({server, {options_.shard, epoch_, std::move(next)}});
+  }
+}
+
+void CopyCore::LetGo(Effects* effects) {
+  const uint64_t committed = Committed();
+  while (!held_.empty() && held_.front().entries <= committed) {
+    Outbox& out = held_.front().out;
+    std::move(out.begin(), out.end(), std::back_inserter(effects->workers));
+    std::vector<OrderDone>& orders = held_.front().orders;
+    for (OrderDone& done : orders) {
+      if (done.status.ok()) written_order_ = std::max(written_order_, done.number);
+      effects->orders.push_back(std::move(done));
+    }
+    held_.pop_front();
+  }
+}
+
+void CopyCore::Commit(Time now, Effects* effects) {
+  std::move(replies_.begin(), replies_.end(), std::back_inserter(effects->copies));
+  replies_.clear();
+  if (role_ != Role::kLeads) {
+    std::move(orders_.begin(), orders_.end(), std::back_inserter(effects->orders));
+    orders_.clear();
+    return;
+  }
+  std::vector<JournalEntry> written;
+  Held held;
+  shard_->Commit(&held.out, &effects->workers, &written);
+  Keep(std::move(written));
+  if (kept_.last() != shard_->entries()) {  // the model was installed, or nobody asks for steps
+    kept_ = {shard_->entries() + 1, {}};
+    kept_bytes_ = 0;
+  }
+  if (!shard_->has_unwritten()) {
+    held.entries = shard_->entries();
+    held.orders = std::exchange(orders_, {});
+    if (!held.out.empty() || !held.orders.empty()) held_.push_back(std::move(held));
+  }
+  for (auto& [server, other] : others_) {
+    if (other.asked) Begin(server, &other, effects);
+  }
+  SendSteps(now, effects);
+  LetGo(effects);
+  LeaveLaggardsBehind();
+  const bool behind = kept_bytes_ > 2 * options_.kept && !held_.empty();
+  shard_->TurnAwayWhile(behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
+                               : absl::OkStatus());
+}
+
+void CopyCore::Tick(Time now) {
+  if (role_ == Role::kFollows && now >= heard_ + options_.silence && now >= asked_ + options_.silence) {
+    asked_ = now;
+    CopyMessage::Has has;
+    if (shard_ != nullptr) has = {log_epoch_, shard_->entries()};
+    replies_.push_back({leader_, {options_.shard, epoch_, has}});
+  }
+  if (role_ != Role::kLeads) return;
+  for (auto& [server, other] : others_) {
+    if (now < other.heard + options_.silence) continue;
+    if (in_sync_.contains(server)) {
+      if (silent_.insert(server).second) ++report_;
+    } else if (waited_.contains(server) && !let_go_at_.contains(server)) {
+      FallBack(server);
+    }
+  }
+}
+
+void CopyCore::CheckpointDone(uint64_t checkpoint) {
+  checkpoint_done_ = std::max(checkpoint_done_, checkpoint);
+  if (shard_ != nullptr) shard_->CheckpointDone(checkpoint_done_);
+}
+
+CopyReport CopyCore::Report() const {
+  CopyReport report;
+  report.epoch = epoch_;
+  report.leads = role_ == Role::kLeads;
+  report.empty = shard_ == nullptr;
+  report.entries = shard_ == nullptr ? 0 : shard_->entries();
+  report.trouble = trouble_;
+  report.report = report_;
+  if (!report.leads) return report;
+  for (const auto* servers : {&in_sync_, &waited_}) {
+    for (const uint32_t server : *servers) {
+      const auto other = others_.find(server);
+      const bool has = other != others_.end() && other->second.streams &&
+                       (held_.empty() || other->second.written >= held_.front().entries);
+      if (!held_.empty() && !has) report.waits_for.insert(server);
+    }
+  }
+  report.caught_up = caught_up_;
+  report.silent = silent_;
+  report.written_order = written_order_;
+  return report;
+}
+
+}  // namespace psgd

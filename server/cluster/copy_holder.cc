@@ -1,0 +1,76 @@
+#include "server/cluster/copy_holder.h"
+
+#include <tuple>
+#include <utility>
+
+namespace psgd {
+namespace {
+
+constexpr int kStatesPerPatience = 6;
+
+}  // namespace
+
+CopyHolder::CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk, Duration patience)
+    : patience_(patience), self_(std::move(self)), run_id_(std::move(run_id)) {
+  for (const uint32_t shard : on_disk) copies_[shard].set_shard(shard);
+}
+
+void CopyHolder::OnConnected(ServerEffects* effects, Time now) {
+  changed_ = true;
+  Tick(now, effects);
+}
+
+void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effects) {
+  const auto version = [](const auto& message) { return std::pair(message.run_epoch(), message.revision()); };
+  if (version(assignment) < std::pair(run_epoch_, revision_)) return;  // of one that leads the run no more
+  run_epoch_ = assignment.run_epoch();
+  revision_ = assignment.revision();
+  run_id_ = assignment.run_id();
+  self_.set_server(assignment.server());
+  std::map<uint32_t, AssignedCopy> wanted;
+  for (const AssignedCopy& copy : assignment.copies()) {
+    wanted[copy.shard()] = copy;
+    effects->push_back(effect::HaveCopy{copy});
+  }
+  for (const auto& [shard, copy] : copies_) {
+    if (!wanted.contains(shard)) effects->push_back(effect::DropCopy{shard});
+  }
+  assigned_ = std::move(wanted);
+  if (assignment.checkpoint_done() > checkpoint_done_) {
+    checkpoint_done_ = assignment.checkpoint_done();
+    effects->push_back(effect::CheckpointDone{checkpoint_done_});
+  }
+}
+
+void CopyHolder::OnCopy(const CopyState& copy) {
+  CopyState& known = copies_[copy.shard()];
+  const auto deciding = [](const CopyState& state) {
+    return std::tuple(state.epoch(), state.leads(), state.empty(), state.report(), state.written_order(), state.endpoint(),
+                      state.trouble());
+  };
+  changed_ = changed_ || deciding(known) != deciding(copy);
+  known = copy;
+}
+
+void CopyHolder::OnDropped(uint32_t shard) { changed_ = copies_.erase(shard) > 0 || changed_; }
+
+void CopyHolder::Tick(Time now, ServerEffects* effects) {
+  if (!changed_ && now < sent_ + patience_ / kStatesPerPatience) return;
+  changed_ = false;
+  sent_ = now;
+  effects->push_back(effect::SendState{State()});
+}
+
+ServerState CopyHolder::State() {
+  ServerState state;
+  state.set_run_epoch(run_epoch_);
+  state.set_revision(revision_);
+  state.set_number(++number_);
+  *state.mutable_self() = self_;
+  state.set_run_id(run_id_);
+  state.set_leaving(leaving_);
+  for (const auto& [shard, copy] : copies_) *state.add_copies() = copy;
+  return state;
+}
+
+}  // namespace psgd

@@ -1,0 +1,57 @@
+// What a server does for the run that another one, or this one, leads: it has the copies that it is assigned, and says
+// how they are. A state machine without IO.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "common/clock.h"
+#include "server/cluster/server_effects.h"
+
+namespace psgd {
+
+// Not thread-safe.
+class CopyHolder {
+ public:
+  // `on_disk`: the shards of which its run directory has copies, of the run `run_id`; empty: of none. `patience`: of
+  // others, for a sign of life of this server.
+  CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk, Duration patience);
+
+  // A link to the run's leader is there: it hears everything anew.
+  void OnConnected(ServerEffects* effects, Time now);
+  void OnAssignment(const Assignment& assignment, ServerEffects* effects);
+  // A copy is as it says, or is no more.
+  void OnCopy(const CopyState& copy);
+  void OnDropped(uint32_t shard);
+  void Leave() { leaving_ = true; }
+  // The run knows this server by that number.
+  void SetNumber(uint32_t server) { self_.set_server(server); }
+  // To be called at least ten times in `patience`.
+  void Tick(Time now, ServerEffects* effects);
+
+  const RunServer& self() const { return self_; }
+  const std::string& run_id() const { return run_id_; }
+  uint64_t run_epoch() const { return run_epoch_; }
+  bool holds(uint32_t shard) const { return copies_.contains(shard); }
+  size_t copies() const { return copies_.size(); }
+
+ private:
+  ServerState State();
+
+  const Duration patience_;
+  RunServer self_;
+  std::string run_id_;
+  uint64_t run_epoch_ = 0;
+  uint64_t revision_ = 0;
+  uint64_t number_ = 0;
+  bool leaving_ = false;
+  bool changed_ = false;   // since State was sent last
+  Time sent_{};
+  uint64_t checkpoint_done_ = 0;
+  std::map<uint32_t, CopyState> copies_;     // by shard, as they are
+  std::map<uint32_t, AssignedCopy> assigned_;  // that are to be
+};
+
+}  // namespace psgd

@@ -1,0 +1,232 @@
+#include "server/cluster/server_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kReadRetry = std::chrono::milliseconds(100);
+constexpr int kKeepsPerPatience = 4;
+
+// The number of the server with that identity; 0: the run does not know it.
+uint32_t NumberOf(const RunRecord& record, uint64_t identity) {
+  for (const RunServer& server : record.servers()) {
+    if (server.identity() == identity) return server.server();
+  }
+  return 0;
+}
+
+std::string AddressOf(const RunRecord& record, uint32_t server) {
+  for (const RunServer& other : record.servers()) {
+    if (other.server() == server) return other.address();
+  }
+  return "";
+}
+
+}  // namespace
+
+ServerCore::ServerCore(ServerCoreOptions options)
+    : options_(std::move(options)),
+      holder_(options_.self, options_.run_id, options_.on_disk, options_.leader.patience),
+      begins_(options_.begins) {}
+
+void ServerCore::Start(Time now, ServerEffects* effects) {
+  heard_ = now;
+  if (!options_.may_lead) return;
+  store_busy_ = true;
+  if (!begins_) {
+    effects->push_back(effect::ReadStore{});
+    return;
+  }
+  const auto shards = static_cast<uint32_t>(options_.leader.coordinator.config.cluster().shards());
+  taking_over_ = FirstRecord(options_.run_id, options_.self, shards);
+  effects->push_back(effect::WriteStore{++writes_, 0, taking_over_, nullptr, RunStore::As::kSuccessor});
+}
+
+void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const RunPlan* plan, Time now,
+                             ServerEffects* effects) {
+  store_busy_ = false;
+  read_again_ = now + kReadRetry;
+  if (leader_ != nullptr || ended_ || !held.ok()) return;
+  if (held->revision == 0 || held->record.over()) {
+    // A server of the run learns so that it is over; another one waits for the run to begin.
+    if (!holder_.run_id().empty()) Step(absl::OkStatus(), effects);
+    return;
+  }
+  leader_address_ = AddressOf(held->record, held->record.leader());
+  const uint32_t number = NumberOf(held->record, holder_.self().identity());
+  if (number == 0 || (held->led && held->record.leader() != number)) return;
+  holder_.SetNumber(number);
+  // Others that hear of the leader do not bring it down with this server; the store decides between those that do not.
+  taking_over_ = TakenOver(held->record, holder_.self());
+  plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
+  store_busy_ = true;
+  effects->push_back(effect::WriteStore{++writes_, held->revision, taking_over_, nullptr, RunStore::As::kSuccessor});
+}
+
+void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& revision, Time now,
+                                ServerEffects* effects) {
+  if (number != writes_) return;  // of a time when this server led the run
+  if (leader_ != nullptr) {
+    leader_->OnStoreWritten(revision, now, effects);
+    return Settle(now, effects);
+  }
+  store_busy_ = false;
+  read_again_ = now + kReadRetry;
+  if (!revision.ok()) {
+    if (begins_ && absl::IsAborted(revision.status())) {
+      Step(absl::AlreadyExistsError("the run store has a run of that name"), effects);
+    } else if (begins_) {
+      Start(now, effects);
+    }
+    return;
+  }
+  Lead(*revision, std::move(taking_over_), plan_.get(), now, effects);
+}
+
+void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now, ServerEffects* effects) {
+  RunLeaderOptions options = options_.leader;
+  options.server = record.leader();
+  const uint64_t epoch = record.epoch();
+  auto leader = RunLeader::Make(std::move(options), revision, std::move(record), plan, now);
+  if (!leader.ok()) return Step(leader.status(), effects);
+  leader_ = *std::move(leader);
+  begins_ = false;
+  leader_address_ = holder_.self().address();
+  keep_again_ = now;
+  effects->push_back(effect::News{absl::StrCat("server ", leader_->stored().leader(), " leads the run, under epoch ",
+                                               epoch)});
+  holder_.OnConnected(effects, now);
+  Settle(now, effects);
+}
+
+void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now, ServerEffects* effects) {
+  if (leader_ != nullptr && epoch == leader_->stored().epoch() && absl::IsAborted(kept)) Step(kept, effects);
+}
+
+// It leads the run no more, or is not part of it.
+void ServerCore::Step(absl::Status why, ServerEffects* effects) {
+  leader_.reset();
+  ended_ = !absl::IsAborted(why);
+  if (ended_) {
+    effects->push_back(effect::End{why});
+  } else {
+    effects->push_back(effect::News{"another server leads the run by now"});
+  }
+}
+
+void ServerCore::OnConnected(Time now, ServerEffects* effects) {
+  heard_ = now;
+  holder_.OnConnected(effects, now);
+  Settle(now, effects);
+}
+
+void ServerCore::OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects) {
+  heard_ = now;
+  holder_.OnAssignment(assignment, effects);
+  if (assignment.over()) Step(absl::OkStatus(), effects);
+}
+
+void ServerCore::OnRefused(const absl::Status& why, ServerEffects* effects) { Step(why, effects); }
+
+void ServerCore::OnCopy(const CopyState& copy, Time now, ServerEffects* effects) {
+  holder_.OnCopy(copy);
+  holder_.Tick(now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnDropped(uint32_t shard, Time now, ServerEffects* effects) {
+  holder_.OnDropped(shard);
+  holder_.Tick(now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
+  if (leader_ == nullptr) {
+    effects->push_back(effect::Refuse{link, absl::UnavailableError(leader_address_)});
+    return;
+  }
+  leader_->OnState(link, state, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnLinkGone(uint64_t link, Time now, ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnLinkGone(link, now);
+  Settle(now, effects);
+}
+
+void ServerCore::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status, Time now,
+                             ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnOrderDone(shard, epoch, number, status, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt, Time now,
+                        ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnPart(checkpoint, shard, receipt, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInfo>& info, Time now,
+                          ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnSealed(checkpoint, info, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now, ServerEffects* effects) {
+  if (leader_ != nullptr) leader_->OnQuarantined(worker, why, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects) {
+  if (leader_ == nullptr) {
+    effects->push_back(effect::Answer{
+        request, absl::UnavailableError(absl::StrCat("this server does not lead the run; ",
+                                                     leader_address_.empty() ? "nobody is known to"
+                                                                             : leader_address_ + " does"))});
+    return;
+  }
+  leader_->OnRequest(request, asked, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::Tick(Time now, ServerEffects* effects) {
+  if (ended_) return;
+  holder_.Tick(now, effects);
+  if (leader_ != nullptr) {
+    leader_->Tick(now, effects);
+    if (now >= keep_again_) {
+      keep_again_ = now + options_.leader.patience / kKeepsPerPatience;
+      effects->push_back(effect::KeepLease{leader_->stored().epoch()});
+    }
+  } else if (options_.may_lead && !store_busy_ && now >= read_again_ && now >= heard_ + options_.leader.patience) {
+    store_busy_ = true;
+    effects->push_back(effect::ReadStore{});
+  }
+  Settle(now, effects);
+}
+
+void ServerCore::Settle(Time now, ServerEffects* effects) {
+  // What this server says to itself causes more, which is appended.
+  for (size_t i = 0; i < effects->size() && leader_ != nullptr; ++i) {
+    if (const auto* says = std::get_if<effect::SendState>(&(*effects)[i])) {
+      const ServerState state = says->state;
+      effects->erase(effects->begin() + static_cast<std::ptrdiff_t>(i--));
+      leader_->OnState(kOwnLink, state, now, effects);
+    } else if (auto* write = std::get_if<effect::WriteStore>(&(*effects)[i]); write != nullptr && write->number == 0) {
+      write->number = ++writes_;
+    } else if (const auto* told = std::get_if<effect::SendAssignment>(&(*effects)[i]);
+               told != nullptr && told->link == kOwnLink) {
+      const Assignment assignment = told->assignment;
+      effects->erase(effects->begin() + static_cast<std::ptrdiff_t>(i--));
+      heard_ = now;
+      holder_.OnAssignment(assignment, effects);
+    }
+  }
+  if (leader_ != nullptr && !leader_->deposed().ok()) Step(leader_->deposed(), effects);
+}
+
+}  // namespace psgd

@@ -1,0 +1,411 @@
+#include "tests/sim/run_world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace psgd::sim {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(10);
+constexpr Duration kAskNext = std::chrono::milliseconds(150);
+constexpr uint32_t kWorkersBeforeCalm = kMembers - 5;  // the rest is for ending the run
+
+}  // namespace
+
+RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace)
+    : World(scenario, trace),
+      faults_(faults),
+      network_(&queue_, scenario_.network_seed, scenario_.network),
+      chance_(scenario_.network_seed, 2),
+      store_(&queue_, scenario_.network_seed, kServerSilence, faults_.shared_store, faults_.lost_answers),
+      start_(queue_.now()) {
+  for (int i = 0; i < faults_.machines; ++i) {
+    machines_.push_back(std::make_unique<SimServer>(this, static_cast<uint32_t>(i)));
+  }
+}
+
+RunWorld::~RunWorld() = default;
+
+void RunWorld::Mix(uint64_t value) {
+  outcome_.hash = (outcome_.hash ^ value) * 0x100000001b3ull;
+  outcome_.hash ^= outcome_.hash >> 29;
+}
+
+SimServer* RunWorld::MachineOf(uint32_t server) {
+  for (const auto& machine : machines_) {
+    if (server != 0 && machine->server() == server) return machine.get();
+  }
+  return nullptr;
+}
+
+SimServer* RunWorld::Leading() {
+  const RunRecord& record = store_.record();
+  SimServer* const machine = MachineOf(record.leader());
+  const bool leads = machine != nullptr && machine->up() && machine->core().leader() != nullptr &&
+                     machine->core().leader()->stored().epoch() == record.epoch();
+  return leads ? machine : nullptr;
+}
+
+// --- Workers --------------------------------------------------------------------------------------------------------
+
+void RunWorld::StartProcess() {
+  if (workers_.size() >= kMembers) return;
+  workers_.push_back(
+      std::make_unique<Worker>(this, static_cast<uint32_t>(workers_.size()), scenario_.network_seed));
+  if (tracing()) Note(absl::StrCat("process ", workers_.back()->process(), " starts"));
+  workers_.back()->Start();
+}
+
+void RunWorld::Ask(Worker* worker, ControlRequest request, Answered answer) {
+  Attempt(worker, request, std::make_shared<bool>(false), std::move(answer));
+}
+
+void RunWorld::Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
+                       Answered answer) {
+  const uint32_t process = worker->process();
+  const uint32_t machine = asks_[process];
+  network_.Send({process, machine}, true, [=, this] {
+    const uint64_t id = next_request_++;
+    asked_[id] = {worker, machine, request, [=, this](absl::StatusOr<ControlReply> reply) {
+                    if (*answered || absl::IsUnavailable(reply.status())) return;
+                    *answered = true;
+                    worker->Post([=] { answer(reply); });
+                  }};
+    machines_[machine]->Request(id, request);
+  });
+  queue_.After(kAskNext, [=, this] {
+    if (*answered || worker->dead()) return;
+    if (store_.record().over() && Leading() == nullptr) {  // as its patience ends
+      *answered = true;
+      return worker->Post([=] { answer(absl::FailedPreconditionError("the run is over")); });
+    }
+    asks_[process] = (machine + 1) % machines();
+    Attempt(worker, request, answered, answer);
+  });
+}
+
+void RunWorld::AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply) {
+  const auto at = asked_.find(request);
+  if (at == asked_.end()) return;
+  const Asked asked = std::move(at->second);
+  asked_.erase(at);
+  if (reply.ok()) {
+    if (const auto* registered = std::get_if<RegisterReply>(&*reply)) {
+      oracle_.Registered(std::get<RegisterRequest>(asked.request).key(), registered->placement());
+    }
+  }
+  network_.Send({asked.worker->process(), asked.machine}, false, [=] { asked.answer(reply); });
+}
+
+void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard, const Message& message) {
+  const uint32_t process = worker->process();
+  network_.Send({process, 1000 * (machine + 1) + shard}, true, [=, this] {
+    Mix(static_cast<uint64_t>(queue_.now().count()));
+    if (tracing()) Note(absl::StrCat("-> machine ", machine, " ", message.header.ShortDebugString()));
+    machines_[machine]->Deliver(process, shard, message);
+  });
+}
+
+void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core) {
+  oracle_.Answered(outgoing.message, machine);
+  if (outgoing.message.header.has_pull_reply()) {
+    oracle_.Showed(outgoing.message.header.pull_reply(), core.ShareWeights());
+  }
+  if (tracing()) Note(absl::StrCat("<- machine ", machine, " ", outgoing.message.header.ShortDebugString()));
+  const auto process = static_cast<uint32_t>(outgoing.to);
+  network_.Send({process, 1000 * (machine + 1) + shard}, false,
+                [this, process, shard, message = std::move(outgoing.message)] {
+                  workers_[process]->Receive(shard, message);
+                });
+}
+
+void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
+  if (const auto* admit = std::get_if<AdmitWorker>(&order.command)) {
+    WorkerKey& newest = admitted_[admit->key.worker()];
+    // A server that led the run before may not know that it leads no more.
+    if (admit->key.incarnation() > newest.incarnation()) newest = admit->key;
+  } else if (const auto* begin = std::get_if<BeginSegment>(&order.command)) {
+    if (begin->segment.id() <= last_segment_) return;
+    last_segment_ = begin->segment.id();
+    // It may begin before a worker hears that it is registered.
+    for (const uint32_t worker : begin->segment.workers()) oracle_.Registered(admitted_[worker], *placement);
+    oracle_.Dealt(begin->segment);
+  } else if (const auto* take = std::get_if<TakeCheckpoint>(&order.command)) {
+    if (take->id <= last_checkpoint_) return;
+    last_checkpoint_ = take->id;
+    cut_taken_.clear();
+    oracle_.CutOrdered(*take);
+  } else if (const auto* remove = std::get_if<RemoveWorker>(&order.command)) {
+    oracle_.Removed(remove->key);
+  }
+}
+
+void RunWorld::CutTaken(uint32_t shard, const ShardCut& cut) {
+  if (cut.checkpoint == last_checkpoint_ && cut_taken_.insert(shard).second) oracle_.CutTaken(shard, cut);
+}
+
+// --- Servers --------------------------------------------------------------------------------------------------------
+
+bool RunWorld::AreCut(uint32_t from, uint32_t to) const {
+  const auto cut = cuts_.find({from, to});
+  return cut != cuts_.end() && queue_.now() < cut->second;
+}
+
+void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver) {
+  if (AreCut(from, to)) return;
+  const Duration delay = chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
+  Time& last = last_arrival_[{from, to}];
+  last = std::max(last, queue_.now() + delay);
+  queue_.At(last, [=, this] {
+    if (!AreCut(from, to)) deliver();
+  });
+}
+
+bool RunWorld::CanLoseDisk(const SimServer& server) const {
+  const RunRecord& record = store_.record();
+  if (!record.has_plan() || server.server() == 0 || faults_.copies < 2) return false;
+  if (!faults_.shared_store && server.machine() == 0) return false;  // the record is on it
+  for (const ShardCopies& shard : record.shards()) {
+    if (!IsInSync(shard, server.server())) continue;
+    const bool elsewhere = std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
+      return other != server.server() &&
+             std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
+               return machine->up() && machine->server() == other;
+             });
+    });
+    if (!elsewhere) return false;
+  }
+  return true;
+}
+
+void RunWorld::KillAny(bool power) {
+  SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
+  if (!server.up() || server.over()) return;
+  const bool soon = !power && chance_.Happens(0.4);
+  if (soon) return server.DieSoon();
+  const bool lose_disk = chance_.Happens(faults_.deleted_disks) && CanLoseDisk(server);
+  server.Die(power && scenario_.config.durability().acknowledge() == DurabilityConfig::FSYNC, lose_disk);
+}
+
+void RunWorld::CutAny() {
+  if (faults_.machines < 2) return;
+  const auto from = static_cast<uint32_t>(chance_.Between(0, faults_.machines - 1));
+  const auto to = (from + static_cast<uint32_t>(chance_.Between(1, faults_.machines - 1))) % machines();
+  const Time until = std::min(queue_.now() + chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(2500)),
+                              scenario_.network.heals_at);
+  const bool alone = chance_.Happens(0.3);  // from everybody
+  for (uint32_t other = 0; other < machines(); ++other) {
+    if (other == from || (!alone && other != to)) continue;
+    cuts_[{from, other}] = until;
+    if (!chance_.Happens(0.2)) cuts_[{other, from}] = until;
+  }
+  if (tracing()) Note(absl::StrCat("machine ", from, " is cut off from ", alone ? "all" : absl::StrCat(to)));
+}
+
+void RunWorld::PlanMisfortunes() {
+  const auto plan = [this](int times, std::function<void()> what) {
+    for (int i = 0; i < times; ++i) queue_.After(chance_.Between(Duration(0), kFaultsFor * 3 / 4), what);
+  };
+  const auto any_worker = [this]() -> Worker* {
+    std::vector<Worker*> alive;
+    for (const auto& worker : workers_) {
+      if (!worker->dead() && !worker->done()) alive.push_back(worker.get());
+    }
+    return alive.empty() ? nullptr : alive[static_cast<size_t>(chance_.Between(0, static_cast<int64_t>(alive.size()) - 1))];
+  };
+  plan(scenario_.crashes, [=, this] {
+    Worker* const worker = any_worker();
+    if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->Crash("killed");
+  });
+  plan(scenario_.restarts, [this] {
+    if (workers_.size() < kWorkersBeforeCalm) StartProcess();
+  });
+  plan(scenario_.pauses, [=, this] {
+    if (Worker* const worker = any_worker()) {
+      worker->Pause(chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
+    }
+  });
+  if (scenario_.drain_after.count() > 0) {
+    queue_.After(scenario_.drain_after, [this] {
+      DrainRequest drain;
+      drain.set_reason("asked to");
+      if (SimServer* const leader = Leading()) leader->Request(next_request_++, drain);
+    });
+  }
+  plan(faults_.kills, [this] { KillAny(false); });
+  plan(faults_.power_losses, [this] { KillAny(true); });
+  plan(faults_.pauses, [this] {
+    SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
+    const Duration length = chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500));
+    if (tracing()) Note(absl::StrCat("machine ", server.machine(), " stands still for ", Seconds(length), " s"));
+    server.Pause(queue_.now() + length);
+  });
+  plan(faults_.cuts, [this] { CutAny(); });
+  plan(faults_.store_outages, [this] {
+    store_.GoAway(chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(1200)));
+  });
+  plan(faults_.rebalances, [this] {
+    RebalanceRequest request;
+    RebalanceRequest::Move* const move = request.add_moves();
+    move->set_shard(static_cast<uint32_t>(chance_.Between(0, scenario_.config.cluster().shards() - 1)));
+    move->set_server(static_cast<uint32_t>(chance_.Between(1, faults_.machines)));
+    if (SimServer* const leader = Leading()) leader->Request(next_request_++, request);
+  });
+  plan(faults_.leaves, [this] { machines_[static_cast<size_t>(chance_.Between(1, faults_.machines - 1))]->Leave(); });
+  plan(scenario_.full_disks, [this] {
+    SimServer* const server = machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))].get();
+    server->FillDisk(true);
+    queue_.After(chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)),
+                 [server] { server->FillDisk(false); });
+  });
+}
+
+void RunWorld::CheckLeaders() {
+  for (uint32_t s = 0; s < static_cast<uint32_t>(scenario_.config.cluster().shards()); ++s) {
+    std::map<uint64_t, uint32_t> leaders;  // by epoch
+    for (const auto& machine : machines_) {
+      const CopyCore* const copy = machine->copy(s);
+      if (copy == nullptr || !copy->leads()) continue;
+      const auto [at, first] = leaders.emplace(copy->epoch(), machine->machine());
+      if (!first) {
+        oracle_.Breach(absl::StrCat("machines ", at->second, " and ", machine->machine(), " both lead shard ", s,
+                                    " under epoch ", copy->epoch()));
+      }
+    }
+  }
+  std::map<uint64_t, uint32_t> leaders;
+  for (const auto& machine : machines_) {
+    if (!machine->up() || machine->core().leader() == nullptr) continue;
+    const uint64_t epoch = machine->core().leader()->stored().epoch();
+    if (!leaders.emplace(epoch, machine->machine()).second) {
+      oracle_.Breach(absl::StrCat("two machines lead the run under epoch ", epoch));
+    }
+  }
+}
+
+void RunWorld::Tick() {
+  queue_.After(kLook, [this] { Tick(); });
+  for (const auto& machine : machines_) machine->Tick();
+  CheckLeaders();
+  if (queue_.now() < scenario_.network.heals_at) return;
+  store_.Heal();
+  SimServer* const leader = Leading();
+  if (leader == nullptr || leader->core().leader()->coordinator().over()) return;
+  const auto alive = std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return !worker->dead() && !worker->done();
+  });
+  const bool begun = leader->core().leader()->coordinator().state() != StatusReply::WAITING;
+  if (alive < (begun ? 1 : scenario_.processes)) StartProcess();
+}
+
+bool RunWorld::Over() const {
+  return store_.record().over() && std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+           return worker->dead() || worker->done();
+         });
+}
+
+void RunWorld::CheckEnd() {
+  const RunRecord& record = store_.record();
+  for (uint32_t s = 0; s < static_cast<uint32_t>(record.shards_size()); ++s) {
+    const ShardCopies& shard = record.shards(static_cast<int>(s));
+    SimServer* const leader = MachineOf(shard.leader());
+    const CopyCore* const leading = leader == nullptr ? nullptr : leader->copy(s);
+    if (leading == nullptr || leading->shard() == nullptr) {
+      oracle_.Breach(absl::StrCat("nobody leads shard ", s, " in the end"));
+      continue;
+    }
+    for (const auto& [slice, bytes] : leading->shard()->core().ShareWeights()) {
+      const auto values = AsFloats(bytes);
+      outcome_.weights[slice].assign(values.begin(), values.end());
+      Mix(ChecksumOf(bytes.span()));
+    }
+    // Copies with as many steps have the same weights.
+    for (const auto& machine : machines_) {
+      const CopyCore* const copy = machine->copy(s);
+      if (copy == nullptr || copy->shard() == nullptr || copy->epoch() != leading->epoch() ||
+          !IsInSync(shard, machine->server()) || copy->shard()->entries() != leading->shard()->entries()) {
+        continue;
+      }
+      for (const auto& [slice, bytes] : copy->shard()->core().ShareWeights()) {
+        const auto values = AsFloats(bytes);
+        if (!std::equal(values.begin(), values.end(), outcome_.weights[slice].begin())) {
+          oracle_.Breach(absl::StrCat("machine ", machine->machine(), " has other weights of slice ", slice));
+        }
+      }
+    }
+  }
+  oracle_.Ended(outcome_.weights);
+}
+
+RunOutcome RunWorld::Run() {
+  for (uint32_t i = 0; i < machines(); ++i) machines_[i]->Boot(i == 0);
+  for (int i = 0; i < scenario_.processes; ++i) StartProcess();
+  PlanMisfortunes();
+  Tick();
+  const Time limit = scenario_.network.heals_at + scenario_.patience;
+  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() && queue_.RunOne()) {
+  }
+  if (Over()) {
+    CheckEnd();
+  } else if (oracle_.breaches().empty()) {
+    SimServer* const leader = Leading();
+    std::string why = leader == nullptr ? "nobody leads it" : leader->core().leader()->WaitsFor(queue_.now());
+    for (const ShardCopies& shard : store_.record().shards()) absl::StrAppend(&why, " {", shard.ShortDebugString(), "}");
+    oracle_.Breach(absl::StrCat("the run did not end: ", why));
+  }
+  if (!oracle_.breaches().empty() && tracing()) {
+    for (const auto& machine : machines_) {
+      for (const auto& [s, copy] : machine->copies()) {
+        const CopyReport report = copy->Report();
+        Note(absl::StrCat("machine ", machine->machine(), " (server ", machine->server(), ") shard ", s, report.leads ? " leads" : " follows",
+                          " epoch ", report.epoch, " entries ", report.entries, " waits for ", absl::StrJoin(report.waits_for, ","),
+                          " caught up ", absl::StrJoin(report.caught_up, ","), " silent ", absl::StrJoin(report.silent, ","), " ", report.trouble,
+                          copy->shard() != nullptr && copy->shard()->has_unwritten() ? " unwritten" : ""));
+      }
+    }
+    for (const ShardCopies& shard : store_.record().shards()) Note(shard.ShortDebugString());
+  }
+  outcome_.breaches = oracle_.breaches();
+  outcome_.counts = oracle_.counts();
+  outcome_.took = queue_.now() - start_;
+  outcome_.trace.assign(trace_.begin(), trace_.end());
+  return outcome_;
+}
+
+std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
+  Scenario s = RandomScenario(seed);
+  Chance chance(seed, 99);
+  RunFaults f;
+  // What the other servers of the scenario did is here what befalls machines.
+  s.joined = 0;
+  s.power_losses = s.server_crashes = s.standby_deaths = 0;
+  s.config.mutable_durability()->set_acknowledge(
+      chance.Choice({DurabilityConfig::JOURNAL, DurabilityConfig::JOURNAL, DurabilityConfig::FSYNC}));
+  s.image_after = chance.Choice<uint64_t>({20u << 10, 100u << 10, 1u << 30});
+  s.given_bytes = chance.Choice<size_t>({0, 64u << 20});
+  s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+  f.machines = static_cast<int>(chance.Between(1, 4));
+  f.copies = static_cast<size_t>(chance.Between(1, 3));
+  f.shared_store = chance.Happens(0.7);
+  f.kills = static_cast<int>(chance.Choice({0, 1, 2, 5}));
+  f.power_losses = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+  f.deleted_disks = chance.Choice({0.0, 0.3});
+  f.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
+  f.cuts = static_cast<int>(chance.Choice({0, 1, 3}));
+  f.store_outages = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+  f.lost_answers = f.shared_store ? chance.Choice({0.0, 0.0, 0.05, 0.2}) : 0;
+  f.rebalances = static_cast<int>(chance.Choice({0, 1, 4}));
+  return {s, f};
+}
+
+std::string Describe(const Scenario& s, const RunFaults& f) {
+  return absl::StrCat(Describe(s), "; ", f.machines, " machines, ", f.copies, " copies, ",
+                      f.shared_store ? "shared" : "local", " store, kills ", f.kills, ", power losses ", f.power_losses,
+                      ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts, ", store outages ",
+                      f.store_outages, ", lost answers ", f.lost_answers, ", rebalances ", f.rebalances);
+}
+
+}  // namespace psgd::sim

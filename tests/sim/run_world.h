@@ -1,0 +1,120 @@
+// One simulated run of servers with copies: the production ServerCore, CopyCore and session cores, joined by a simulated
+// network and run store, and watched by an oracle.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/network.h"
+#include "tests/sim/sim_server.h"
+#include "tests/sim/sim_store.h"
+#include "tests/sim/worker.h"
+#include "tests/sim/world.h"
+
+namespace psgd::sim {
+
+// What may go wrong beside what Scenario says; of servers, machine 0 is the first.
+struct RunFaults {
+  int machines = 3;
+  size_t copies = 2;
+  bool shared_store = true;      // etcd: any server may lead the run
+  int kills = 0;                 // of any server
+  int power_losses = 0;
+  double deleted_disks = 0;      // share of deaths after which the disk is empty, where others have all that is on it
+  int pauses = 0;
+  int cuts = 0;                  // between two servers, in one direction or both
+  int store_outages = 0;
+  double lost_answers = 0;       // of the store
+  int leaves = 0;
+  int rebalances = 0;
+  CopyBug bug = CopyBug::kNone;
+};
+
+struct RunOutcome {
+  std::vector<std::string> breaches;
+  uint64_t hash = 0;
+  std::map<uint32_t, std::vector<float>> weights;
+  Oracle::Counts counts;
+  Duration took{};
+  uint64_t resent = 0, deaths = 0, promotions = 0, takeovers = 0, moves = 0, images = 0;
+  std::vector<std::string> trace;
+};
+
+// Not thread-safe. Runs one scenario once.
+class RunWorld final : public World {
+ public:
+  RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace);
+  ~RunWorld() override;
+  RunOutcome Run();
+
+  void Ask(Worker* worker, ControlRequest request, Answered answer) override;
+  void SendToShard(Worker* worker, uint32_t machine, uint32_t shard, const Message& message) override;
+  void Ended(Worker*) override {}
+  void FoundOut(const std::string& what) override { oracle_.Breach(what); }
+  void CountResent(uint64_t messages) override { outcome_.resent += messages; }
+
+  // For servers.
+  const RunFaults& faults() const { return faults_; }
+  SimStore& store() { return store_; }
+  void AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply);
+  void AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core);
+  // A message from machine to machine, in order; lost where they are cut off, or one of them dies.
+  void Carry(uint32_t from, uint32_t to, std::function<void()> deliver);
+  bool AreCut(uint32_t from, uint32_t to) const;
+  SimServer* MachineOf(uint32_t server);
+  SimServer& machine(uint32_t index) { return *machines_[index]; }
+  uint32_t machines() const { return static_cast<uint32_t>(machines_.size()); }
+  // `placement`: null before there is one.
+  void Ordered(const ShardOrderTo& order, const Placement* placement);
+  void CutTaken(uint32_t shard, const ShardCut& cut);
+  void Mix(uint64_t value);
+  RunOutcome& outcome() { return outcome_; }
+
+ private:
+  struct Asked {
+    Worker* worker = nullptr;
+    uint32_t machine = 0;
+    ControlRequest request;
+    std::function<void(absl::StatusOr<ControlReply>)> answer;
+  };
+
+  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer);
+  void StartProcess();
+  void PlanMisfortunes();
+  void KillAny(bool power);
+  // Every shard that it has in sync is in sync elsewhere, too.
+  bool CanLoseDisk(const SimServer& server) const;
+  void CutAny();
+  void Tick();
+  bool Over() const;
+  void CheckLeaders();
+  void CheckEnd();
+  SimServer* Leading();
+
+  const RunFaults faults_;
+  Network network_;
+  Chance chance_;
+  SimStore store_;
+  std::vector<std::unique_ptr<SimServer>> machines_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<uint32_t, uint32_t> asks_;  // by process: the machine that it asks
+  std::map<uint64_t, Asked> asked_;
+  uint64_t next_request_ = 1;
+  std::map<std::pair<uint32_t, uint32_t>, Time> cuts_, last_arrival_;
+  std::map<uint32_t, WorkerKey> admitted_;  // the newest, by worker
+  uint64_t last_segment_ = 0, last_checkpoint_ = 0;
+  std::set<uint32_t> cut_taken_;
+  Time start_{};
+  RunOutcome outcome_;
+};
+
+// Everything drawn from the seed.
+std::pair<Scenario, RunFaults> RandomRun(uint64_t seed);
+std::string Describe(const Scenario& scenario, const RunFaults& faults);
+
+}  // namespace psgd::sim

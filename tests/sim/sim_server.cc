@@ -1,0 +1,533 @@
+#include "tests/sim/sim_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/shard_order.h"
+#include "tests/sim/run_world.h"
+
+namespace psgd::sim {
+
+SimServer::SimServer(RunWorld* world, uint32_t machine)
+    : world_(world), machine_(machine), chance_(world->scenario().network_seed, 300 + machine) {}
+
+const CopyCore* SimServer::copy(uint32_t shard) const {
+  const auto found = copies_.find(shard);
+  return found == copies_.end() ? nullptr : found->second.get();
+}
+
+DurableShardOptions SimServer::PlaceOf(uint32_t shard, bool empty) {
+  const Scenario& scenario = world_->scenario();
+  DurableShardOptions options = DurableShardOptionsOf(scenario.config, shard, 1);
+  options.shard.reply_bytes = scenario.reply_bytes;
+  options.shard.held_bytes = scenario.held_bytes;
+  options.image_after = scenario.image_after;
+  const auto level = scenario.config.durability().acknowledge();
+  if (level == DurabilityConfig::MEMORY) return options;
+  std::unique_ptr<ShardDisk>& disk = disks_[shard];
+  if (empty || disk == nullptr) {
+    disk = std::make_unique<ShardDisk>();
+    disk->full = full_;
+  }
+  options.journal = std::make_unique<SimJournal>(
+      disk.get(), SimJournalOptions{level == DurabilityConfig::FSYNC, scenario.disk_fault});
+  return options;
+}
+
+CopyOptions SimServer::OptionsOf(uint32_t shard) {
+  CopyOptions options;
+  options.shard = shard;
+  options.silence = kServerSilence;
+  options.window = world_->scenario().window_bytes;
+  options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
+  options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> { return PlaceOf(shard, true); };
+  return options;
+}
+
+void SimServer::Boot(bool begins) {
+  ++life_;
+  if (identity_ == 0) {
+    identity_ = static_cast<uint64_t>(chance_.Between(1, INT64_MAX - 1));
+    if (begins) run_id_ = "run";
+  }
+  const bool journals = world_->scenario().config.durability().acknowledge() != DurabilityConfig::MEMORY;
+  ServerCoreOptions options;
+  options.self.set_name(absl::StrCat("m", machine_));
+  options.self.set_address(absl::StrCat(machine_));
+  options.self.set_identity(identity_);
+  options.run_id = run_id_;
+  options.begins = begins;
+  options.may_lead = world_->faults().shared_store || machine_ == 0;
+  options.leader.coordinator.config = world_->scenario().config;
+  options.leader.copies = world_->faults().copies;
+  options.leader.servers = static_cast<size_t>(world_->faults().machines);
+  options.leader.patience = kServerSilence;
+  std::map<uint32_t, std::unique_ptr<DurableShard>> recovered;
+  for (auto at = disks_.begin(); journals && at != disks_.end();) {
+    std::vector<std::string> notes;
+    auto shard = DurableShard::Recover(PlaceOf(at->first, false), &notes);
+    if (shard.ok()) {
+      options.on_disk.insert(at->first);
+      recovered[at->first] = *std::move(shard);
+      ++at;
+    } else {
+      if (world_->tracing()) {
+        world_->Note(absl::StrCat("machine ", machine_, " has no shard ", at->first, ": ", shard.status().ToString()));
+      }
+      at = disks_.erase(at);  // no image was finished
+    }
+  }
+  core_ = std::make_unique<ServerCore>(std::move(options));
+  for (auto& [number, shard] : recovered) {
+    copies_[number] = std::make_unique<CopyCore>(OptionsOf(number), std::move(shard));
+  }
+  Feed([this](Time now, ServerEffects* effects) { core_->Start(now, effects); });
+}
+
+void SimServer::Die(bool power, bool lose_disk) {
+  // What it holds in the end is looked at.
+  if (core_ == nullptr || world_->store().record().over()) return;
+  ++world_->outcome().deaths;
+  if (world_->tracing()) {
+    world_->Note(absl::StrCat("machine ", machine_, power ? " loses power" : " dies", lose_disk ? ", its disk is empty" : ""));
+  }
+  ++life_;
+  dies_in_ = -1;
+  awake_at_ = {};
+  to_do_.clear();
+  copies_.clear();
+  cuts_.clear();
+  const uint64_t life = life_;
+  core_.reset();
+  BreakLink();
+  for (const auto& [link, machine] : std::exchange(down_, {})) {
+    world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=, this] {
+      SimServer& other = world_->machine(machine);
+      if (other.up_.id == link) other.up_ = {};
+    });
+  }
+  for (auto& [shard, disk] : disks_) {
+    disk->late.clear();
+    if (power) LosePower(&chance_, disk.get());
+  }
+  if (lose_disk) {
+    disks_.clear();
+    identity_ = 0;
+    run_id_.clear();
+  }
+  const Duration down = chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
+  world_->queue().After(down, [this, life] {
+    if (life == life_ && core_ == nullptr) Boot(false);
+  });
+}
+
+void SimServer::Leave() {
+  if (core_ != nullptr) core_->Leave();
+}
+
+void SimServer::FillDisk(bool full) {
+  full_ = full;
+  for (auto& [shard, disk] : disks_) disk->full = full;
+}
+
+void SimServer::WhenAwake(std::function<void()> action) {
+  if (core_ == nullptr) return;
+  if (world_->queue().now() >= awake_at_) return action();
+  world_->queue().At(awake_at_, [this, action = std::move(action), life = life_] {
+    if (life == life_) WhenAwake(action);
+  });
+}
+
+void SimServer::Feed(const Input& input) {
+  WhenAwake([this, input] {
+    if (core_ == nullptr || over_) return;
+    ServerEffects effects;
+    input(world_->queue().now(), &effects);
+    CarryOut(std::move(effects));
+  });
+}
+
+void SimServer::CarryOut(ServerEffects effects) {
+  to_do_.push_back(std::move(effects));
+  if (busy_) return;
+  busy_ = true;
+  const uint64_t life = life_;
+  while (!to_do_.empty() && life == life_) {
+    ServerEffects next = std::move(to_do_.front());
+    to_do_.pop_front();
+    for (ServerEffect& effect : next) {
+      if (dies_in_ >= 0 && dies_in_-- == 0) {
+        Die(false, false);
+        break;
+      }
+      Carry(std::move(effect));
+      if (life != life_) break;
+    }
+  }
+  busy_ = false;
+}
+
+void SimServer::Carry(ServerEffect effect) {
+  const uint64_t life = life_;
+  const CopyBug bug = world_->faults().bug;
+  if (auto* have = std::get_if<effect::HaveCopy>(&effect)) {
+    Have(have->copy);
+  } else if (const auto* drop = std::get_if<effect::DropCopy>(&effect)) {
+    const uint32_t shard = drop->shard;
+    copies_.erase(shard);
+    disks_.erase(shard);
+    cuts_.erase(shard);
+    Feed([this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
+  } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
+    for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
+    std::erase_if(cuts_, [&](const auto& cut) { return cut.second->checkpoint <= done->checkpoint; });
+  } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
+    run_id_ = state->state.run_id();
+    SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
+      leader->Feed([leader, id, says](Time now, ServerEffects* effects) {
+        leader->core_->OnState(id, says, now, effects);
+      });
+    });
+  } else if (auto* assign = std::get_if<effect::SendAssignment>(&effect)) {
+    SendDown(assign->link, [assignment = std::move(assign->assignment)](SimServer* to) {
+      to->Feed([to, assignment](Time now, ServerEffects* effects) {
+        to->core_->OnAssignment(assignment, now, effects);
+      });
+    });
+  } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
+    world_->Ordered(order->order, core_->leader() == nullptr ? nullptr : core_->leader()->coordinator().placement().get());
+    if (order->order.link == kOwnLink) {
+      Execute(order->order);
+    } else {
+      SendDown(order->order.link, [to_do = order->order](SimServer* to) {
+        to->WhenAwake([to, to_do] { to->Execute(to_do); });
+      });
+    }
+  } else if (const auto* refuse = std::get_if<effect::Refuse>(&effect)) {
+    const auto at = down_.find(refuse->link);
+    if (at == down_.end()) return;
+    SimServer* const to = &world_->machine(at->second);
+    down_.erase(at);
+    if (world_->tracing()) {
+      world_->Note(absl::StrCat("machine ", machine_, " refuses machine ", to->machine_, ": ", refuse->why.ToString()));
+    }
+    if (to->up_.id == refuse->link) to->up_ = {};
+    if (absl::IsUnavailable(refuse->why)) return;  // it asks another one
+    to->Feed([to, why = refuse->why](Time, ServerEffects* effects) { to->core_->OnRefused(why, effects); });
+  } else if (std::holds_alternative<effect::ReadStore>(effect)) {
+    world_->store().Read([=, this](auto held, auto plan) {
+      if (life != life_) return;
+      Feed([=, this](Time now, ServerEffects* effects) { core_->OnStoreRead(held, plan.get(), now, effects); });
+    });
+  } else if (auto* write = std::get_if<effect::WriteStore>(&effect)) {
+    CoordinatorRecord* const record = write->record.mutable_coordinator();
+    if (bug == CopyBug::kForgetOrders) record->clear_orders();
+    if (bug == CopyBug::kForgetMembers && record->members_size() > 0) record->mutable_members()->RemoveLast();
+    if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
+    if (bug == CopyBug::kSameEpoch && write->record.has_plan()) {
+      for (int s = 0; s < write->record.shards_size(); ++s) {
+        write->record.mutable_shards(s)->set_epoch(1);
+      }
+    }
+    const auto tell = [=, this, number = write->number](const absl::StatusOr<int64_t>& revision) {
+      if (life != life_) return;
+      absl::StatusOr<int64_t> said = revision;
+      if (bug == CopyBug::kIgnoreStore && absl::IsAborted(said.status()) && core_->leader() != nullptr) {
+        said = core_->leader()->revision();
+      }
+      Feed([=, this](Time now, ServerEffects* effects) { core_->OnStoreWritten(number, said, now, effects); });
+    };
+    if (bug == CopyBug::kTellUnstored && core_->leader() != nullptr && write->record.has_plan() &&
+        write->plan == nullptr) {
+      // It says that it stored the record, and does so later, if it lives.
+      const int64_t revision = write->revision;
+      world_->queue().After(std::chrono::milliseconds(300), [=, this, record = write->record] {
+        if (life == life_) world_->store().Write(world_->store().revision(), record, nullptr, RunStore::As::kLeader, [](auto) {});
+      });
+      return tell(revision);
+    }
+    world_->store().Write(write->revision, std::move(write->record), std::move(write->plan), write->as, tell);
+  } else if (const auto* keep = std::get_if<effect::KeepLease>(&effect)) {
+    world_->store().Keep(keep->epoch, [=, this, epoch = keep->epoch](absl::Status kept) {
+      if (life != life_ || (bug == CopyBug::kIgnoreStore && absl::IsAborted(kept))) return;
+      Feed([=, this](Time now, ServerEffects* effects) { core_->OnLeaseKept(epoch, kept, now, effects); });
+    });
+  } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
+    world_->AnswerRequest(answer->request, std::move(answer->reply));
+  } else if (auto* seal = std::get_if<effect::SealCheckpoint>(&effect)) {
+    const uint64_t id = seal->manifest.id();
+    world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(20)), [=, this] {
+      if (life != life_) return;
+      CheckpointInfo info;
+      info.set_id(id);
+      absl::StatusOr<CheckpointInfo> sealed = info;
+      if (chance_.Happens(world_->scenario().failed_checkpoints)) sealed = absl::ResourceExhaustedError("disk full");
+      Feed([=, this](Time now, ServerEffects* effects) { core_->OnSealed(id, sealed, now, effects); });
+    });
+  } else if (const auto* news = std::get_if<effect::News>(&effect)) {
+    if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
+    if (news->text.find("moved to") != std::string::npos) ++world_->outcome().moves;
+    if (news->text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
+    if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
+  } else if (const auto* end = std::get_if<effect::End>(&effect)) {
+    over_ = true;
+    if (!end->why.ok() && end->why.message() != "the run is over") {
+      world_->oracle().Breach(absl::StrCat("machine ", machine_, " ends: ", end->why.ToString()));
+    }
+  }
+}
+
+void SimServer::Have(const AssignedCopy& assigned) {
+  if (assigned.epoch() == 0) return;  // it is settled later what becomes of it
+  const Time now = world_->queue().now();
+  const uint32_t shard = assigned.shard();
+  std::unique_ptr<CopyCore>& copy = copies_[shard];
+  if (assigned.leader() == server()) {
+    if (assigned.fresh() && (copy == nullptr || copy->epoch() < assigned.epoch())) {
+      copy = std::make_unique<CopyCore>(OptionsOf(shard), std::make_unique<DurableShard>(PlaceOf(shard, true)));
+    }
+    if (copy == nullptr || copy->shard() == nullptr) {
+      copies_.erase(shard);
+      return world_->oracle().Breach(absl::StrCat("machine ", machine_, " is to lead shard ", shard, ", and has none"));
+    }
+    std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
+    in_sync.erase(server());
+    if (world_->faults().bug == CopyBug::kDontWait) in_sync.clear();
+    const bool old = world_->faults().bug == CopyBug::kBelieveOldHeard;
+    copy->Lead(assigned.epoch(), in_sync, old ? UINT64_MAX : assigned.heard(), now);
+    // A cut that was made again from the journal; the run's leader says if it is not missing.
+    if (auto cut = copy->shard()->TakeReplayedCut()) {
+      cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
+      SendPart(shard);
+    }
+  } else {
+    if (copy == nullptr) copy = std::make_unique<CopyCore>(OptionsOf(shard), nullptr);
+    copy->Follow(assigned.epoch(), assigned.leader(), now);
+    copy->Tick(now);
+    cuts_.erase(shard);
+  }
+  Flush(shard);
+}
+
+void SimServer::Execute(const ShardOrderTo& order) {
+  const auto at = copies_.find(order.shard);
+  if (at == copies_.end() || at->second->epoch() != order.epoch) {
+    return TellOrders(order.shard, {{order.number, absl::UnavailableError("not here")}});
+  }
+  at->second->Execute(order.command, order.number);
+  Flush(order.shard);
+}
+
+void SimServer::TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done) {
+  const CopyCore* const from = copy(shard);
+  const uint64_t epoch = from == nullptr ? 0 : from->epoch();
+  for (const CopyCore::OrderDone& order : done) {
+    if (world_->tracing()) {
+      world_->Note(absl::StrCat("machine ", machine_, " shard ", shard, " has done order ", order.number, ": ",
+                                order.status.ToString()));
+    }
+    const auto tell = [=](SimServer* leader) {
+      leader->Feed([=](Time now, ServerEffects* effects) {
+        leader->core_->OnOrderDone(shard, epoch, order.number, order.status, now, effects);
+      });
+    };
+    if (core_->leader() != nullptr) {
+      tell(this);
+    } else {
+      SendUp(tell);
+    }
+  }
+}
+
+void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
+  if (up_.id == 0) return;
+  const Link link = up_;
+  world_->Carry(machine_, link.to, [=, this] {
+    SimServer& leader = world_->machine(link.to);
+    if (leader.life_ == link.life && leader.down_.contains(link.id)) deliver(&leader);
+  });
+}
+
+void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver) {
+  const auto at = down_.find(link);
+  if (at == down_.end()) return;
+  SimServer* const to = &world_->machine(at->second);
+  world_->Carry(machine_, to->machine_, [=] {
+    if (to->up_.id == link) deliver(to);
+  });
+}
+
+void SimServer::Connect() {
+  if (up_.id != 0 || core_->leader() != nullptr) return;
+  int64_t to = 0;
+  if (!absl::SimpleAtoi(core_->leader_address(), &to)) to = 0;
+  if (chance_.Happens(0.2)) to = chance_.Between(0, world_->machines() - 1);
+  SimServer& leader = world_->machine(static_cast<uint32_t>(to));
+  if (&leader == this || !leader.up() || world_->AreCut(machine_, leader.machine_) ||
+      world_->AreCut(leader.machine_, machine_) || leader.core_->leader() == nullptr) {
+    return;
+  }
+  static uint64_t last_link = 0;
+  up_ = {++last_link, leader.machine_, leader.life_};
+  leader.down_[up_.id] = machine_;
+  if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, " has a link to machine ", up_.to));
+  Feed([this](Time now, ServerEffects* effects) { core_->OnConnected(now, effects); });
+}
+
+void SimServer::BreakLink() {
+  const Link link = std::exchange(up_, {});
+  if (link.id == 0) return;
+  SimServer* const leader = &world_->machine(link.to);
+  world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=] {
+    if (leader->life_ != link.life || leader->down_.erase(link.id) == 0) return;
+    leader->Feed([=](Time now, ServerEffects* effects) { leader->core_->OnLinkGone(link.id, now, effects); });
+  });
+}
+
+void SimServer::Request(uint64_t id, const ControlRequest& request) {
+  Feed([=, this](Time now, ServerEffects* effects) { core_->OnRequest(id, request, now, effects); });
+}
+
+void SimServer::Deliver(uint32_t process, uint32_t shard, Message message) {
+  WhenAwake([=, this, message = std::move(message)] {
+    const auto at = copies_.find(shard);
+    if (at == copies_.end()) return;
+    at->second->OnMessage(process, message);
+    Flush(shard);
+  });
+}
+
+void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
+  WhenAwake([=, this] {
+    const auto at = copies_.find(message.shard);
+    if (at == copies_.end()) return;
+    at->second->OnCopy(from, message, world_->queue().now());
+    Flush(message.shard);
+  });
+}
+
+void SimServer::Flush(uint32_t shard) {
+  const auto at = copies_.find(shard);
+  if (at == copies_.end() || core_ == nullptr) return;
+  CopyCore& copy = *at->second;
+  CopyCore::Effects effects;
+  copy.Commit(world_->queue().now(), &effects);
+  for (Outgoing& outgoing : effects.workers) {
+    world_->AnswerWorker(machine_, shard, std::move(outgoing), copy.shard()->core());
+  }
+  for (CopyCore::Send& send : effects.copies) {
+    SimServer* const to = world_->MachineOf(send.server);
+    if (to == nullptr) continue;
+    if (auto* has = std::get_if<CopyMessage::Has>(&send.message.what);
+        has != nullptr && world_->faults().bug == CopyBug::kKeepDiverged && has->entries > 0) {
+      has->log_epoch = send.message.epoch;
+    }
+    if (auto* steps = std::get_if<CopyMessage::Steps>(&send.message.what);
+        steps != nullptr && world_->faults().bug == CopyBug::kSkipStep && steps->steps.entries.size() > 1 &&
+        chance_.Happens(0.2)) {
+      steps->steps.entries[1] = steps->steps.entries[0];
+    }
+    const uint32_t from = server();
+    world_->Carry(machine_, to->machine_, [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); });
+  }
+  bool cut_taken = false;
+  if (copy.shard() != nullptr) {
+    while (auto cut = copy.shard()->TakeFinishedCut()) {
+      if (!copy.leads()) continue;
+      cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
+      world_->CutTaken(shard, *cuts_[shard]);
+      cut_taken = true;
+    }
+    if (auto image = copy.shard()->TakeDueImage()) SaveImageLater(shard, *std::move(image));
+  }
+  const CopyState state = StateOf(shard);
+  // What follows may drop the copy.
+  TellOrders(shard, std::move(effects.orders));
+  if (cut_taken) SendPart(shard);
+  Feed([this, state](Time now, ServerEffects* more) {
+    if (copies_.contains(state.shard())) core_->OnCopy(state, now, more);
+  });
+}
+
+void SimServer::SendPart(uint32_t shard) {
+  const auto at = cuts_.find(shard);
+  if (at == cuts_.end()) return;
+  const uint64_t checkpoint = at->second->checkpoint;
+  ShardReceipt receipt;
+  receipt.set_shard(shard);
+  const auto tell = [=](SimServer* leader) {
+    leader->Feed([=](Time now, ServerEffects* effects) {
+      leader->core_->OnPart(checkpoint, shard, receipt, now, effects);
+    });
+  };
+  if (core_->leader() != nullptr) {
+    tell(this);
+  } else {
+    SendUp(tell);
+  }
+}
+
+void SimServer::SaveImageLater(uint32_t shard, ShardImage image) {
+  const DurableShard* const of = copies_.at(shard)->shard();
+  world_->queue().After(chance_.Between(Duration(0), std::chrono::milliseconds(80)),
+                        [this, shard, of, life = life_, image = std::move(image)] {
+                          if (life != life_) return;
+                          WhenAwake([=, this] {
+                            const auto at = copies_.find(shard);
+                            if (at == copies_.end() || at->second->shard() != of) return;
+                            ++world_->outcome().images;
+                            DurableShard* const durable = at->second->shard();
+                            durable->ImageSaved(durable->journal()->SaveImage(image));
+                          });
+                        });
+}
+
+CopyState SimServer::StateOf(uint32_t shard) const {
+  const CopyReport report = copies_.at(shard)->Report();
+  CopyState state;
+  state.set_shard(shard);
+  state.set_epoch(report.epoch);
+  state.set_leads(report.leads);
+  state.set_empty(report.empty);
+  state.set_entries(report.entries);
+  state.set_written_order(report.written_order);
+  state.mutable_caught_up()->Assign(report.caught_up.begin(), report.caught_up.end());
+  state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
+  state.set_report(report.report);
+  state.set_trouble(report.trouble);
+  if (report.leads) state.set_endpoint(absl::StrCat(machine_));
+  const RunRecord& record = world_->store().record();
+  if (world_->faults().bug == CopyBug::kPromoteLagging && report.leads) {
+    state.set_report(report.report + 1);
+    for (const uint32_t server : record.shards(static_cast<int>(shard)).copies()) state.add_caught_up(server);
+  }
+  if (world_->faults().bug == CopyBug::kBelieveRestarted && report.epoch == 0) {
+    state.set_epoch(record.shards(static_cast<int>(shard)).epoch());
+  }
+  return state;
+}
+
+void SimServer::Tick() {
+  if (core_ == nullptr || over_) return;
+  WhenAwake([this] {
+    if (core_ == nullptr || over_) return;
+    if (up_.id != 0 && (world_->AreCut(machine_, up_.to) || world_->AreCut(up_.to, machine_)) && chance_.Happens(0.1)) {
+      BreakLink();
+    }
+    Connect();
+    Feed([this](Time now, ServerEffects* effects) { core_->Tick(now, effects); });
+    std::vector<uint32_t> shards;
+    for (auto& [shard, copy] : copies_) {
+      copy->Tick(world_->queue().now());
+      shards.push_back(shard);
+    }
+    for (const uint32_t shard : shards) {
+      Flush(shard);
+      if (core_ != nullptr && chance_.Happens(0.2)) SendPart(shard);
+    }
+  });
+}
+
+}  // namespace psgd::sim

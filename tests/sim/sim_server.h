@@ -1,0 +1,120 @@
+// A server process in simulated time: the shell around a ServerCore and its copies, and a disk that outlives it. It can
+// die between any two of its effects.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "server/cluster/copy_core.h"
+#include "server/cluster/server_core.h"
+#include "simulate/chance.h"
+#include "tests/sim/storage.h"
+
+namespace psgd::sim {
+
+class RunWorld;
+
+// A server that says nothing for so long is taken to be gone.
+inline constexpr Duration kServerSilence = std::chrono::milliseconds(400);
+
+// Deliberate faults of the protocol between servers, each of which a checker must find.
+enum class CopyBug {
+  kNone,
+  kDontWait,          // a leading copy acknowledges before the copies in sync have it
+  kPromoteLagging,    // a copy is reported as caught up before it is
+  kBelieveOldHeard,   // the leading copy stops waiting before the run's record says so
+  kSameEpoch,         // a promoted copy keeps the epoch of the one before
+  kForgetOrders,      // the stored record lacks the orders
+  kForgetMembers,     // the stored record lacks a worker
+  kForgetCheckpoint,  // the stored record lacks the checkpoint under way
+  kTellUnstored,      // orders are given before the record is stored
+  kSkipStep,          // a step that follows is lost on its way, and nobody notices
+  kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
+  kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
+  kIgnoreStore,       // a server leads although another one took the lead
+};
+
+// Not thread-safe.
+class SimServer {
+ public:
+  SimServer(RunWorld* world, uint32_t machine);
+
+  // Starts the process. `begins`: a new run.
+  void Boot(bool begins);
+  void Die(bool power, bool lose_disk);
+  void DieSoon() { dies_in_ = static_cast<int>(chance_.Between(0, 6)); }
+  void Pause(Time until) { awake_at_ = std::max(awake_at_, until); }
+  void Leave();
+  void FillDisk(bool full);
+
+  bool up() const { return core_ != nullptr; }
+  bool over() const { return over_; }
+  uint32_t machine() const { return machine_; }
+  uint32_t server() const { return core_ == nullptr ? 0 : core_->holder().self().server(); }
+  const ServerCore& core() const { return *core_; }
+  const CopyCore* copy(uint32_t shard) const;
+  const std::map<uint32_t, std::unique_ptr<CopyCore>>& copies() const { return copies_; }
+
+  // What comes from outside.
+  void Request(uint64_t id, const ControlRequest& request);
+  void Deliver(uint32_t process, uint32_t shard, Message message);
+  void OnCopyMessage(uint32_t from, const CopyMessage& message);
+  void Tick();
+
+ private:
+  using Input = std::function<void(Time, ServerEffects*)>;
+  struct Link {
+    uint64_t id = 0;         // 0: there is none
+    uint32_t to = 0;         // machine
+    uint64_t life = 0;       // of that machine
+  };
+
+  // Runs it when this process is awake; never, if it dies before.
+  void WhenAwake(std::function<void()> action);
+  void Feed(const Input& input);
+  void CarryOut(ServerEffects effects);
+  void Carry(ServerEffect effect);
+  void Have(const AssignedCopy& assigned);
+  void Execute(const ShardOrderTo& order);
+  void TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done);
+  void SendUp(std::function<void(SimServer*)> deliver);
+  void SendDown(uint64_t link, std::function<void(SimServer*)> deliver);
+  void Connect();
+  void BreakLink();
+  void Flush(uint32_t shard);
+  void SendPart(uint32_t shard);
+  void SaveImageLater(uint32_t shard, ShardImage image);
+  CopyState StateOf(uint32_t shard) const;
+  CopyOptions OptionsOf(uint32_t shard);
+  DurableShardOptions PlaceOf(uint32_t shard, bool empty);
+
+  RunWorld* const world_;
+  const uint32_t machine_;
+  Chance chance_;
+  uint64_t life_ = 0;
+  Time awake_at_{};
+  int dies_in_ = -1;           // effects; -1: it does not
+  bool over_ = false;
+
+  // The disk.
+  uint64_t identity_ = 0;
+  std::string run_id_;
+  std::map<uint32_t, std::unique_ptr<ShardDisk>> disks_;
+  bool full_ = false;
+
+  // The process.
+  std::unique_ptr<ServerCore> core_;
+  std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
+  std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
+  Link up_;                    // to the machine that leads the run
+  std::map<uint64_t, uint32_t> down_;  // links of others to this one: machine
+  std::deque<ServerEffects> to_do_;
+  bool busy_ = false;
+};
+
+}  // namespace psgd::sim
