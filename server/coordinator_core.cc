@@ -99,6 +99,7 @@ CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
                                     options_.config.optimizer().SerializeAsString();
     if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
     total_ = resume.total;
+    samples_before_ = total_.samples();
     total_.clear_residual_norm();  // of workers that are gone: those that come say theirs
     evaluations_ = resume.evaluations;
   }

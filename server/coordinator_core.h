@@ -112,6 +112,8 @@ class CoordinatorCore {
   // Everything but shards and checkpoints, which the caller adds (coordinator_status.cc).
   StatusReply Status(Time now) const;
   double SecondsTrained(Time now) const;
+  // Of those in total: the run was resumed after them, and SecondsTrained began then.
+  uint64_t samples_before() const { return samples_before_; }
   uint64_t batches_per_epoch() const { return batches_per_epoch_; }
 
  private:
@@ -178,6 +180,7 @@ class CoordinatorCore {
   std::deque<PendingEvaluation> pending_evaluations_;
 
   WorkerReport total_;
+  uint64_t samples_before_ = 0;
   CountHistogram staleness_;
   CountHistogram push_latency_, pull_latency_;  // common/latency.h; of this server's life
   std::vector<EvalResult> evaluations_;

@@ -5,10 +5,11 @@ namespace psgd {
 namespace {
 
 LedgerPositionRecord ToRecord(const LedgerPosition& position) {
+  const auto& [epoch, clock, remaining] = position;  // so that none is forgotten
   LedgerPositionRecord record;
-  record.set_epoch(position.epoch);
-  record.set_clock(position.clock);
-  *record.mutable_remaining() = position.remaining.Save();
+  record.set_epoch(epoch);
+  record.set_clock(clock);
+  *record.mutable_remaining() = remaining.Save();
   return record;
 }
 
@@ -56,12 +57,14 @@ MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
 }
 
 CheckpointUnderWayRecord ToRecord(const CoordinatorSnapshot& snapshot, uint64_t after) {
+  const auto& [checkpoint, name, position, hyper, total, evaluations] = snapshot;  // so that none is forgotten
   CheckpointUnderWayRecord record;
-  record.set_id(snapshot.checkpoint);
-  *record.mutable_position() = ToRecord(snapshot.position);
-  *record.mutable_hyper() = snapshot.hyper;
-  *record.mutable_total() = snapshot.total;
-  record.mutable_evaluations()->Add(snapshot.evaluations.begin(), snapshot.evaluations.end());
+  record.set_id(checkpoint);
+  record.set_name(name);
+  *record.mutable_position() = ToRecord(position);
+  *record.mutable_hyper() = hyper;
+  *record.mutable_total() = total;
+  record.mutable_evaluations()->Add(evaluations.begin(), evaluations.end());
   record.set_after(after);
   return record;
 }
@@ -69,6 +72,7 @@ CheckpointUnderWayRecord ToRecord(const CoordinatorSnapshot& snapshot, uint64_t 
 CoordinatorSnapshot FromRecord(const CheckpointUnderWayRecord& record) {
   CoordinatorSnapshot snapshot;
   snapshot.checkpoint = record.id();
+  snapshot.name = record.name();
   snapshot.position = FromRecord(record.position());
   snapshot.hyper = record.hyper();
   snapshot.total = record.total();
@@ -122,6 +126,7 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
   record.set_all_dealt(all_dealt_);
   record.set_next_checkpoint(next_checkpoint_);
   record.set_checkpoint_requested(checkpoint_requested_);
+  record.set_checkpoint_name(checkpoint_name_);
   record.set_final_checkpoint_taken(final_checkpoint_taken_);
   *record.mutable_last_checkpoint() = ToRecord(last_checkpoint_);
   if (under_way_) *record.mutable_under_way() = ToRecord(*under_way_, under_way_after_);
@@ -135,6 +140,7 @@ CoordinatorRecord CoordinatorCore::Save(Time now) const {
   record.mutable_staleness()->Add(staleness_.counts().begin(), staleness_.counts().end());
   record.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
   record.set_loads_state(loads_state_);
+  record.set_samples_before(samples_before_);
   record.set_seconds_trained(SecondsTrained(now));
   record.set_started(started_.has_value());
   record.set_ended(ended_.has_value());
@@ -158,6 +164,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   all_dealt_ = record.all_dealt();
   next_checkpoint_ = record.next_checkpoint();
   checkpoint_requested_ = record.checkpoint_requested();
+  checkpoint_name_ = record.checkpoint_name();
   final_checkpoint_taken_ = record.final_checkpoint_taken();
   last_checkpoint_ = FromRecord(record.last_checkpoint());
   if (record.has_under_way()) {
@@ -174,6 +181,7 @@ void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
   staleness_ = CountHistogram::FromCounts(record.staleness());
   evaluations_.assign(record.evaluations().begin(), record.evaluations().end());
   loads_state_ = record.loads_state();
+  samples_before_ = record.samples_before();
   const Time start = now - std::chrono::duration_cast<Duration>(
                                std::chrono::duration<double>(record.seconds_trained()));
   if (record.started()) started_ = start;
