@@ -18,6 +18,7 @@
 #include "server/checkpoint_files.h"
 #include "server/coordinator_store.h"
 #include "server/host_record.h"
+#include "server/journal_folder.h"
 #include "server/shard_moves.h"
 
 namespace psgd {
@@ -103,14 +104,35 @@ void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
   }
 }
 
-void VerifyCoordinatorsJournal(const std::string& folder, VerifiedRun* run) {
+// NOT_FOUND: training had not begun.
+absl::StatusOr<CoordinatorRecord> CheckCoordinator(const std::string& server_dir, std::vector<std::string>* damage) {
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, server_dir);
+  auto record = CoordinatorStore::Check(JournalFolder(server_dir, "coordinator"), damage);
+  if (absl::IsNotFound(record.status())) return NoCoordinator(server_dir, server_dir);
+  return record;
+}
+
+// Whether its journal has all that the coordinator knows of.
+void CheckEnd(const CoordinatorRecord& record, uint32_t shard, CheckedJournal* checked) {
+  JournalReport& report = checked->report;
+  if (!report.recovers) return;  // where it ends says nothing then
+  uint64_t last = report.last;
+  for (const uint64_t image : report.images) last = std::max(last, image);
+  const absl::Status whole = CheckJournalEnd(record, shard, last);
+  if (whole.ok()) return;
+  report.damage.emplace_back(whole.message());
+  report.recovers = false;
+}
+
+void VerifyCoordinatorsJournal(const std::string& server_dir, VerifiedRun* run) {
+  const std::string folder = server_dir + "/journal";
   CheckedJournal coordinator{"coordinator", {}};
   coordinator.unread = std::string(CheckReadable(folder + "/coordinator").message());
   if (IsUnread(coordinator)) {
     run->journal.push_back(std::move(coordinator));
     return CheckShardsThere(folder, run);
   }
-  const auto record = CoordinatorStore::Check(folder + "/coordinator", &coordinator.report.damage);
+  const absl::StatusOr<CoordinatorRecord> record = CheckCoordinator(server_dir, &coordinator.report.damage);
   coordinator.report.recovers = record.ok() && coordinator.report.damage.empty();
   if (absl::IsNotFound(record.status()) && coordinator.report.damage.empty()) return;  // training had not begun
   if (!record.ok()) {
@@ -123,6 +145,7 @@ void VerifyCoordinatorsJournal(const std::string& folder, VerifiedRun* run) {
     const uint32_t owner = s < record->owners_size() ? record->owners(s) : ShardMoves::kCoordinator;
     if (owner == ShardMoves::kCoordinator) {
       run->journal.push_back(CheckShard(folder, static_cast<uint32_t>(s)));
+      CheckEnd(*record, static_cast<uint32_t>(s), &run->journal.back());
     } else {
       run->journal.push_back({absl::StrCat("shard ", s), {}, owner});
     }
@@ -232,7 +255,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   } else if (run.joined) {
     PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
   } else {
-    VerifyCoordinatorsJournal(folder, &run);
+    VerifyCoordinatorsJournal(store.root(), &run);
   }
   return run;
 }

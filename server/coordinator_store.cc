@@ -91,4 +91,14 @@ absl::StatusOr<CoordinatorRecord> CoordinatorStore::Load() const {
   return record;
 }
 
+absl::Status CheckJournalEnd(const CoordinatorRecord& record, uint32_t shard, uint64_t entries) {
+  const int index = static_cast<int>(shard);
+  const uint64_t had = index < record.shard_entries_size() ? record.shard_entries(index) : 0;
+  if (entries >= had) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the journal of shard ", shard, " ends at entry ", entries, ", and the coordinator's record says that it had entry ",
+      had, ": its end is gone. Was a file of it deleted or cut off, or did the machine lose power? Go on from the last "
+      "checkpoint with ps-run --resume"));
+}
+
 }  // namespace psgd

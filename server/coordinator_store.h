@@ -40,4 +40,7 @@ class CoordinatorStore {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
+// DATA_LOSS: the journal of that shard ends, after `entries`, before what the record says that it had.
+absl::Status CheckJournalEnd(const CoordinatorRecord& record, uint32_t shard, uint64_t entries);
+
 }  // namespace psgd

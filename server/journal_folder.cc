@@ -11,6 +11,19 @@
 #include "server/checkpoint_files.h"
 
 namespace psgd {
+namespace {
+
+bool AnyShardHasImage(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::directory_iterator at(folder, failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const auto images = FolderIds(at->path().string(), "image");
+    if (images.ok() && !images->empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 std::string JournalFolder(const std::string& server_dir, const std::string& part) {
   return absl::StrCat(server_dir, "/journal/", part);
@@ -71,6 +84,24 @@ absl::Status CheckShardThere(const std::string& shard_folder) {
           ? "was it deleted, or left out when the run directory was copied? Copy it from where the rest is from"
           : absl::StrCat("beside it lies ", absl::StrJoin(strays, ", "), ", which nothing makes use of: was it renamed "
                          "when it was copied? Rename what is the shard's to ", name)));
+}
+
+bool CoordinatorIsMissing(const std::string& server_dir) {
+  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  return !std::filesystem::exists(JournalFolder(server_dir, "coordinator") + "/CURRENT", failed) && !failed;
+}
+
+absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir) {
+  const auto checkpoints = FolderIds(checkpoint_dir, "checkpoint");
+  const bool any = checkpoints.ok() && !checkpoints->empty();
+  if (!any && !AnyShardHasImage(JournalFolder(server_dir, ""))) {
+    return absl::NotFoundError("training had not begun, so there is nothing to go on from: start the run again");
+  }
+  return absl::DataLossError(absl::StrCat(
+      JournalFolder(server_dir, "coordinator"), " holds no record of the coordinator, and training had begun: ",
+      any ? "the run has checkpoints" : "its shards have images",
+      ". Was it deleted, or left out when the run directory was copied? Copy it from where the rest is from, or ",
+      any ? "go on from the last checkpoint with ps-run --resume" : "start the run again: there is no checkpoint"));
 }
 
 }  // namespace psgd

@@ -21,5 +21,10 @@ absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log);
 std::vector<std::string> StrayFolders(const std::string& shard_folder);
 // DATA_LOSS: the folder of a shard, or of its log, is not there.
 absl::Status CheckShardThere(const std::string& shard_folder);
+// The folder of the coordinator, or the database in it, is not there.
+bool CoordinatorIsMissing(const std::string& server_dir);
+// Why there is no record of the coordinator. NOT_FOUND: training had not begun. DATA_LOSS: it had, and the record is
+// gone. `checkpoint_dir`: where the run's checkpoints lie.
+absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir);
 
 }  // namespace psgd

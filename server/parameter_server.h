@@ -80,6 +80,8 @@ class ParameterServer {
   const std::string& control_address() const { return control_address_; }
   CallGuard& guard() { return guard_; }
   bool HasJournal() const;
+  // Of the run's samples: it was resumed after them.
+  uint64_t samples_before() const;
 
   // The control plane; ControlService and tests call these.
   absl::StatusOr<JoinReply> Join(const JoinRequest& request);
@@ -155,6 +157,8 @@ class ParameterServer {
   // Writes down what the next answers depend on, where it changed. REQUIRES: mutex_ held.
   absl::Status SaveRecord(bool wait_for_disk = true);
   CoordinatorRecord Record() const;
+  // What the journals here have, for the next start to miss what is lost of one.
+  void SaveEntries(CoordinatorRecord* record) const;
   // Followers. REQUIRES: mutex_ held.
   bool WaitsForFollowers(std::string* reason) const;
   // Null: the one before is still as it was.

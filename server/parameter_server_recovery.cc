@@ -38,9 +38,12 @@ absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::OpenJournal(
   if (FileExists(JournalFolder(options.journal_dir, ""))) {
     PSGD_RETURN_IF_ERROR(CloseJournalFolder(options.journal_dir, options.log));
   }
+  if (CoordinatorIsMissing(options.journal_dir)) return NoCoordinator(options.journal_dir, options.checkpoint_dir);
   PSGD_ASSIGN_OR_RETURN(auto store,
                         CoordinatorStore::Open(JournalFolder(options.journal_dir, "coordinator")));
-  PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, store->Load());
+  auto loaded = store->Load();
+  if (absl::IsNotFound(loaded.status())) return NoCoordinator(options.journal_dir, options.checkpoint_dir);
+  PSGD_ASSIGN_OR_RETURN(CoordinatorRecord record, std::move(loaded));
   if (!options.recover_here) {
     options.host = record.host();
     options.advertise = record.advertise();
@@ -131,6 +134,7 @@ absl::Status ParameterServer::RecoverShards() {
 
 absl::Status ParameterServer::ServeAgain(uint32_t shard, std::unique_ptr<DurableShard> durable) {
   std::lock_guard lock(mutex_);
+  PSGD_RETURN_IF_ERROR(CheckJournalEnd(*recovered_, shard, durable->entries()));
   PSGD_RETURN_IF_ERROR(orders_.Check(shard, durable->core().last_order()));
   const auto& under_way = core_.checkpoint_under_way();
   if (under_way && shard == 0) PSGD_RETURN_IF_ERROR(store_.Begin(under_way->checkpoint));
@@ -179,6 +183,18 @@ CoordinatorRecord ParameterServer::Record() const {
   return record;
 }
 
+void ParameterServer::SaveEntries(CoordinatorRecord* record) const {
+  for (int s = 0; s < options_.config.cluster().shards(); ++s) {
+    const auto shard = local_->Find(static_cast<uint32_t>(s));
+    record->add_shard_entries(shard == nullptr ? 0 : shard->written_entries());
+  }
+}
+
+uint64_t ParameterServer::samples_before() const {
+  std::lock_guard lock(mutex_);
+  return core_.samples_before();
+}
+
 absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   if (record_store_ == nullptr || core_.model() == nullptr) return absl::OkStatus();
   if (!deposed_.empty()) return absl::UnavailableError(deposed_);
@@ -187,6 +203,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   record.clear_seconds_trained();  // which always changes
   std::string contents = record.SerializeAsString();
   const bool sync = wait_for_disk && SyncsJournal();
+  SaveEntries(&record);  // likewise: they alone are no cause to save it
   // What a report saved without waiting may not be on the disk when a decision leaves that rests on it.
   if (contents == saved_record_ && (saved_synced_ || !sync)) return ShipRecord(nullptr, wait_for_disk);
   record.set_seconds_trained(seconds);
@@ -200,6 +217,7 @@ absl::Status ParameterServer::SaveRecord(bool wait_for_disk) {
   }
   saved_record_ = std::move(contents);
   saved_synced_ = sync;
+  record.clear_shard_entries();  // a follower's journals may not be as far yet
   return ShipRecord(&record, wait_for_disk);
 }
 

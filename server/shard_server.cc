@@ -34,6 +34,7 @@ ShardServer::ShardServer(uint32_t index, std::string address, std::unique_ptr<Du
       durable_(std::move(shard)),
       trace_(callbacks_.on_spans ? std::make_optional<ShardTrace>(index, callbacks_.trace_steps)
                                  : std::nullopt),
+      written_entries_(durable_->entries()),
       thread_([this] { Run(); }) {}
 
 ShardServer::~ShardServer() { Stop(); }
@@ -233,6 +234,7 @@ void ShardServer::CommitAll(Outbox* out) {
   durable_->Commit(out);
   ReportStall();
   if (durable_->entries() > written) journal_latency_.Add(LatencyBin(SteadyNow() - start));
+  written_entries_ = durable_->entries();
   if (durable_->stalled().ok()) written_order_ = durable_->core().last_order();
   const bool answered = !out->empty();
   SendAll(out);

@@ -47,6 +47,8 @@ class ShardServer final : public ShardHandle {
   std::string address() const override { return address_; }
   std::future<absl::Status> Execute(const ShardCommand& command, uint64_t number) override;
   uint64_t written_order() const override { return written_order_; }
+  // Its journal has the entries up to this one.
+  uint64_t written_entries() const { return written_entries_; }
   void CheckpointDone(uint64_t checkpoint) override;
   absl::Status Weights(
       const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) override;
@@ -100,6 +102,7 @@ class ShardServer final : public ShardHandle {
   std::optional<ShardTrace> trace_;
 
   std::atomic<uint64_t> written_order_{0};
+  std::atomic<uint64_t> written_entries_{0};
   std::atomic<bool> stop_{false};
   std::mutex tasks_mutex_;  // guards what follows
   std::deque<std::pair<Task, Done>> tasks_;

@@ -25,7 +25,7 @@ class JournalDamage : public RunTest {
   void KilledRun() {
     Process server({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
                     "--set", "durability.acknowledge=journal", "--set", "durability.journal=64KiB",
-                    "--set", "train.epochs=100000"});
+                    "--set", "train.epochs=100000", "--set", "durability.checkpoint=5 epochs"});
     const std::string address = ServerOf(server);
     Process one({"ps-worker", "--cpu", "--server", address});
     Process other({"ps-worker", "--cpu", "--server", address});
@@ -37,6 +37,31 @@ class JournalDamage : public RunTest {
     server.Wait();
   }
   std::string Journal() const { return Path("run/server/journal"); }
+
+  // The newest file of RocksDB's log of that shard that has anything in it.
+  fs::path NewestLog(const std::string& part) const {
+    fs::path newest;
+    for (const auto& found : fs::directory_iterator(Journal() + "/" + part)) {
+      if (found.path().extension() != ".log" || found.file_size() == 0) continue;
+      if (newest.empty() || found.path().filename() > newest.filename()) newest = found.path();
+    }
+    return newest;
+  }
+  uint64_t LastEntry(int shard) const {
+    const Ended verified = RunProgram({"ps-ctl", "verify", Path("run"), "--json"});
+    return Json::parse(verified.out)["journal"][1 + shard]["last_entry"].get<uint64_t>();
+  }
+  void ExpectRefused(const std::vector<std::string>& parts) const {
+    const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});
+    EXPECT_EQ(verified.code, 1) << verified.out;
+    EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") + " is damaged; --recover would refuse it"));
+    const Ended recovered = RunProgram({"ps-server", "--recover", Path("run")});
+    EXPECT_EQ(recovered.code, 1) << recovered.out;
+    for (const std::string& part : parts) {
+      EXPECT_THAT(verified.out, HasSubstr(part));
+      EXPECT_THAT(recovered.err, HasSubstr(part));
+    }
+  }
 
   static void FlipBit(const fs::path& file, uint64_t at) {
     std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -135,6 +160,36 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
   EXPECT_GT(found, 20);
   std::cout << files.size() << " files: " << found << " flipped bits found, " << harmless << " harmless\n";
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0) << "verify changed something";
+}
+
+// RocksDB takes a log that is not there, or is shorter, for one that a crash cut off.
+TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
+  KilledRun();
+  ASSERT_FALSE(HasFailure());
+  std::vector<std::string> damage;
+  const auto record = CoordinatorStore::Check(Journal() + "/coordinator", &damage);
+  ASSERT_TRUE(record.ok()) << record.status();
+  ASSERT_EQ(record->shard_entries_size(), 2);
+  const uint64_t known = record->shard_entries(1);
+  ASSERT_GE(LastEntry(1), known);
+  // The newest may have begun after the record was written.
+  for (int i = 0; i < 4 && LastEntry(1) >= known; ++i) {
+    const fs::path newest = NewestLog("shard-1/log");
+    ASSERT_FALSE(newest.empty());
+    fs::remove(newest);
+  }
+  ASSERT_LT(LastEntry(1), known);
+  ExpectRefused({"the journal of shard 1 ends at entry ", "that it had entry " + std::to_string(known),
+                 "ps-run --resume"});
+}
+
+TEST_F(JournalDamage, ACoordinatorWhoseFolderIsGoneIsFound) {
+  KilledRun();
+  ASSERT_FALSE(HasFailure());
+  for (const auto& found : fs::directory_iterator(Journal() + "/coordinator")) fs::remove(found.path());
+  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun", "ps-run --resume"});
+  fs::remove_all(Journal() + "/coordinator");
+  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun", "ps-run --resume"});
 }
 
 }  // namespace

@@ -43,6 +43,17 @@ class VerifyReportTest : public testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     ASSERT_TRUE((*store)->Save(record, false).ok());
   }
+  // Each with an image and no entries.
+  void MakeShardsThatHad(const std::vector<uint64_t>& entries) const {
+    CoordinatorRecord record;
+    for (uint32_t s = 0; s < entries.size(); ++s) {
+      MakeShard(s);
+      record.mutable_placement()->add_endpoints();
+    }
+    record.mutable_shard_entries()->Assign(entries.begin(), entries.end());
+    const auto store = CoordinatorStore::Create(Journal("coordinator"));
+    ASSERT_TRUE(store.ok() && (*store)->Save(record, false).ok());
+  }
   void MakeJoined(const std::vector<uint32_t>& shards) const {
     HostRecord record;
     record.mutable_shards()->Assign(shards.begin(), shards.end());
@@ -117,6 +128,48 @@ TEST_F(VerifyReportTest, AServerThatJoinedHasNoCoordinator) {
   std::ofstream(run_.ConfigFile()) << "durability: {acknowledge: memory}\n";
   Verify();
   EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(VerifyReportTest, AJournalWhoseEndIsGoneIsDamaged) {
+  MakeShardsThatHad({0, 3});
+  Verify();
+  EXPECT_EQ(StateOf("shard 0"), "sound");
+  EXPECT_EQ(StateOf("shard 1"), "damaged");
+  EXPECT_THAT(text_, HasSubstr("the journal of shard 1 ends at entry 0, and the coordinator's record says that it had "
+                               "entry 3: its end is gone"));
+  EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+}
+
+TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
+  MakeCoordinator(1, {1});
+  MakeShard(0);
+  const auto expect_gone = [this] {
+    Verify();
+    EXPECT_EQ(StateOf("coordinator"), "damaged");
+    EXPECT_EQ(StateOf("shard 0"), "sound");
+    EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
+    EXPECT_THAT(text_, AllOf(HasSubstr("coordinator holds no record of the coordinator, and training had begun"),
+                             HasSubstr("its shards have images")));
+    EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
+  };
+  fs::remove_all(Journal("coordinator"));
+  expect_gone();
+  EXPECT_FALSE(fs::exists(Journal("coordinator"))) << "verify wrote something";
+  fs::create_directories(Journal("coordinator"));
+  expect_gone();
+  ASSERT_TRUE(CoordinatorStore::Create(Journal("coordinator")).ok());  // its log was deleted
+  expect_gone();
+  fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001");
+  Verify();
+  EXPECT_THAT(text_, AllOf(HasSubstr("the run has checkpoints"), HasSubstr("ps-run --resume")));
+}
+
+TEST_F(VerifyReportTest, ARunThatHadNotBegunHasNothingThatIsDamaged) {
+  ASSERT_TRUE(CoordinatorStore::Create(Journal("coordinator")).ok());
+  Verify();
+  EXPECT_EQ(json_["journal"].size(), 0u);
+  EXPECT_FALSE(absl::IsDataLoss(status_)) << status_;
 }
 
 TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
