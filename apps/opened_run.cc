@@ -131,8 +131,9 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
   if (LivePages* const pages = opened->pages.get()) {
     observer = [pages](const Record& record) { pages->Observe(record); };
   }
-  PSGD_ASSIGN_OR_RETURN(opened->recorder,
-                        RunRecorder::Open(opened->results, opened->log, observer));
+  const bool goes_on = !arguments.recover.empty() || !arguments.follow.empty();
+  PSGD_ASSIGN_OR_RETURN(opened->recorder, goes_on ? RunRecorder::GoOn(opened->results, opened->log, observer)
+                                                  : RunRecorder::Open(opened->results, opened->log, observer));
   return absl::OkStatus();
 }
 

@@ -194,7 +194,7 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
     if (pages != nullptr) pages->Detach();
   };
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
-  recorder.ResumedAfter(before.total().samples());
+  recorder.BeginsAt(before, server.samples_before());
   Announce(arguments, server, before.name(), pages == nullptr ? "" : pages->address(), opened.results);
 
   const std::string trace_file = opened.results.TraceFile();

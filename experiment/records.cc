@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 
@@ -97,6 +98,24 @@ absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path) {
   }
   if (file.bad()) return FileError("read", path, errno);
   return records;
+}
+
+double LastSeconds(const std::string& path) {
+  constexpr int64_t kTail = 8 << 20;  // records are far smaller
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || !CheckRegularFile(path).ok()) return 0;
+  const int64_t size = file.tellg();
+  std::string tail(static_cast<size_t>(std::min(size, kTail)), '\0');
+  file.seekg(size - static_cast<int64_t>(tail.size()));
+  if (!file.read(tail.data(), static_cast<std::streamsize>(tail.size()))) return 0;
+  for (size_t end = tail.rfind('\n'); end != std::string::npos && end > 0;) {
+    const size_t before = tail.rfind('\n', end - 1);
+    const size_t begin = before == std::string::npos ? 0 : before + 1;
+    const Record record = Record::parse(tail.substr(begin, end - begin), nullptr, /*allow_exceptions=*/false);
+    if (record.is_object() && record.contains("seconds")) return NumberIn(record, "seconds");
+    end = before;
+  }
+  return 0;
 }
 
 double NumberIn(const Record& record, const char* key) {

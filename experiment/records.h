@@ -47,6 +47,9 @@ class MetricsWriter {
 // All records of a file, which may still be growing: a torn last line is left out.
 absl::StatusOr<std::vector<Record>> ReadMetrics(const std::string& path);
 
+// The time of the last whole record of a file; 0: there is none, or it cannot be read.
+double LastSeconds(const std::string& path);
+
 // Zero where there is no such number.
 double NumberIn(const Record& record, const char* key);
 

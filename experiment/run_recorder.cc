@@ -1,5 +1,7 @@
 #include "experiment/run_recorder.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -56,7 +58,21 @@ RunRecorder::RunRecorder(const RunDir& dir, std::unique_ptr<MetricsWriter> metri
       start_(SteadyNow()),
       cpu_before_(ProcessCpuSeconds()) {}
 
-double RunRecorder::Elapsed() const { return Seconds(SteadyNow() - start_); }
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::GoOn(const RunDir& dir, Log log, Observer observer) {
+  const double seconds = LastSeconds(dir.MetricsFile());
+  PSGD_ASSIGN_OR_RETURN(auto recorder, Open(dir, std::move(log), std::move(observer)));
+  recorder->seconds_before_ = seconds;
+  return recorder;
+}
+
+void RunRecorder::BeginsAt(const StatusReply& status, uint64_t samples_before) {
+  samples_before_ = samples_before;
+  recorded_samples_ = status.total().samples();
+  recorded_seconds_ = status.seconds();
+  seconds_before_ = std::max(seconds_before_.load(), status.seconds() - Seconds(SteadyNow() - start_));
+}
+
+double RunRecorder::Elapsed() const { return seconds_before_ + Seconds(SteadyNow() - start_); }
 
 void RunRecorder::Write(absl::string_view kind, const Record& record) {
   const double now = Elapsed();

@@ -2,6 +2,7 @@
 // goes, then summary.json and weights.safetensors.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,9 +31,13 @@ class RunRecorder {
 
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Open(const RunDir& dir, Log log,
                                                            Observer observer = nullptr);
+  // Of a run that a server before this one led: times go on from the last record that is there.
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> GoOn(const RunDir& dir, Log log,
+                                                           Observer observer = nullptr);
 
-  // Of a resumed run: what was trained before, which no rate of this part counts. Before the others.
-  void ResumedAfter(uint64_t samples) { samples_before_ = recorded_samples_ = samples; }
+  // How the run stands when this server begins: times go on from there. No rate counts the samples that were trained
+  // before the run was resumed. Before the progress.
+  void BeginsAt(const StatusReply& status, uint64_t samples_before);
   void Evaluation(const EvalResult& result);
   void Checkpoint(const CheckpointInfo& info);
   void Choices(const CodecChoices& choices);
@@ -64,6 +69,7 @@ class RunRecorder {
   const Log log_;
   const Observer observer_;
   const Time start_;
+  std::atomic<double> seconds_before_{0};  // of the run, when this server began
   const double cpu_before_;  // that the server took to start
   DetailSchedule details_;
   StatusReply detailed_;  // what the last detail that was written was of

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/certificates/certificates.h"
 #include "tests/system/run_test.h"
+#include "tests/system/run_times.h"
 
 namespace psgd {
 namespace {
@@ -139,6 +140,7 @@ TEST_F(Followers, TakeOverAndTheWeightsAreThoseOfAnUndisturbedRun) {
   EXPECT_EQ(Losses("run").back(), Losses("calm").back());
   EXPECT_EQ(Summary("run")["status"], "finished");
   EXPECT_EQ(Summary("run")["epochs"], 150.0);
+  ExpectTimesGoOn(Metrics("run", "progress"), Summary("run"));
 }
 
 // Images of the followers' own journals, and checkpoints that are under way when the leader dies.

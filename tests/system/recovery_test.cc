@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/certificates/certificates.h"
 #include "tests/system/run_test.h"
+#include "tests/system/run_times.h"
 
 namespace psgd {
 namespace {
@@ -59,6 +60,7 @@ TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
   EXPECT_EQ(Summary("run")["epochs"], 200.0);
   EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), Summary("calm")["test_accuracy"].get<double>() - 0.003);
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("went on from the journal"));
+  ExpectTimesGoOn(Metrics("run", "progress"), Summary("run"));
 }
 
 TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {

@@ -50,6 +50,16 @@ TEST_F(RecordsTest, ALineIsThereWhenWriteReturns) {
   EXPECT_EQ((*records)[1]["kind"], "done");
 }
 
+TEST_F(RecordsTest, TheLastTimeIsThatOfTheLastWholeRecord) {
+  EXPECT_EQ(LastSeconds(path_), 0);
+  SetText("");
+  EXPECT_EQ(LastSeconds(path_), 0);
+  SetText(R"({"kind":"progress","seconds":2.5})" "\n" R"({"kind":"detail","seconds":7.25})" "\n" R"({"kind":"x","seconds":9)");
+  EXPECT_EQ(LastSeconds(path_), 7.25);
+  SetText(R"({"kind":"progress","seconds":2.5})" "\nnot a record\n{}\n");
+  EXPECT_EQ(LastSeconds(path_), 2.5);
+}
+
 TEST_F(RecordsTest, OddValuesStayOneLineOfJson) {
   const auto writer = Open();
   ASSERT_TRUE(writer->Write("x", std::nan(""), {{"text", "a\nb\xFF"}, {"inf", INFINITY}}).ok());
