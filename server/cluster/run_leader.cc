@@ -92,9 +92,7 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
     return absl::DataLossError("the run's record and its plan do not belong together");
   }
   // Joins from before training began are not stored: who joined under an earlier epoch must not be taken for another.
-  if (plan == nullptr) {
-    options.coordinator.first_incarnation = static_cast<uint32_t>(1 + kJoinsAnEpoch * (record.epoch() - 1));
-  }
+  options.coordinator.first_incarnation = static_cast<uint32_t>(1 + kJoinsAnEpoch * (record.epoch() - 1));
   std::unique_ptr<RunLeader> leader(new RunLeader(std::move(options), revision, std::move(record)));
   for (const RunServer& server : leader->record_.servers()) leader->peers_[server.server()].heard = now;
   if (plan != nullptr) PSGD_RETURN_IF_ERROR(leader->Restore(*plan, now));

@@ -154,13 +154,13 @@ bool RunWorld::AreCut(uint32_t from, uint32_t to) const {
   return cut != cuts_.end() && queue_.now() < cut->second;
 }
 
-void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver) {
-  if (AreCut(from, to)) return;
+void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost) {
+  if (AreCut(from, to)) return lost();
   const Duration delay = chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
   Time& last = last_arrival_[{from, to}];
   last = std::max(last, queue_.now() + delay);
   queue_.At(last, [=, this] {
-    if (!AreCut(from, to)) deliver();
+    AreCut(from, to) ? lost() : deliver();
   });
 }
 

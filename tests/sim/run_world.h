@@ -63,8 +63,8 @@ class RunWorld final : public World {
   SimStore& store() { return store_; }
   void AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply);
   void AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core);
-  // A message from machine to machine, in order; lost where they are cut off, or one of them dies.
-  void Carry(uint32_t from, uint32_t to, std::function<void()> deliver);
+  // A message from machine to machine, in order; `lost` is called where they are cut off.
+  void Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost);
   bool AreCut(uint32_t from, uint32_t to) const;
   SimServer* MachineOf(uint32_t server);
   SimServer& machine(uint32_t index) { return *machines_[index]; }

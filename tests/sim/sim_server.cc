@@ -173,6 +173,7 @@ void SimServer::Carry(ServerEffect effect) {
   const uint64_t life = life_;
   const CopyBug bug = world_->faults().bug;
   if (auto* have = std::get_if<effect::HaveCopy>(&effect)) {
+    if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, " is to have ", have->copy.ShortDebugString()));
     Have(have->copy);
   } else if (const auto* drop = std::get_if<effect::DropCopy>(&effect)) {
     const uint32_t shard = drop->shard;
@@ -344,9 +345,22 @@ void SimServer::TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done
 void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   if (up_.id == 0) return;
   const Link link = up_;
+  const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
   world_->Carry(machine_, link.to, [=, this] {
     SimServer& leader = world_->machine(link.to);
-    if (leader.life_ == link.life && leader.down_.contains(link.id)) deliver(&leader);
+    if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id)) deliver(&leader);
+  }, lost);
+}
+
+// Nothing comes on a link after what was lost on it: its ends find out that it is broken.
+void SimServer::LoseLink(uint64_t id, SimServer* leader) {
+  if (!lost_.insert(id).second) return;
+  world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=, this] {
+    if (up_.id == id) up_ = {};
+  });
+  world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=] {
+    if (leader->down_.erase(id) == 0) return;
+    leader->Feed([=](Time now, ServerEffects* effects) { leader->core_->OnLinkGone(id, now, effects); });
   });
 }
 
@@ -354,9 +368,12 @@ void SimServer::SendDown(uint64_t link, std::function<void(SimServer*)> deliver)
   const auto at = down_.find(link);
   if (at == down_.end()) return;
   SimServer* const to = &world_->machine(at->second);
-  world_->Carry(machine_, to->machine_, [=] {
-    if (to->up_.id == link) deliver(to);
-  });
+  world_->Carry(
+      machine_, to->machine_,
+      [=] {
+        if (to->up_.id == link && !to->lost_.contains(link)) deliver(to);
+      },
+      [=, this] { to->LoseLink(link, this); });
 }
 
 void SimServer::Connect() {
@@ -430,7 +447,8 @@ void SimServer::Flush(uint32_t shard) {
       steps->steps.entries[1] = steps->steps.entries[0];
     }
     const uint32_t from = server();
-    world_->Carry(machine_, to->machine_, [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); });
+    world_->Carry(machine_, to->machine_, [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); },
+                  [] {});
   }
   bool cut_taken = false;
   if (copy.shard() != nullptr) {

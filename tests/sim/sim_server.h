@@ -86,6 +86,7 @@ class SimServer {
   void SendDown(uint64_t link, std::function<void(SimServer*)> deliver);
   void Connect();
   void BreakLink();
+  void LoseLink(uint64_t id, SimServer* leader);
   void Flush(uint32_t shard);
   void SendPart(uint32_t shard);
   void SaveImageLater(uint32_t shard, ShardImage image);
@@ -112,6 +113,7 @@ class SimServer {
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
   Link up_;                    // to the machine that leads the run
+  std::set<uint64_t> lost_;    // links to others on which something was lost
   std::map<uint64_t, uint32_t> down_;  // links of others to this one: machine
   std::deque<ServerEffects> to_do_;
   bool busy_ = false;

@@ -185,17 +185,18 @@ std::string NameOf(const ::testing::TestParamInfo<GoldenCase>& info) {
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
   for (const char* backend : {"reference", "onednn", "cudnn"}) {
-    for (const char* model : {"mlp", "lenet5", "cnn", "gpt", "lstm_lm", "transformer", "resnet20",
-                              "logistic_regression", "ncf"}) {
+    for (const char* model :
+         {"mlp", "lenet5", "cnn", "gpt", "lstm_lm", "transformer", "logistic_regression", "ncf"}) {
       cases.push_back({model, backend});
     }
+    cases.push_back({"resnet20", backend, 1e-2, 1e-5, 5e-3});
   }
   for (const char* backend : {"onednn", "cudnn"}) {
     for (const GoldenCase& test :
          {GoldenCase{"unet", backend, 5e-3, 1e-5, 5e-4}, GoldenCase{"squeezenet", backend},
           GoldenCase{"resnet18", backend},
           GoldenCase{"resnet50", backend, 0.1, 1e-4, 0.015, 5e-4, 0.01},
-          GoldenCase{"googlenet", backend, 0.03, 1e-5, 2e-3, 1e-4, 1e-4},
+          GoldenCase{"googlenet", backend, 0.03, 1e-5, 6e-3, 1e-4, 1e-4},
           GoldenCase{"inception_v3", backend, 0.3, 3e-4, 0.05, 1e-3, 1e-3},
           GoldenCase{"alexnet", backend}, GoldenCase{"vgg16", backend}}) {
       cases.push_back(test);
