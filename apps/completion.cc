@@ -58,8 +58,8 @@ std::string Bash(const CLI::App& app) {
   absl::StrAppend(&script, "  words='", absl::StrJoin(NamesOf(app), " "), "'\n");
   if (!commands.empty()) {
     absl::StrAppend(&script, "  if ((COMP_CWORD == 1)); then words+=' ",
-                    absl::StrJoin(CommandNames(app), " "), "'",
-                    TakesWords(app) ? "" : "; files=no", "; fi\n  case ${COMP_WORDS[1]} in\n");
+                    absl::StrJoin(CommandNames(app), " "), "'", TakesWords(app) ? "" : "; files=no",
+                    "; fi\n  case ${COMP_WORDS[1]} in\n");
     for (const CLI::App* command : commands) {
       absl::StrAppend(&script, "  ", command->get_name(), ") ((COMP_CWORD == 1)) || words='",
                       absl::StrJoin(NamesOf(*command), " "), "' ;;\n");
@@ -156,8 +156,7 @@ std::string Fish(const CLI::App& app) {
   AppendFish(program, condition, app, &script);
   for (const CLI::App* command : CommandsOf(app)) {
     absl::StrAppend(&script, "complete -c ", program, TakesWords(app) ? "" : " -f",
-                    " -n __fish_use_subcommand -a ",
-                    command->get_name(), " -d '",
+                    " -n __fish_use_subcommand -a ", command->get_name(), " -d '",
                     absl::StrReplaceAll(Describe(*command).text, {{"'", "\\'"}}), "'\n");
     AppendFish(program, absl::StrCat(" -n '__fish_seen_subcommand_from ", command->get_name(), "'"),
                *command, &script);

@@ -20,8 +20,8 @@ inline absl::Status CheckCommand(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("no command \"", argv[1], "\"",
-                                                 Suggest(argv[1], names), " (there are: ",
-                                                 absl::StrJoin(names, ", "), ")"));
+                                                 Suggest(argv[1], names),
+                                                 " (there are: ", absl::StrJoin(names, ", "), ")"));
 }
 
 }  // namespace psgd

@@ -37,10 +37,8 @@ absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std:
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls) {
   PSGD_RETURN_IF_ERROR(CheckServerAddress(server));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
-  ControlClient client({.server = server,
-                        .deadline = kFirstAnswer,
-                        .interrupted = {},
-                        .credentials = credentials});
+  ControlClient client(
+      {.server = server, .deadline = kFirstAnswer, .interrupted = {}, .credentials = credentials});
   return client.Status(StatusRequest());
 }
 
@@ -48,10 +46,8 @@ absl::StatusOr<std::unique_ptr<ControlClient>> ConnectServer(const std::string& 
                                                              const TlsArguments& tls) {
   PSGD_RETURN_IF_ERROR(ReachServer(server, tls).status());
   PSGD_ASSIGN_OR_RETURN(const auto credentials, Tls(tls));
-  return std::make_unique<ControlClient>(ControlClientOptions{.server = server,
-                                                              .deadline = kLongAnswer,
-                                                              .interrupted = {},
-                                                              .credentials = credentials});
+  return std::make_unique<ControlClient>(ControlClientOptions{
+      .server = server, .deadline = kLongAnswer, .interrupted = {}, .credentials = credentials});
 }
 
 absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& moves) {
@@ -61,7 +57,8 @@ absl::StatusOr<RebalanceRequest> ParseMoves(const std::vector<std::string>& move
     uint32_t shard = 0, server = 0;
     if (!absl::SimpleAtoi(sides.first, &shard) || !absl::SimpleAtoi(sides.second, &server)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--move ", text, " is not SHARD=SERVER, as in --move 0=2; ps-ctl status shows their numbers"));
+          "--move ", text,
+          " is not SHARD=SERVER, as in --move 0=2; ps-ctl status shows their numbers"));
     }
     RebalanceRequest::Move* const move = request.add_moves();
     move->set_shard(shard);

@@ -11,7 +11,8 @@
 
 namespace psgd {
 
-// Where the server is that leads the run, with those that follow, as etcd says, if it is to be asked.
+// Where the server is that leads the run, with those that follow, as etcd says, if it is to be
+// asked.
 absl::Status FindServer(const EtcdArguments& etcd, const TlsArguments& tls, std::string* server);
 // Makes sure that the server is there, so that one that is not is found out soon.
 absl::StatusOr<StatusReply> ReachServer(const std::string& server, const TlsArguments& tls);

@@ -20,12 +20,14 @@ absl::Status ServeRuns(const std::string& root, const CtlUiOptions& options, boo
   const bool loopback = options.bind.rfind("127.", 0) == 0 || options.bind == "localhost";
   if (!loopback && !options.insecure) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--bind ", options.bind, " shows these runs to whoever reaches it; if they may "
+        absl::StrCat("--bind ", options.bind,
+                     " shows these runs to whoever reaches it; if they may "
                      "see them, add --insecure"));
   }
   PSGD_ASSIGN_OR_RETURN(const auto pages, RunPages::Start(root, options.bind, options.port));
   if (json) {
-    std::cout << nlohmann::ordered_json{{"event", "ready"}, {"http", pages->address()}} << std::endl;
+    std::cout << nlohmann::ordered_json{{"event", "ready"}, {"http", pages->address()}}
+              << std::endl;
   } else {
     std::cout << "the runs of " << root << ": http://" << pages->address() << "/ (Ctrl-C ends)"
               << std::endl;

@@ -24,7 +24,8 @@ inline CLI::Option* AddEtcdOption(CLI::App& app, EtcdArguments& etcd, const std:
 
 // For those who look for the run's server there. `server`: the option that names it instead.
 inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Option* server) {
-  auto* members = AddEtcdOption(app, etcd, "Members of etcd, which knows where the run's server is");
+  auto* members =
+      AddEtcdOption(app, etcd, "Members of etcd, which knows where the run's server is");
   members->excludes(server);
   auto* run = app.add_option("--run", etcd.run, "With --etcd: the name of the run")->needs(members);
   members->needs(run);
@@ -35,7 +36,8 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
 inline absl::Status CheckSettles(const Config& config) {
   if (config.durability().acknowledge() != DurabilityConfig::MEMORY) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--etcd says where a run's server is by now, and which of several leads, but this run's ends with its only "
+      "--etcd says where a run's server is by now, and which of several leads, but this run's ends "
+      "with its only "
       "server: add --set durability.acknowledge=journal, or replicated");
 }
 

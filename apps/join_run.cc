@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "apps/opened_run.h"
 #include "common/units.h"
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
 #include "net/address.h"
-#include "server/shard_host.h"
+#include "server/control/shard_host.h"
 
 namespace psgd {
 namespace {
@@ -44,7 +44,8 @@ absl::StatusOr<ExitCode> JoinRun(const ServerArguments& arguments, const StopSig
     options.coordinator = absl::StrCat("run ", etcd.run);
     options.find_coordinator = [chains]() -> absl::StatusOr<std::string> {
       const auto servers = ServersOf(*chains, chains->run());
-      if (!servers.ok()) return absl::UnavailableError(servers.status().message());  // it may come yet
+      if (!servers.ok())
+        return absl::UnavailableError(servers.status().message());  // it may come yet
       return servers->front();
     };
   } else {
@@ -66,7 +67,8 @@ absl::StatusOr<ExitCode> JoinRun(const ServerArguments& arguments, const StopSig
 
   RunDirOptions dir;
   dir.path = arguments.run_dir;
-  dir.resume = !arguments.run_dir.empty() && std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
+  dir.resume =
+      !arguments.run_dir.empty() && std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
   dir.name = absl::StrCat(host->config().name(), "-server-", host->server());
   dir.now = std::time(nullptr);
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 
 namespace psgd {
 namespace {
@@ -49,10 +49,13 @@ absl::Status CheckBind(const ServerArguments& arguments, absl::string_view optio
                        const std::string& host) {
   const bool loopback = host == "localhost" || host.rfind("127.", 0) == 0;
   if (loopback || arguments.insecure || arguments.tls.given()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      option, " ", host, " lets other machines connect, and nothing checks who they are; make "
-      "certificates (scripts/make-certs.sh DIR ", host, ") and add --tls-dir DIR here and to the "
-      "workers; or, on a network that you trust, add --insecure"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", host,
+                   " lets other machines connect, and nothing checks who they are; make "
+                   "certificates (scripts/make-certs.sh DIR ",
+                   host,
+                   ") and add --tls-dir DIR here and to the "
+                   "workers; or, on a network that you trust, add --insecure"));
 }
 
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments) {
@@ -77,15 +80,18 @@ absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierSe
   if (run_dir.empty() || !std::filesystem::exists(dir.ConfigFile())) return EarlierServer();
   PSGD_ASSIGN_OR_RETURN(const RunDir held, RunDir::Take(run_dir));
   PSGD_ASSIGN_OR_RETURN(EarlierServer earlier, FindEarlierServer(held.ServerDir()));
-  const bool results = std::filesystem::exists(held.SummaryFile()) || std::filesystem::exists(held.WeightsFile());
+  const bool results =
+      std::filesystem::exists(held.SummaryFile()) || std::filesystem::exists(held.WeightsFile());
   if (earlier.kind == EarlierServer::Kind::kNone && results) {
     earlier = {EarlierServer::Kind::kOther, {}, "the results of a run"};
   }
   const auto config = LoadConfig(held.ConfigFile());
-  earlier.text = absl::StrCat(run_dir, " holds ", earlier.text, config.ok() ? absl::StrCat(" (", config->name(), ")") : "");
+  earlier.text = absl::StrCat(run_dir, " holds ", earlier.text,
+                              config.ok() ? absl::StrCat(" (", config->name(), ")") : "");
   if (earlier.kind == EarlierServer::Kind::kNone || earlier.kind == wanted) return earlier;
   return absl::FailedPreconditionError(absl::StrCat(
-      earlier.text, ", which would be written over: take an empty directory as --run-dir, or the one that this "
+      earlier.text,
+      ", which would be written over: take an empty directory as --run-dir, or the one that this "
       "server had"));
 }
 
@@ -132,8 +138,9 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
     observer = [pages](const Record& record) { pages->Observe(record); };
   }
   const bool goes_on = !arguments.recover.empty() || !arguments.follow.empty();
-  PSGD_ASSIGN_OR_RETURN(opened->recorder, goes_on ? RunRecorder::GoOn(opened->results, opened->log, observer)
-                                                  : RunRecorder::Open(opened->results, opened->log, observer));
+  PSGD_ASSIGN_OR_RETURN(opened->recorder,
+                        goes_on ? RunRecorder::GoOn(opened->results, opened->log, observer)
+                                : RunRecorder::Open(opened->results, opened->log, observer));
   return absl::OkStatus();
 }
 

@@ -9,12 +9,12 @@
 #include "apps/server_arguments.h"
 #include "common/log.h"
 #include "dashboard/live_pages.h"
-#include "experiment/run_dir.h"
-#include "experiment/run_recorder.h"
-#include "experiment/trace_file.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/run_recorder.h"
+#include "experiment/record/trace_file.h"
 #include "net/credentials.h"
-#include "server/earlier_server.h"
-#include "server/failpoint.h"
+#include "server/control/earlier_server.h"
+#include "server/durability/failpoint.h"
 
 namespace psgd {
 
@@ -38,8 +38,9 @@ absl::Status CheckBind(const ServerArguments& arguments, absl::string_view optio
 // Where the pages are; nothing: nowhere.
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments);
 
-// What the directory of --run-dir holds from before, which nobody else has in use; its text begins with where it
-// is. `wanted` may come back to it: anything else that somebody would miss is refused.
+// What the directory of --run-dir holds from before, which nobody else has in use; its text begins
+// with where it is. `wanted` may come back to it: anything else that somebody would miss is
+// refused.
 absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierServer::Kind wanted);
 
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options);

@@ -16,9 +16,9 @@
 #include "bench/step_bench.h"
 #include "common/units.h"
 #include "compression/codec.h"
-#include "engine/plugin.h"
-#include "engine/recompute.h"
-#include "worker/device_codecs.h"
+#include "engine/graph/recompute.h"
+#include "engine/runtime/plugin.h"
+#include "train/device_codecs.h"
 
 namespace psgd {
 namespace {
@@ -78,7 +78,8 @@ absl::StatusOr<CodecConfig> CodecNamed(const std::string& name) {
   const auto* field = CodecConfig::descriptor()->FindFieldByName(name);
   if (field == nullptr) {
     std::vector<std::string> names;
-    for (const CodecConfig& known : DefaultCodecs()) names.emplace_back(MakeCodec(known).value()->name());
+    for (const CodecConfig& known : DefaultCodecs())
+      names.emplace_back(MakeCodec(known).value()->name());
     return absl::InvalidArgumentError(
         absl::StrCat("unknown codec \"", name, "\"; use one of ", absl::StrJoin(names, ", ")));
   }
@@ -131,10 +132,8 @@ absl::StatusOr<std::vector<BenchRow>> TrainingStep(const Arguments& arguments) {
   } else if (arguments.tokens > 0) {
     // A pair has as many in its target.
     const int source = arguments.model == "transformer" ? arguments.tokens : 0;
-    options.shape = {.classes = 256,
-                     .length = arguments.tokens + source,
-                     .source = source,
-                     .vocabulary = 256};
+    options.shape = {
+        .classes = 256, .length = arguments.tokens + source, .source = source, .vocabulary = 256};
     options.model.set_layers(arguments.layers);
     options.model.set_width(arguments.width);
   }
@@ -225,8 +224,10 @@ int main(int argc, char** argv) {
   CLI::App* apply = add("apply", "Payload to weights on a shard, one core");
   apply->add_option("--optimizer", arguments.optimizers, "sgd, momentum, ... (repeatable; all)");
 
-  CLI::App* journal = add("journal", "What it costs a shard to write pushes down, by durability.acknowledge");
-  journal->add_option("--folder", arguments.folder, "On the disk in question")->capture_default_str();
+  CLI::App* journal =
+      add("journal", "What it costs a shard to write pushes down, by durability.acknowledge");
+  journal->add_option("--folder", arguments.folder, "On the disk in question")
+      ->capture_default_str();
   journal->add_option("--group", arguments.group, "Pushes written down together")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -254,10 +255,14 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 8192));
 
   CLI::App* step = add("step", "Forward and backward of a network");
-  step->add_option("--model", arguments.model, "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; ncf on pairs of "
+  step->add_option("--model", arguments.model,
+                   "A network of the zoo, as lenet5; with --tokens gpt, lstm_lm and transformer; "
+                   "ncf on pairs of "
                    "10000 users and items, logistic_regression on 64 of 50000 features")
       ->capture_default_str();
-  step->add_option("--tokens", arguments.tokens, "Bytes of a sample of text, of transformer in the source and in the target; 0: 28x28 images")
+  step->add_option("--tokens", arguments.tokens,
+                   "Bytes of a sample of text, of transformer in the source and in the target; 0: "
+                   "28x28 images")
       ->capture_default_str()
       ->check(CLI::Range(0, 65536));
   step->add_option("--layers", arguments.layers, "Of gpt, lstm_lm or transformer")
@@ -274,8 +279,9 @@ int main(int argc, char** argv) {
   step->add_option("--threads", arguments.threads, "Processor threads")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  step->add_option("--image", arguments.image,
-                   "Pixels a side: 28, grey, in 10 classes; others in colour, from 200 in 1000 classes")
+  step->add_option(
+          "--image", arguments.image,
+          "Pixels a side: 28, grey, in 10 classes; others in colour, from 200 in 1000 classes")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   step->add_option("--engine", arguments.engine, "onednn, cudnn or reference")

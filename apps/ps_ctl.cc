@@ -17,14 +17,14 @@
 #include "apps/exit_code.h"
 #include "apps/tls_arguments.h"
 #include "apps/wait_note.h"
-#include "experiment/checkpoint_report.h"
-#include "experiment/evaluation_record.h"
-#include "experiment/hyper_assignments.h"
-#include "experiment/readable.h"
-#include "experiment/run_dir_status.h"
-#include "experiment/status_text.h"
-#include "experiment/trained_weights.h"
-#include "experiment/verify_report.h"
+#include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/hyper_assignments.h"
+#include "experiment/launch/run_dir_status.h"
+#include "experiment/launch/status_text.h"
+#include "experiment/launch/trained_weights.h"
+#include "experiment/launch/verify_report.h"
+#include "experiment/record/evaluation_record.h"
+#include "experiment/record/readable.h"
 
 namespace psgd {
 namespace {
@@ -107,8 +107,10 @@ absl::Status Checkpoint(const Arguments& arguments) {
   CheckpointRequest request;
   request.set_name(arguments.name);
   PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, [&] {
-    const WaitNote note("ps-ctl", "waiting until the workers have finished their segment (cluster.segment) and the "
-                                  "checkpoint is written; Ctrl-C ends the waiting, not the checkpoint");
+    const WaitNote note(
+        "ps-ctl",
+        "waiting until the workers have finished their segment (cluster.segment) and the "
+        "checkpoint is written; Ctrl-C ends the waiting, not the checkpoint");
     return client->Checkpoint(request);
   }());
   if (arguments.json) {
@@ -122,10 +124,12 @@ absl::Status Checkpoint(const Arguments& arguments) {
 }
 
 absl::Status Checkpoints(const Arguments& arguments) {
-  PSGD_RETURN_IF_ERROR(NeedsTarget(arguments, "the run directory itself: ps-ctl checkpoints RUN_DIR"));
+  PSGD_RETURN_IF_ERROR(
+      NeedsTarget(arguments, "the run directory itself: ps-ctl checkpoints RUN_DIR"));
   if (!arguments.server.empty()) {
     PSGD_ASSIGN_OR_RETURN(const StatusReply status, ReachServer(arguments.server, arguments.tls));
-    std::cout << CheckpointList({status.checkpoints().begin(), status.checkpoints().end()}, arguments.json);
+    std::cout << CheckpointList({status.checkpoints().begin(), status.checkpoints().end()},
+                                arguments.json);
     return absl::OkStatus();
   }
   std::vector<std::string> notes;
@@ -150,7 +154,8 @@ absl::Status Prune(const Arguments& arguments) {
 
 absl::Status Export(const Arguments& arguments) {
   if (arguments.out.empty() && arguments.onnx.empty()) {
-    return absl::InvalidArgumentError("where to? say --out FILE.safetensors, --onnx FILE.onnx, or both");
+    return absl::InvalidArgumentError(
+        "where to? say --out FILE.safetensors, --onnx FILE.onnx, or both");
   }
   PSGD_ASSIGN_OR_RETURN(const WeightsCollector weights, Weights(arguments));
   if (!arguments.out.empty()) PSGD_RETURN_IF_ERROR(weights.Write(arguments.out));
@@ -178,8 +183,9 @@ absl::Status Eval(const Arguments& arguments) {
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   PSGD_ASSIGN_OR_RETURN(const EvalResult result, [&] {
-    const WaitNote note("ps-ctl", absl::StrCat("going through the test set here, with ", options.threads,
-                                               options.threads == 1 ? " thread" : " threads"));
+    const WaitNote note("ps-ctl",
+                        absl::StrCat("going through the test set here, with ", options.threads,
+                                     options.threads == 1 ? " thread" : " threads"));
     return EvaluateWeights(weights, options);
   }());
   if (arguments.json) {
@@ -190,9 +196,9 @@ absl::Status Eval(const Arguments& arguments) {
                         {"seconds", result.seconds()}}
               << "\n";
   } else {
-    std::cout << absl::StrFormat("test accuracy %s, loss %.4f%s (%d samples in %s)\n",
-                                 ReadablePercent(result.accuracy()), result.loss(),
-                                 MeasuresText(result), result.samples(), ReadableTime(result.seconds()));
+    std::cout << absl::StrFormat(
+        "test accuracy %s, loss %.4f%s (%d samples in %s)\n", ReadablePercent(result.accuracy()),
+        result.loss(), MeasuresText(result), result.samples(), ReadableTime(result.seconds()));
   }
   return absl::OkStatus();
 }
@@ -207,8 +213,7 @@ absl::Status Drain(const Arguments& arguments) {
   if (arguments.json) {
     std::cout << Record{{"draining", true}} << "\n";
   } else {
-    std::cout << (arguments.worker
-                      ? "the worker pushes what it holds back, and leaves\n"
+    std::cout << (arguments.worker ? "the worker pushes what it holds back, and leaves\n"
                   : before.state() == StatusReply::WAITING
                       ? "draining: training has not begun, so the run ends without a checkpoint\n"
                       : "draining: the run ends after this segment and a checkpoint\n");
@@ -272,8 +277,9 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   };
   const auto server = [&](CLI::App* command) {
     AddTlsOptions(*command, arguments.tls, "admin");
-    CLI::Option* const named = command->add_option("--server", arguments.server, "Of a running ps-server")
-                                   ->type_name("HOST:PORT");
+    CLI::Option* const named =
+        command->add_option("--server", arguments.server, "Of a running ps-server")
+            ->type_name("HOST:PORT");
     return std::pair(named, AddEtcdOptions(*command, arguments.etcd, named));
   };
   using Where = std::pair<CLI::Option*, CLI::Option*>;
@@ -296,7 +302,8 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   CLI::App* checkpoint = add("checkpoint", "Take a checkpoint now and wait until it is written",
                              kCheckpointExamples, Checkpoint);
   server(checkpoint);
-  checkpoint->add_option("--name", arguments.name, "What it is called; a named one is never pruned");
+  checkpoint->add_option("--name", arguments.name,
+                         "What it is called; a named one is never pruned");
   CLI::App* checkpoints =
       add("checkpoints", "Those that there are, newest first", kCheckpointsExamples, Checkpoints);
   const auto only_run_dir = [&](CLI::App* command) {
@@ -313,8 +320,9 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   prune->add_option("--keep", arguments.keep, "So many of the newest stay")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
-  CLI::App* save = add("export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
-                       kExportExamples, Export);
+  CLI::App* save = add(
+      "export", "Write the weights as .safetensors, which PyTorch loads, or the network as ONNX",
+      kExportExamples, Export);
   run_dir_or_checkpoint(save, server(save));
   save->add_option("--out", arguments.out, ".safetensors to write")->type_name("FILE");
   save->add_option("--onnx", arguments.onnx, "ONNX file to write")->type_name("FILE");
@@ -328,8 +336,9 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
   server(drain);
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
-  CLI::App* drop = add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
-                       kDropExamples, DropFollower);
+  CLI::App* drop =
+      add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
+          kDropExamples, DropFollower);
   server(drop);
   drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
       ->type_name("N")
@@ -339,7 +348,9 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
                             kRebalanceExamples, Rebalance);
   server(rebalance);
-  rebalance->add_option("--move", arguments.assignments, "These alone; default: as even as can be (repeatable)")
+  rebalance
+      ->add_option("--move", arguments.assignments,
+                   "These alone; default: as even as can be (repeatable)")
       ->type_name("SHARD=SERVER");
   CLI::App* ui =
       add("ui", "Serve a page with the dashboard of recorded runs, side by side", kUiExamples, Ui);
@@ -352,7 +363,8 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   ui->add_option("--bind", arguments.ui.bind, "Address that the page is served on")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  ui->add_flag("--insecure", arguments.ui.insecure, "Allow --bind to a public address; pages only show");
+  ui->add_flag("--insecure", arguments.ui.insecure,
+               "Allow --bind to a public address; pages only show");
   CLI::App* set = add("set", "Change hyper-parameters while training goes on", kSetExamples, Set);
   server(set);
   set->add_option("assignments", arguments.assignments, "learning_rate=0.01 weight_decay=0.0005")
@@ -373,7 +385,8 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kDropExamples, kRebalanceExamples, kUiExamples));
+                          kSetExamples, kDrainExamples, kDropExamples, kRebalanceExamples,
+                          kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -9,7 +9,7 @@
 #include "apps/doctor/gpus_text.h"
 #include "apps/doctor/host.h"
 #include "apps/doctor/nvml.h"
-#include "engine/plugin.h"
+#include "engine/runtime/plugin.h"
 
 namespace psgd {
 namespace {
@@ -26,8 +26,8 @@ void Say(const std::string& what, const std::string& value) {
 void PrintHost(const Host& host) {
   Say("processor", absl::StrCat(host.processor.empty() ? "unknown" : host.processor, ", ",
                                 host.cores, host.cores == 1 ? " core" : " cores", " to use"));
-  Say("memory", absl::StrCat(GibibytesText(host.memory_bytes), ", ", GibibytesText(host.available_bytes),
-                             " available"));
+  Say("memory", absl::StrCat(GibibytesText(host.memory_bytes), ", ",
+                             GibibytesText(host.available_bytes), " available"));
   for (const NumaNode& node : host.nodes) {
     Say(absl::StrCat("NUMA node ", node.index),
         absl::StrCat("cores ", node.cpus.empty() ? "none" : node.cpus, ", ",
@@ -47,17 +47,18 @@ std::string CudnnVersion() {
 void PrintEngines() {
   for (const char* engine : {"onednn", "cudnn"}) {
     const absl::Status status = LoadBackend(engine, "", {}).status();
-    Say("engine", absl::StrCat(engine, ": ",
-                               status.ok() ? "ready" : std::string(status.message())));
+    Say("engine",
+        absl::StrCat(engine, ": ", status.ok() ? "ready" : std::string(status.message())));
   }
 }
 
 void PrintVersions(const Gpus& gpus) {
   if (!BuiltWithCuda()) return;
-  Say("CUDA", absl::StrCat("runtime ", CudaVersionText(gpus.runtime_version), ", ",
-                           gpus.driver_version > 0
-                               ? absl::StrCat("driver for up to ", CudaVersionText(gpus.driver_version))
-                               : std::string("no driver")));
+  Say("CUDA",
+      absl::StrCat("runtime ", CudaVersionText(gpus.runtime_version), ", ",
+                   gpus.driver_version > 0
+                       ? absl::StrCat("driver for up to ", CudaVersionText(gpus.driver_version))
+                       : std::string("no driver")));
   Say("cuDNN", CudnnVersion());
 }
 
@@ -71,8 +72,9 @@ void Run(bool measure) {
   for (const Gpu& gpu : gpus.devices) pci.push_back(gpu.pci);
   const auto topology = pci.empty() ? Topology() : ReadTopology(pci);
   std::fputs(GpusText(gpus, found, topology).c_str(), stdout);
-  Say("network", "not measured, as that takes two machines: iperf3 -s on the other, iperf3 -c HOST here; "
-                 "ps-bench transport measures what this one does alone");
+  Say("network",
+      "not measured, as that takes two machines: iperf3 -s on the other, iperf3 -c HOST here; "
+      "ps-bench transport measures what this one does alone");
 }
 
 }  // namespace
@@ -81,12 +83,13 @@ void Run(bool measure) {
 int main(int argc, char** argv) {
   using namespace psgd;
   bool quick = false;
-  CLI::App app(
-      std::string(kExamples) +
-          "\nSays what this machine has to train with: processors and their NUMA nodes, memory, which "
-          "engines load, GPUs with their driver, CUDA and cuDNN, and how fast memory is copied between "
-          "them. A GPU that is used by others is measured with them.",
-      "ps-doctor");
+  CLI::App app(std::string(kExamples) +
+                   "\nSays what this machine has to train with: processors and their NUMA nodes, "
+                   "memory, which "
+                   "engines load, GPUs with their driver, CUDA and cuDNN, and how fast memory is "
+                   "copied between "
+                   "them. A GPU that is used by others is measured with them.",
+               "ps-doctor");
   app.add_flag("--quick", quick, "Does not measure how fast memory is copied");
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   Run(!quick);

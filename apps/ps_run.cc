@@ -13,15 +13,15 @@
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/files.h"
-#include "engine/plugin.h"
-#include "experiment/local_run.h"
-#include "experiment/preflight.h"
-#include "experiment/resume_check.h"
-#include "experiment/run_config.h"
-#include "experiment/run_dir.h"
-#include "experiment/summary_text.h"
-#include "experiment/terminal.h"
-#include "worker/gpu_devices.h"
+#include "engine/runtime/plugin.h"
+#include "experiment/launch/local_run.h"
+#include "experiment/launch/preflight.h"
+#include "experiment/launch/summary_text.h"
+#include "experiment/launch/terminal.h"
+#include "experiment/record/resume_check.h"
+#include "experiment/record/run_config.h"
+#include "experiment/record/run_dir.h"
+#include "train/gpu_devices.h"
 
 namespace psgd {
 namespace {
@@ -75,9 +75,9 @@ void PrintResult(const Arguments& arguments, const std::string& run_dir) {
             << NextCommands(*summary, run_dir) << std::flush;
 }
 
-// A list of GPUs for each worker. Where the GPUs of a worker share its batches (node.reduce), there is
-// one worker unless more are asked for, and each has an equal part of the list; else each GPU is a
-// worker's.
+// A list of GPUs for each worker. Where the GPUs of a worker share its batches (node.reduce), there
+// is one worker unless more are asked for, and each has an equal part of the list; else each GPU is
+// a worker's.
 absl::StatusOr<std::vector<std::string>> GpusOfWorkers(Arguments* arguments) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<GpuDevice> devices, ChooseGpus(arguments->gpu));
   PSGD_ASSIGN_OR_RETURN(const Config config, ReadRunConfig(arguments->run));
@@ -114,7 +114,8 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   PSGD_ASSIGN_OR_RETURN(options.config, ReadRunConfig(arguments.run));
   if (arguments.gpu.empty() && options.config.node().reduce() == NodeConfig::NCCL) {
     return absl::InvalidArgumentError(
-        "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say --gpu 0-7, or set "
+        "node.reduce: nccl is for GPUs, and without --gpu workers train on the processor; say "
+        "--gpu 0-7, or set "
         "node.reduce to none");
   }
   if (!arguments.run.resume.empty() && arguments.run.checkpoint.empty()) {
@@ -187,9 +188,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--gpu", arguments.gpu,
                  "Train on these GPUs, as 0-7 or 0,2: a worker on each, or --workers in turn");
-  app.add_option("--precision", arguments.precision,
-                 "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
-                 "fp32")
+  app.add_option(
+         "--precision", arguments.precision,
+         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
+         "fp32")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--run-dir", arguments.run.run_dir,
@@ -212,9 +214,10 @@ int main(int argc, char** argv) {
                  "Address that the server listens on, for workers elsewhere; default: loopback")
       ->type_name("ADDRESS");
   app.add_flag("--insecure", arguments.insecure, "Listen on a public --bind without certificates");
-  app.add_option("--worker-prefix", arguments.worker_prefixes,
-                 "Words before a worker's command, as 'ip netns exec host-2' or 'srun --het-group=1' "
-                 "(repeatable: for the workers in turn)")
+  app.add_option(
+         "--worker-prefix", arguments.worker_prefixes,
+         "Words before a worker's command, as 'ip netns exec host-2' or 'srun --het-group=1' "
+         "(repeatable: for the workers in turn)")
       ->type_name("WORDS")
       ->allow_extra_args(false);
   app.add_flag("--json", arguments.json, "Print summary.json instead of the table");

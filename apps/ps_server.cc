@@ -17,16 +17,16 @@
 #include "common/units.h"
 #include "dashboard/live_pages.h"
 #include "engine/onnx/import.h"
-#include "experiment/config_yaml.h"
-#include "experiment/resume_check.h"
-#include "experiment/run_config.h"
-#include "experiment/run_dir.h"
-#include "experiment/run_recorder.h"
-#include "experiment/trace_file.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/resume_check.h"
+#include "experiment/record/run_config.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/run_recorder.h"
+#include "experiment/record/trace_file.h"
 #include "net/address.h"
-#include "server/follower.h"
-#include "server/parameter_server.h"
-#include "server/server_shares.h"
+#include "server/control/follower.h"
+#include "server/control/parameter_server.h"
+#include "server/control/server_shares.h"
 
 namespace psgd {
 namespace {
@@ -48,7 +48,8 @@ absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
                         .run_dir = {}});
 }
 
-absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const std::string& chosen) {
+absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store,
+                                            const std::string& chosen) {
   if (chosen.empty()) return store.LoadNewest();
   PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
   return store.Load(id);
@@ -56,7 +57,7 @@ absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store, const 
 
 struct Resumed {
   std::shared_ptr<const LoadedCheckpoint> checkpoint;  // null: the run is new
-  uint64_t last = 0;                                   // later ones than the chosen stay as they are
+  uint64_t last = 0;  // later ones than the chosen stay as they are
 };
 
 absl::StatusOr<Resumed> LoadResumed(const Arguments& arguments) {
@@ -112,8 +113,8 @@ void Announce(const Arguments& arguments, const ParameterServer& server, const s
   std::cout << "ready: workers connect with  ps-worker --cpu --server " << server.control_address()
             << (arguments.tls.given() ? " --tls-dir DIR\n" : "\n");
   if (arguments.etcd.given()) {
-    std::cout << "or, wherever the server moves:  ps-worker --cpu --etcd " << arguments.etcd.members << " --run "
-              << run << "\n";
+    std::cout << "or, wherever the server moves:  ps-worker --cpu --etcd " << arguments.etcd.members
+              << " --run " << run << "\n";
   }
   if (!http.empty()) {
     const std::string page = (arguments.tls.given() ? "https://" : "http://") + http;
@@ -141,14 +142,15 @@ void AnnounceFollowing(const Arguments& arguments, const Follower& follower,
 }
 
 // Serves until the run is over or a stop was asked for; says how it ended.
-absl::StatusOr<Summary::Status> Serve(
-    ParameterServer& server, const StopSignals& stops, const Log& log,
-    const std::function<void(const StatusReply&)>& each_second) {
+absl::StatusOr<Summary::Status> Serve(ParameterServer& server, const StopSignals& stops,
+                                      const Log& log,
+                                      const std::function<void(const StatusReply&)>& each_second) {
   bool draining = false;
   std::string told;
   Time last_worker = SteadyNow();
   while (!server.WaitFinished(std::chrono::seconds(1))) {
-    if (const std::string why = server.deposed(); !why.empty()) return absl::FailedPreconditionError(why);
+    if (const std::string why = server.deposed(); !why.empty())
+      return absl::FailedPreconditionError(why);
     if (const auto status = server.Status(StatusRequest()); status.ok()) {
       each_second(*status);
       const bool anyone = std::any_of(status->workers().begin(), status->workers().end(),
@@ -159,15 +161,18 @@ absl::StatusOr<Summary::Status> Serve(
       told = waits_for;
       const Duration deadline = Milliseconds(status->config().cluster().deadline());
       if (SteadyNow() - last_worker > deadline) {
-        log->warn("ends without what is still to be written down: no worker is left, and a follower, another "
-                  "server or the disk does not answer");
+        log->warn(
+            "ends without what is still to be written down: no worker is left, and a follower, "
+            "another "
+            "server or the disk does not answer");
         return Summary::Status::kInterrupted;
       }
     }
     if (stops.count() >= 2) {
-      log->warn("stopped at once; {}", server.HasJournal()
-                                           ? "ps-server --recover of its run directory goes on from the journal"
-                                           : "what came after the last checkpoint is lost");
+      log->warn("stopped at once; {}",
+                server.HasJournal()
+                    ? "ps-server --recover of its run directory goes on from the journal"
+                    : "what came after the last checkpoint is lost");
       return Summary::Status::kInterrupted;
     }
     if (stops.count() == 1 && !draining) {
@@ -185,8 +190,8 @@ absl::StatusOr<Summary::Status> Serve(
   return drained ? Summary::Status::kInterrupted : Summary::Status::kFinished;
 }
 
-absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server, OpenedRun& opened,
-                              const StopSignals& stops) {
+absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& server,
+                              OpenedRun& opened, const StopSignals& stops) {
   RunRecorder& recorder = *opened.recorder;
   LivePages* const pages = opened.pages.get();
   if (pages != nullptr) pages->Serve(&server);
@@ -195,7 +200,8 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   };
   PSGD_ASSIGN_OR_RETURN(const StatusReply before, server.Status(StatusRequest()));
   recorder.BeginsAt(before, server.samples_before());
-  Announce(arguments, server, before.name(), pages == nullptr ? "" : pages->address(), opened.results);
+  Announce(arguments, server, before.name(), pages == nullptr ? "" : pages->address(),
+           opened.results);
 
   const std::string trace_file = opened.results.TraceFile();
   const auto each_second = [&](const StatusReply& status) {
@@ -209,19 +215,24 @@ absl::StatusOr<ExitCode> Lead(const Arguments& arguments, ParameterServer& serve
   PSGD_ASSIGN_OR_RETURN(const StatusReply status, server.Status(StatusRequest()));
   if (server.Finished()) {
     if (const absl::Status ended = server.EndChain(); !ended.ok()) {
-      opened.log->warn("the run's keys stay in etcd, where they are in the way of another run of its name: {}",
-                       std::string(ended.message()));
+      opened.log->warn(
+          "the run's keys stay in etcd, where they are in the way of another run of its name: {}",
+          std::string(ended.message()));
     }
   }
-  if (status.total().steps() > 0 && !server.lost()) PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
+  if (status.total().steps() > 0 && !server.lost())
+    PSGD_RETURN_IF_ERROR(recorder.SaveWeights(server));
   recorder.Progress(status, /*last=*/true);
   PSGD_RETURN_IF_ERROR(recorder.SaveSummary(status, outcome, status.detail()));
   PSGD_RETURN_IF_ERROR(opened.trace->Write(trace_file));
   opened.log->info("run directory: {}", opened.results.path());
   switch (outcome) {
-    case Summary::Status::kFinished: return kExitOk;
-    case Summary::Status::kInterrupted: return kExitInterrupted;
-    case Summary::Status::kFailed: return kExitFailed;
+    case Summary::Status::kFinished:
+      return kExitOk;
+    case Summary::Status::kInterrupted:
+      return kExitInterrupted;
+    case Summary::Status::kFailed:
+      return kExitFailed;
   }
   return kExitFailed;
 }
@@ -237,7 +248,8 @@ absl::StatusOr<std::shared_ptr<ChainStore>> Chains(const Arguments& arguments, c
 }
 
 absl::Status CheckFollow(const Arguments& arguments) {
-  if (arguments.etcd.given()) return Annotate(CheckRunName(arguments.follow), "--follow with --etcd");
+  if (arguments.etcd.given())
+    return Annotate(CheckRunName(arguments.follow), "--follow with --etcd");
   for (const absl::string_view leader : absl::StrSplit(arguments.follow, ',')) {
     PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", leader)).status(),
                                   "--follow takes HOST:PORT, or several with commas"));
@@ -251,8 +263,9 @@ absl::StatusOr<FollowerRecord> FollowsAs(const Arguments& arguments, const Earli
   const auto asked = static_cast<uint32_t>(arguments.replica);
   if (asked == 0 || asked == self.replica()) return self;
   if (earlier.kind != EarlierServer::Kind::kNone) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        earlier.text, ", not server ", asked, ": take an empty directory as --run-dir, or leave out --replica ", asked));
+    return absl::FailedPreconditionError(
+        absl::StrCat(earlier.text, ", not server ", asked,
+                     ": take an empty directory as --run-dir, or leave out --replica ", asked));
   }
   self.set_replica(asked);
   return self;
@@ -262,8 +275,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
   PSGD_RETURN_IF_ERROR(CheckFollow(arguments));
   PSGD_ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(arguments.tls));
   PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
-  PSGD_ASSIGN_OR_RETURN(auto service, ControlService::Start(arguments.bind, arguments.port,
-                                                            credentials.get()));
+  PSGD_ASSIGN_OR_RETURN(auto service,
+                        ControlService::Start(arguments.bind, arguments.port, credentials.get()));
   PSGD_ASSIGN_OR_RETURN(const EarlierServer earlier,
                         TakeUpRunDir(arguments.run_dir, EarlierServer::Kind::kOfChain));
   FollowerOptions options;
@@ -288,7 +301,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
     AnnounceEvent(arguments, news == FollowerNews::kMayNotLead ? "may_not_lead" : "follows_again");
   };
   auto connected = Follower::Connect(std::move(options));
-  if (earlier.kind != EarlierServer::Kind::kNone && absl::IsFailedPrecondition(connected.status())) {
+  if (earlier.kind != EarlierServer::Kind::kNone &&
+      absl::IsFailedPrecondition(connected.status())) {
     return Annotate(connected.status(), earlier.text);
   }
   PSGD_ASSIGN_OR_RETURN(const auto follower, std::move(connected));
@@ -296,8 +310,8 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
 
   RunDirOptions dir_options;
   dir_options.path = arguments.run_dir;
-  dir_options.resume = !arguments.run_dir.empty() &&
-                       std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
+  dir_options.resume =
+      !arguments.run_dir.empty() && std::filesystem::exists(RunDir(arguments.run_dir).ConfigFile());
   dir_options.name = absl::StrCat(config.name(), "-server-", follower->replica());
   dir_options.now = std::time(nullptr);
   PSGD_ASSIGN_OR_RETURN(OpenedRun opened, OpenRun(arguments, dir_options));
@@ -323,8 +337,9 @@ absl::StatusOr<ExitCode> Follow(const Arguments& arguments, const StopSignals& s
 absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stops) {
   PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--bind", arguments.bind));
   if (!arguments.advertise.empty()) {
-    PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
-                                  "--advertise takes a host without a port"));
+    PSGD_RETURN_IF_ERROR(
+        Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
+                 "--advertise takes a host without a port"));
   }
   if (!arguments.follow.empty()) return Follow(arguments, stops);
   if (!arguments.join.empty()) return JoinRun(arguments, stops);
@@ -354,8 +369,10 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
 
   const std::string& reached = arguments.advertise.empty() ? arguments.bind : arguments.advertise;
   if (credentials && reached != "0.0.0.0" && !CredentialsAreFor(*credentials, reached)) {
-    opened.log->warn("the certificate is not for {}: workers have to use a name that it is for as --server "
-                     "(scripts/make-certs.sh --renew server DIR {} makes one that is)", reached, reached);
+    opened.log->warn(
+        "the certificate is not for {}: workers have to use a name that it is for as --server "
+        "(scripts/make-certs.sh --renew server DIR {} makes one that is)",
+        reached, reached);
   }
   ParameterServerOptions options = ServerOptions(arguments, config, credentials, opened);
   options.recover = !arguments.recover.empty();
@@ -372,7 +389,8 @@ absl::StatusOr<ExitCode> Run(const Arguments& arguments, const StopSignals& stop
   }
   if (resumed.checkpoint != nullptr) {
     for (const std::string& note : resumed.checkpoint->notes()) opened.log->warn("{}", note);
-    options.resume = std::move(resumed.checkpoint);  // the weights of a run stay no longer than it wants them
+    options.resume =
+        std::move(resumed.checkpoint);  // the weights of a run stay no longer than it wants them
     options.last_checkpoint = resumed.last;
   }
   const auto started = ParameterServer::Start(std::move(options));

@@ -10,8 +10,8 @@
 #include "apps/exit_code.h"
 #include "common/files.h"
 #include "compression/policy.h"
-#include "experiment/readable.h"
-#include "experiment/run_config.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_config.h"
 #include "simulate/calibrate.h"
 #include "simulate/measure.h"
 #include "simulate/model_yaml.h"
@@ -148,7 +148,8 @@ absl::Status Run(const Arguments& given) {
 
   sim::ScalingRequest request;
   PSGD_ASSIGN_OR_RETURN(request.config, ReadRunConfig(given.run));
-  if (!model.server().has_hosts()) model.mutable_server()->set_hosts(request.config.cluster().servers());
+  if (!model.server().has_hosts())
+    model.mutable_server()->set_hosts(request.config.cluster().servers());
   if (!given.workers.empty()) {
     PSGD_ASSIGN_OR_RETURN(request.workers, sim::ParseWorkers(given.workers));
   }
@@ -164,7 +165,8 @@ absl::Status Run(const Arguments& given) {
     WarnOfOther(model, request.config);
     request.on_prediction = [](const sim::Prediction& p) {
       std::cerr << "ps-sim: " << p.name << ", " << p.workers
-                << (p.workers == 1 ? " worker: " : " workers: ") << ReadableCount(p.samples_per_second) << " samples/s; " << p.clocks
+                << (p.workers == 1 ? " worker: " : " workers: ")
+                << ReadableCount(p.samples_per_second) << " samples/s; " << p.clocks
                 << " clocks took " << ReadableTime(p.took) << "\n";
     };
   }

@@ -11,7 +11,7 @@
 #include "experiment/report/write_report.h"
 #include "experiment/sweep/attend.h"
 #include "experiment/sweep/sweep.h"
-#include "worker/gpu_devices.h"
+#include "train/gpu_devices.h"
 
 namespace psgd {
 namespace {
@@ -41,10 +41,13 @@ void AddSweepOptions(CLI::App& app, SweepOptions* options) {
   app.add_option("sweep", options->file, "YAML file that says what to compare")->type_name("SWEEP");
   app.add_option("--dir", options->dir, "Where the sweep leaves its files; default: runs/NAME")
       ->type_name("DIR");
-  app.add_flag("--dry-run", options->dry_run,
-               "Show the runs and what they will cost. Where none has finished some are tried for a "
-               "moment, to tell the time");
-  app.add_option("--parallel", options->parallel, "Runs at a time, with --launcher ssh on each host; each has its share of the cores")
+  app.add_flag(
+      "--dry-run", options->dry_run,
+      "Show the runs and what they will cost. Where none has finished some are tried for a "
+      "moment, to tell the time");
+  app.add_option(
+         "--parallel", options->parallel,
+         "Runs at a time, with --launcher ssh on each host; each has its share of the cores")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--gpu", options->gpu,
@@ -56,11 +59,13 @@ void AddSweepOptions(CLI::App& app, SweepOptions* options) {
                  "Where runs are computed: here, each as a job of a Slurm cluster, or on --hosts")
       ->capture_default_str()
       ->check(CLI::IsMember({"local", "slurm", "ssh"}));
-  app.add_option("--hosts", options->hosts,
-                 "Machines for --launcher ssh, as node-1,user@node-2; with the programs and --dir at "
-                 "the same paths")
+  app.add_option(
+         "--hosts", options->hosts,
+         "Machines for --launcher ssh, as node-1,user@node-2; with the programs and --dir at "
+         "the same paths")
       ->type_name("LIST");
-  app.add_option("--hosts-file", options->hosts_file, "The same, one a line, with # before comments")
+  app.add_option("--hosts-file", options->hosts_file,
+                 "The same, one a line, with # before comments")
       ->type_name("FILE");
   app.add_option("--ssh", options->ssh, "The ssh to use, with its options: 'ssh -F my.config'")
       ->type_name("WORDS")
@@ -116,7 +121,8 @@ void AddAttendOptions(CLI::App& attend, AttendArguments* arguments) {
       ->required();
   attend.add_option("--log", options.log, "Where the run's last words go")->type_name("FILE");
   attend.add_option("--cores", arguments->cores, "That it may run on, as 0,1")->type_name("LIST");
-  attend.add_option("--silence", arguments->silence_seconds, "So long without a word: it is stopped")
+  attend
+      .add_option("--silence", arguments->silence_seconds, "So long without a word: it is stopped")
       ->type_name("SECONDS")
       ->capture_default_str()
       ->check(CLI::Range(1, 3600));
@@ -136,7 +142,8 @@ int AttendRun(AttendArguments arguments) {
     return cores.ok() ? kExitOk : kExitUnfit;
   }
   if (arguments.options.command.empty()) {
-    return Fail("ps-sweep attend", absl::InvalidArgumentError("no command given; say -- ps-run ..."));
+    return Fail("ps-sweep attend",
+                absl::InvalidArgumentError("no command given; say -- ps-run ..."));
   }
   if (!arguments.cores.empty()) {
     const auto cores = ParseDeviceList(arguments.cores);
@@ -196,8 +203,9 @@ int main(int argc, char** argv) {
   AddReportOptions(*of_report, &report, &png_dir, &target);
   AttendArguments attend;
   CLI::App* of_attend = app.add_subcommand(
-      "attend", "What ps-sweep --launcher ssh starts on a host: one run, which ends when the "
-                "connection does. Not for people.");
+      "attend",
+      "What ps-sweep --launcher ssh starts on a host: one run, which ends when the "
+      "connection does. Not for people.");
   of_attend->group("");  // nor in what is listed for them
   AddAttendOptions(*of_attend, &attend);
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;

@@ -15,14 +15,14 @@
 #include "apps/stop_signals.h"
 #include "apps/tls_arguments.h"
 #include "common/units.h"
-#include "engine/memory_report.h"
-#include "engine/plugin.h"
-#include "engine/replicas.h"
-#include "experiment/cache_file.h"
-#include "experiment/config_yaml.h"
-#include "worker/dry_run.h"
-#include "worker/gpu_devices.h"
-#include "worker/node.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/plugin.h"
+#include "engine/runtime/replicas.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/cache_file.h"
+#include "train/dry_run.h"
+#include "train/gpu_devices.h"
+#include "train/node.h"
 
 namespace psgd {
 namespace {
@@ -103,7 +103,8 @@ void ChooseForDryRun(Arguments* arguments) {
     std::cerr << "ps-worker: on GPU 0; for the processor say --cpu\n";
   } else {
     arguments->cpu = true;
-    std::cerr << "ps-worker: on the processor, for no GPU can be used here (" << found.message() << ")\n";
+    std::cerr << "ps-worker: on the processor, for no GPU can be used here (" << found.message()
+              << ")\n";
   }
 }
 
@@ -126,7 +127,8 @@ absl::Status DryRun(const Arguments& arguments) {
 }
 
 // Where the run's servers are, and who says so later. Waits until there are any.
-absl::Status FindServers(const Arguments& arguments, const StopSignals& stops, TrainerOptions* options) {
+absl::Status FindServers(const Arguments& arguments, const StopSignals& stops,
+                         TrainerOptions* options) {
   if (!arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(CheckServerAddress(arguments.server));
     options->server = arguments.server;
@@ -175,8 +177,11 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
   log.level = arguments.log_level;
   PSGD_ASSIGN_OR_RETURN(options.log, MakeLog(log));
   if (!options.choices.empty() && !CanAppend(options.choices)) {
-    options.log->warn("{} cannot be written, so cuDNN's engines are measured at each start; --engine-choices names "
-                      "another file, or none", options.choices);
+    options.log->warn(
+        "{} cannot be written, so cuDNN's engines are measured at each start; --engine-choices "
+        "names "
+        "another file, or none",
+        options.choices);
   }
   return TrainNode(options);
 }
@@ -187,23 +192,28 @@ absl::Status Run(const Arguments& arguments, const StopSignals& stops) {
 int main(int argc, char** argv) {
   using namespace psgd;
   Arguments arguments;
-  CLI::App app(std::string(kExamples) +
-                   "\nComputes gradients for the run that a ps-server holds: everything else it needs "
-                   "to know comes from there.",
-               "ps-worker");
+  CLI::App app(
+      std::string(kExamples) +
+          "\nComputes gradients for the run that a ps-server holds: everything else it needs "
+          "to know comes from there.",
+      "ps-worker");
   auto* server = app.add_option("--server", arguments.server, "HOST:PORT of the ps-server");
   AddEtcdOptions(app, arguments.etcd, server);
   auto* dry_run =
-      app.add_option("--dry-run", arguments.dry_run,
-                     "Only print what memory a replica of this config would take, and the largest batch")
+      app.add_option(
+             "--dry-run", arguments.dry_run,
+             "Only print what memory a replica of this config would take, and the largest batch")
           ->type_name("CONFIG")
           ->excludes(server);
-  app.add_option("--set", arguments.set, "With --dry-run: change one key, --set train.batch=64 (repeatable)")
+  app.add_option("--set", arguments.set,
+                 "With --dry-run: change one key, --set train.batch=64 (repeatable)")
       ->type_name("KEY=VALUE")
       ->needs(dry_run);
   auto* cpu = app.add_flag("--cpu", arguments.cpu, "Train on the processor");
-  auto* gpu = app.add_option("--gpu", arguments.gpu, "Train on these GPUs: 0, 0-7 or 0,2,4-6; 0,0,0 for three replicas on one")
-                  ->excludes(cpu);
+  auto* gpu =
+      app.add_option("--gpu", arguments.gpu,
+                     "Train on these GPUs: 0, 0-7 or 0,2,4-6; 0,0,0 for three replicas on one")
+          ->excludes(cpu);
   app.add_option("--replicas", arguments.replicas,
                  "On the processor, as many as a GPU list would make: workers of their own, or one "
                  "that shares its batches, as the run's node.reduce says")
@@ -216,14 +226,17 @@ int main(int argc, char** argv) {
   app.add_option("--engine", arguments.engine, "onednn, or reference (slow, plain loops)")
       ->capture_default_str()
       ->check(CLI::IsMember({"onednn", "reference"}));
-  app.add_option("--precision", arguments.precision,
-                 "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
-                 "fp32")
+  app.add_option(
+         "--precision", arguments.precision,
+         "What to compute in: fp32, bf16 or, on a GPU, tf32 or fp16; weights and updates stay "
+         "fp32")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   app.add_option("--engine-choices", arguments.engine_choices,
-                 "On GPUs, the file that remembers which of cuDNN's engines is the fastest for each convolution, "
-                 "so that it is measured once; none: each start measures. Default: ~/.cache/psgd/cudnn-engines");
+                 "On GPUs, the file that remembers which of cuDNN's engines is the fastest for "
+                 "each convolution, "
+                 "so that it is measured once; none: each start measures. Default: "
+                 "~/.cache/psgd/cudnn-engines");
   app.add_option("--name", arguments.name, "Name shown for this worker; default: HOST-PID");
   AddTlsOptions(app, arguments.tls, "worker");
   app.add_option("--step-delay", arguments.step_delay,
@@ -247,17 +260,18 @@ int main(int argc, char** argv) {
   if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
   if (!arguments.dry_run.empty()) ChooseForDryRun(&arguments);
   if (!arguments.cpu && arguments.gpu.empty()) {
-    return Fail("ps-worker", absl::InvalidArgumentError(
-                                 "say what to train on: --cpu, or --gpu 0 (or 0-7)"));
+    return Fail("ps-worker",
+                absl::InvalidArgumentError("say what to train on: --cpu, or --gpu 0 (or 0-7)"));
   }
   if (!arguments.dry_run.empty()) {
     const absl::Status status = DryRun(arguments);
     return status.ok() ? kExitOk : Fail("ps-worker", status);
   }
   if (arguments.server.empty() && !arguments.etcd.given()) {
-    return Fail("ps-worker", absl::InvalidArgumentError(
-                                 "no server given; say --server HOST:PORT, which ps-server prints, or --etcd "
-                                 "HOST:PORT --run NAME"));
+    return Fail("ps-worker",
+                absl::InvalidArgumentError(
+                    "no server given; say --server HOST:PORT, which ps-server prints, or --etcd "
+                    "HOST:PORT --run NAME"));
   }
   if (arguments.die_with_parent) DieWithParent();
   const StopSignals stops;

@@ -32,34 +32,37 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                  "Of that run, by id or name; default: the newest that is sound")
       ->needs(resume);
   auto* recover =
-      app.add_option("--recover", arguments.recover,
-                     "Run directory whose server died; go on where its journal ends, at its addresses")
+      app.add_option(
+             "--recover", arguments.recover,
+             "Run directory whose server died; go on where its journal ends, at its addresses")
           ->excludes(config)
           ->excludes(resume);
-  auto* follow =
-      app.add_option("--follow", arguments.follow,
-                     "HOST:PORT of a server, or with --etcd the name of a run; write down what it does, and "
-                     "take over when it dies")
-          ->excludes(config)
-          ->excludes(resume)
-          ->excludes(recover);
+  auto* follow = app.add_option("--follow", arguments.follow,
+                                "HOST:PORT of a server, or with --etcd the name of a run; write "
+                                "down what it does, and "
+                                "take over when it dies")
+                     ->excludes(config)
+                     ->excludes(resume)
+                     ->excludes(recover);
   AddEtcdOption(app, arguments.etcd,
                 "Members of etcd, where the run's servers settle who leads and say where that is");
-  auto* join =
-      app.add_option("--join", arguments.join,
-                     "HOST:PORT of a server, or with --etcd the name of a run; hold some of its shards. With its "
-                     "old --run-dir it goes on with those that it held")
-          ->excludes(config)
-          ->excludes(resume)
-          ->excludes(recover)
-          ->excludes(follow);
+  auto* join = app.add_option("--join", arguments.join,
+                              "HOST:PORT of a server, or with --etcd the name of a run; hold some "
+                              "of its shards. With its "
+                              "old --run-dir it goes on with those that it held")
+                   ->excludes(config)
+                   ->excludes(resume)
+                   ->excludes(recover)
+                   ->excludes(follow);
   app.add_option("--replica", arguments.replica,
-                 "With --follow: the number of this server; default: the one that --run-dir knows it by, or a new one")
+                 "With --follow: the number of this server; default: the one that --run-dir knows "
+                 "it by, or a new one")
       ->check(CLI::Range(1, 1'000'000))
       ->needs(follow);
-  app.add_option("--results", arguments.results,
-                 "With --follow or --recover: the run directory that it goes on with once it leads, as "
-                 "one on a shared disk; default: its own")
+  app.add_option(
+         "--results", arguments.results,
+         "With --follow or --recover: the run directory that it goes on with once it leads, as "
+         "one on a shared disk; default: its own")
       ->type_name("RUN_DIR")
       ->excludes(config)
       ->excludes(resume);
@@ -98,13 +101,16 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   app.add_flag("--die-with-parent", arguments.die_with_parent,
                "End when the process that started this one ends");
   app.add_option("--failpoint", arguments.failpoint,
-                 "For tests: is killed at that moment, or the COUNTth of them (server/failpoint.h)")
+                 "For tests: is killed at that moment, or the COUNTth of them "
+                 "(server/durability/failpoint.h)")
       ->type_name("NAME[=COUNT]");
   // It is the run that it was, where it was.
-  for (const char* other : {"--set", "--shards", "--workers", "--run-dir"}) recover->excludes(other);
+  for (const char* other : {"--set", "--shards", "--workers", "--run-dir"})
+    recover->excludes(other);
   for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
   // It has no control port.
-  for (const char* other : {"--set", "--shards", "--workers", "--results", "--port", "--http", "--trace"}) {
+  for (const char* other :
+       {"--set", "--shards", "--workers", "--results", "--port", "--http", "--trace"}) {
     join->excludes(other);
   }
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
@@ -113,16 +119,16 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   }
   if (arguments.elsewhere && !arguments.etcd.given()) {
     return Fail("ps-server",
-                absl::InvalidArgumentError(
-                    "--recover goes on at the addresses that workers know: no --bind, --advertise or --port, "
-                    "unless they find it by --etcd"));
+                absl::InvalidArgumentError("--recover goes on at the addresses that workers know: "
+                                           "no --bind, --advertise or --port, "
+                                           "unless they find it by --etcd"));
   }
   if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
       arguments.follow.empty() && arguments.join.empty()) {
     return Fail("ps-server",
-                absl::InvalidArgumentError(
-                    "no run given; say --config FILE, --resume RUN_DIR, --recover RUN_DIR, --follow HOST:PORT "
-                    "or --join HOST:PORT"));
+                absl::InvalidArgumentError("no run given; say --config FILE, --resume RUN_DIR, "
+                                           "--recover RUN_DIR, --follow HOST:PORT "
+                                           "or --join HOST:PORT"));
   }
   return std::nullopt;
 }

@@ -18,7 +18,8 @@ StopSignals::StopSignals() {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may grow no further (ulimit -f) is an error like a full disk
+  signal(SIGXFSZ,
+         SIG_IGN);  // a file that may grow no further (ulimit -f) is an error like a full disk
   thread_ = std::thread([this, signals] {
     const timespec tick{0, 100'000'000};
     std::optional<Time> last;

@@ -14,7 +14,8 @@ constexpr auto kPatience = std::chrono::seconds(1);  // of somebody who looks at
 WaitNote::WaitNote(std::string program, std::string text)
     : thread_([this, line = std::move(program) + ": " + std::move(text) + "\n"] {
         std::unique_lock lock(mutex_);
-        if (!over_.wait_for(lock, kPatience, [&] { return is_over_; })) std::cerr << line << std::flush;
+        if (!over_.wait_for(lock, kPatience, [&] { return is_over_; }))
+          std::cerr << line << std::flush;
       }) {}
 
 WaitNote::~WaitNote() {

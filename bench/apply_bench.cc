@@ -10,8 +10,8 @@
 #include "common/philox.h"
 #include "common/suggest.h"
 #include "compression/codec.h"
-#include "server/optimizers/reference.h"
-#include "server/slice_state.h"
+#include "server/shard/optimizers/reference.h"
+#include "server/shard/slice_state.h"
 
 namespace psgd {
 namespace {

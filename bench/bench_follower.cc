@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/replication.grpc.pb.h"
-#include "server/grpc_server_stream.h"
-#include "server/leader_link.h"
-#include "server/replicated_journal.h"
-#include "server/shard_parts.h"
+#include "server/control/grpc_server_stream.h"
+#include "server/control/leader_link.h"
+#include "server/control/replicated_journal.h"
+#include "server/durability/shard_parts.h"
 
 namespace psgd {
 namespace {
@@ -35,7 +35,8 @@ class Leader final : public Replication::Service {
     Chain::Member follower;
     follower.set_replica(kReplica);
     follower.set_address(kAddress);
-    if (const absl::Status connected = followers_->Connect(follower, kShard, log_); !connected.ok()) {
+    if (const absl::Status connected = followers_->Connect(follower, kShard, log_);
+        !connected.ok()) {
       return {grpc::StatusCode::ALREADY_EXISTS, std::string(connected.message())};
     }
     followers_->Require(follower);
@@ -79,9 +80,8 @@ struct BenchFollower::Impl {
 
 BenchFollower::BenchFollower(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-absl::StatusOr<std::unique_ptr<BenchFollower>> BenchFollower::Start(DurableShardOptions options,
-                                                                    const ShardImage& image,
-                                                                    std::shared_ptr<FollowerSet> leader) {
+absl::StatusOr<std::unique_ptr<BenchFollower>> BenchFollower::Start(
+    DurableShardOptions options, const ShardImage& image, std::shared_ptr<FollowerSet> leader) {
   auto impl = std::make_unique<Impl>();
   PSGD_ASSIGN_OR_RETURN(impl->shard, DurableShard::FromImage(std::move(options), image));
   impl->leader = std::make_unique<Leader>(image.record.entry(), std::move(leader));
@@ -90,14 +90,17 @@ absl::StatusOr<std::unique_ptr<BenchFollower>> BenchFollower::Start(DurableShard
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(impl->leader.get());
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || port == 0) return absl::UnavailableError("no port of this machine is free");
+  if (impl->server == nullptr || port == 0)
+    return absl::UnavailableError("no port of this machine is free");
   FollowerSays::Ask ask;
   ask.set_replica(kReplica);
   ask.set_shard(kShard);
-  impl->link = std::make_unique<LeaderLink>(absl::StrCat("127.0.0.1:", port), nullptr, kConnect, ask);
+  impl->link =
+      std::make_unique<LeaderLink>(absl::StrCat("127.0.0.1:", port), nullptr, kConnect, ask);
   impl->thread = std::thread([raw = impl.get()] { raw->Follow(); });
   std::unique_ptr<BenchFollower> follower(new BenchFollower(std::move(impl)));
-  if (!follower->impl_->leader->WaitConnected()) return absl::UnavailableError("the follower did not connect");
+  if (!follower->impl_->leader->WaitConnected())
+    return absl::UnavailableError("the follower did not connect");
   return follower;
 }
 

@@ -23,9 +23,10 @@ struct CodecBenchOptions {
 // Two rows a codec (CODEC or CODEC-VARIANT) and backend, in bytes of fp32 gradient a second:
 //   CODEC/encode/BACKEND  gradient + residual to payload + residual, where it keeps one
 //   CODEC/decode/BACKEND  payload checked, opened and added to weights block by block
-// and where there is a device, of a codec with a twin there, CODEC/encode/gpu (device_codec_bench.h).
-// Of factors see factors_bench.h. extra: "gbps_median", "wire_ratio" (fp32 bytes / payload bytes), "slices". A row whose result was
-// wrong is not timed: verified is false and gbps 0. An unknown codec name is an error.
+// and where there is a device, of a codec with a twin there, CODEC/encode/gpu
+// (device_codec_bench.h). Of factors see factors_bench.h. extra: "gbps_median", "wire_ratio" (fp32
+// bytes / payload bytes), "slices". A row whose result was wrong is not timed: verified is false
+// and gbps 0. An unknown codec name is an error.
 absl::StatusOr<std::vector<BenchRow>> RunCodecBench(const CodecBenchOptions& options);
 
 }  // namespace psgd

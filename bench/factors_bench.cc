@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/codec_cases.h"
 #include "bench/machine_limits.h"
-#include "compression/factors_payload.h"
+#include "compression/low_rank/factors_payload.h"
 
 namespace psgd {
 namespace {
@@ -49,8 +49,8 @@ std::vector<SliceShape> SlicesOfLayer() {
   return shapes;
 }
 
-absl::Status AddProduct(ByteSpan payload, std::span<const SliceShape> shapes, const CodecKernels& kernels,
-                        float scale, std::span<float> weights) {
+absl::Status AddProduct(ByteSpan payload, std::span<const SliceShape> shapes,
+                        const CodecKernels& kernels, float scale, std::span<float> weights) {
   PSGD_ASSIGN_OR_RETURN(const auto readers, OpenFactors(payload, shapes, kernels));
   for (size_t s = 0; s < shapes.size(); ++s) {
     for (size_t done = 0; done < shapes[s].elements; done += kDecodedAtATime) {
@@ -66,7 +66,8 @@ bool IsProduct(std::span<const float> factors, std::span<const float> product, d
   for (size_t i = 0; i < product.size(); i += kStep) {
     double sum = 0;
     for (size_t n = 0; n < kBatch; ++n) {
-      sum += static_cast<double>(factors[n * kWidth + kSide + i / kSide]) * factors[n * kWidth + i % kSide];
+      sum += static_cast<double>(factors[n * kWidth + kSide + i / kSide]) *
+             factors[n * kWidth + i % kSide];
     }
     if (!(std::abs(sum - product[i]) <= error)) return false;
   }
@@ -96,7 +97,8 @@ std::vector<BenchRow> RunFactorsBench(CodecBackend backend, int repeats) {
     const auto add = [&](const char* direction, auto work) {
       BenchRow row;
       row.bench = "codec";
-      row.name = absl::StrCat(tried.name, "/", direction, backend == CodecBackend::kSimd ? "/simd" : "/scalar");
+      row.name = absl::StrCat(tried.name, "/", direction,
+                              backend == CodecBackend::kSimd ? "/simd" : "/scalar");
       row.limit_gbps = limit;
       row.verified = verified;
       if (verified) {

@@ -8,8 +8,9 @@
 
 namespace psgd {
 
-// Of a layer of 4096 x 4096 in batches of 32, all of it on one shard, its inputs behind a relu. As rows of
-// RunCodecBench, in bytes of the fp32 gradient that is not made; factors, factors-fp16 and factors-int8.
+// Of a layer of 4096 x 4096 in batches of 32, all of it on one shard, its inputs behind a relu. As
+// rows of RunCodecBench, in bytes of the fp32 gradient that is not made; factors, factors-fp16 and
+// factors-int8.
 std::vector<BenchRow> RunFactorsBench(CodecBackend backend, int repeats);
 
 }  // namespace psgd

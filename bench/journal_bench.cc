@@ -14,10 +14,10 @@
 #include "common/clock.h"
 #include "common/files.h"
 #include "compression/codec.h"
-#include "server/durable_shard.h"
-#include "server/placement.h"
-#include "server/replicated_journal.h"
-#include "server/rocks_journal.h"
+#include "server/control/replicated_journal.h"
+#include "server/durability/durable_shard.h"
+#include "server/durability/rocks_journal.h"
+#include "server/shard/placement.h"
 
 namespace psgd {
 namespace {
@@ -118,9 +118,10 @@ class Bench {
     HyperParameters hyper;
     hyper.set_learning_rate(0.01);
     const Placement placement = PlaceSlices(model, 1, kElements * sizeof(float));
-    PSGD_RETURN_IF_ERROR(shard_->Execute(InstallModel{std::make_shared<ModelSpec>(model),
-                                                      std::make_shared<Placement>(placement),
-                                                      nullptr, hyper}, 1));
+    PSGD_RETURN_IF_ERROR(
+        shard_->Execute(InstallModel{std::make_shared<ModelSpec>(model),
+                                     std::make_shared<Placement>(placement), nullptr, hyper},
+                        1));
     AdmitWorker admit;
     admit.key.set_incarnation(1);
     PSGD_RETURN_IF_ERROR(shard_->Execute(admit, 2));
@@ -132,7 +133,8 @@ class Bench {
 
   absl::Status StartFollower() {
     PSGD_ASSIGN_OR_RETURN(const FollowerStart start, shard_->StartForFollower());
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions own, ShardOptionsFor(FollowersFolder(), /*again=*/false));
+    PSGD_ASSIGN_OR_RETURN(DurableShardOptions own,
+                          ShardOptionsFor(FollowersFolder(), /*again=*/false));
     PSGD_ASSIGN_OR_RETURN(follower_, BenchFollower::Start(std::move(own), start.image, followers_));
     return absl::OkStatus();
   }

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/machine_limits.h"
 #include "net/transport.h"
-#include "server/placement.h"
-#include "server/shard_server.h"
+#include "server/control/shard_server.h"
+#include "server/shard/placement.h"
 #include "worker/session.h"
 
 namespace psgd {
@@ -51,12 +51,15 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
     DurableShardOptions shard;
     shard.shard.config = MakeConfig(options);
     const std::string address = (*endpoint)->address();
-    ShardServer server(0, address, std::make_unique<DurableShard>(std::move(shard)), *std::move(endpoint), {},
-                       NullLog());
+    ShardServer server(0, address, std::make_unique<DurableShard>(std::move(shard)),
+                       *std::move(endpoint), {}, NullLog());
     HyperParameters hyper;
     hyper.set_learning_rate(1);
-    (void)server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
-                                      std::make_shared<Placement>(placement), nullptr, hyper}, 1).get();
+    (void)server
+        .Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
+                              std::make_shared<Placement>(placement), nullptr, hyper},
+                 1)
+        .get();
     BeginSegment begin;
     begin.segment.set_clocks(1u << 30);
     for (int w = 0; w < options.workers; ++w) {
@@ -167,10 +170,9 @@ absl::StatusOr<std::vector<BenchRow>> RunShardBench(const ShardBenchOptions& opt
   const Placement placement = PlaceSlices(MakeModel(options), 1, options.slice_bytes);
   int ready[2], end[2];
   if (pipe(ready) != 0 || pipe(end) != 0) return absl::InternalError("cannot make a pipe");
-  const std::string address =
-      options.transport == ClusterConfig::IPC
-          ? absl::StrCat("ipc:///tmp/psgd-bench-", getpid(), ".sock")
-          : "tcp://127.0.0.1:0";
+  const std::string address = options.transport == ClusterConfig::IPC
+                                  ? absl::StrCat("ipc:///tmp/psgd-bench-", getpid(), ".sock")
+                                  : "tcp://127.0.0.1:0";
   const pid_t child = fork();
   if (child < 0) return absl::InternalError("cannot fork the server side");
   if (child == 0) {
@@ -192,9 +194,9 @@ absl::StatusOr<std::vector<BenchRow>> RunShardBench(const ShardBenchOptions& opt
   if (!rates.ok()) return rates.status();
 
   const double limit = MeasureMemcpy();
-  const std::string where = absl::StrCat(
-      absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
-      options.slice_bytes >> 10, "KiB");
+  const std::string where =
+      absl::StrCat(absl::AsciiStrToLower(ClusterConfig::Transport_Name(options.transport)), "/",
+                   options.slice_bytes >> 10, "KiB");
   std::vector<BenchRow> rows(2);
   for (int i = 0; i < 2; ++i) {
     BenchRow& row = rows[i];

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
-#include "engine/memory_report.h"
-#include "engine/network.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/network.h"
 #include "engine/zoo/zoo.h"
 #include "proto/initialize.h"
 
@@ -17,9 +17,9 @@ namespace psgd {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-// Of the loss, and of all gradients as one vector: its distance from the reference's, of which a wrong
-// term in one layer makes about 1, and in tf32, bf16 or fp16, where deep networks far from any minimum
-// turn every rounding into other signs, only its length.
+// Of the loss, and of all gradients as one vector: its distance from the reference's, of which a
+// wrong term in one layer makes about 1, and in tf32, bf16 or fp16, where deep networks far from
+// any minimum turn every rounding into other signs, only its length.
 constexpr double kLossBound = 1e-3, kGradientBound = 0.1;
 constexpr double kCoarseLossBound = 0.05, kLengthBound = 0.5;
 
@@ -80,8 +80,8 @@ absl::StatusOr<bool> Verify(const StepBenchOptions& options) {
   StepBenchOptions small = options;
   small.shape.height = std::min(small.shape.height, kSide);
   small.shape.width = std::min(small.shape.width, kSide);
-  // Deep in a network an image may have one pixel, and a batch normalisation of few values makes much
-  // of the last bit.
+  // Deep in a network an image may have one pixel, and a batch normalisation of few values makes
+  // much of the last bit.
   constexpr int kFew = 32;
   const int batch = small.shape.height <= kFew && !small.shape.IsSequence() ? 8 : 4;
   PSGD_ASSIGN_OR_RETURN(Replica tested, MakeReplica(small, options.backend, batch));
@@ -129,13 +129,14 @@ absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options) {
                           options.threads, " threads");
   const absl::StatusOr<bool> verified = Verify(options);
   if (!verified.ok()) {
-    return Annotate(verified.status(), "in the check against the reference, before anything is timed");
+    return Annotate(verified.status(),
+                    "in the check against the reference, before anything is timed");
   }
   row.verified = *verified;
   PSGD_ASSIGN_OR_RETURN(Replica replica, MakeReplica(options, options.backend, options.batch));
-  PSGD_ASSIGN_OR_RETURN(const MemoryReport memory,
-                        PlanMemory(options.model, options.shape, options.batch,
-                                   OptionsOf(options, options.backend)));
+  PSGD_ASSIGN_OR_RETURN(
+      const MemoryReport memory,
+      PlanMemory(options.model, options.shape, options.batch, OptionsOf(options, options.backend)));
   PSGD_RETURN_IF_ERROR(TimeSteps(&replica, std::min(0.5, options.seconds)).status());
   PSGD_ASSIGN_OR_RETURN(std::vector<double> times, TimeSteps(&replica, options.seconds));
   std::sort(times.begin(), times.end());

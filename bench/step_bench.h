@@ -6,8 +6,8 @@
 
 #include "bench/bench_row.h"
 #include "common/status.h"
-#include "engine/input_shape.h"
-#include "engine/precision.h"
+#include "engine/graph/input_shape.h"
+#include "engine/graph/precision.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -24,8 +24,8 @@ struct StepBenchOptions {
 };
 
 // One row. `extra` has samples_per_second, of the median step; ms_per_step_{median,min,max}; batch,
-// threads, parameters and mib, of memory. There is no limit to compare with: gbps, limit_gbps and ratio are 0.
-// `verified`: on a batch of two, losses and gradients are the reference backend's.
+// threads, parameters and mib, of memory. There is no limit to compare with: gbps, limit_gbps and
+// ratio are 0. `verified`: on a batch of two, losses and gradients are the reference backend's.
 absl::StatusOr<BenchRow> RunStepBench(const StepBenchOptions& options);
 
 }  // namespace psgd

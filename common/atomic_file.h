@@ -10,8 +10,8 @@
 namespace psgd {
 
 // For contents that should not be gathered in memory first; WriteFileAtomically (common/files.h)
-// takes them whole. Until Commit succeeds, the target is untouched; without Commit nothing remains. Every
-// error names the file. Not thread-safe; one writer a target at a time within a process.
+// takes them whole. Until Commit succeeds, the target is untouched; without Commit nothing remains.
+// Every error names the file. Not thread-safe; one writer a target at a time within a process.
 class AtomicFile {
  public:
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);

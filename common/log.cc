@@ -28,9 +28,8 @@ absl::StatusOr<Log> MakeLog(const LogOptions& options) {
   auto log = std::make_shared<spdlog::logger>(options.name, sinks.begin(), sinks.end());
   const auto level = spdlog::level::from_str(options.level);
   if (level == spdlog::level::off && options.level != "off") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown log level \"", options.level,
-                     "\"; use trace, debug, info, warn, error or off"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown log level \"", options.level, "\"; use trace, debug, info, warn, error or off"));
   }
   log->set_level(level);
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ [%n] %v");

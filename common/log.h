@@ -13,10 +13,10 @@ namespace psgd {
 using Log = std::shared_ptr<spdlog::logger>;
 
 struct LogOptions {
-  std::string name;             // of the process or part: "server", "worker-0"
-  std::string file;             // appended to; empty: no file
+  std::string name;  // of the process or part: "server", "worker-0"
+  std::string file;  // appended to; empty: no file
   bool to_stderr = true;
-  std::string level = "info";   // trace, debug, info, warn, error
+  std::string level = "info";  // trace, debug, info, warn, error
 };
 
 absl::StatusOr<Log> MakeLog(const LogOptions& options);

@@ -28,9 +28,7 @@ void CountHistogram::Merge(const CountHistogram& other) {
   max_ = std::max(max_, other.max_);
 }
 
-double CountHistogram::Mean() const {
-  return count_ == 0 ? 0 : sum_ / static_cast<double>(count_);
-}
+double CountHistogram::Mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
 
 uint64_t CountHistogram::Quantile(double share) const {
   const auto wanted = static_cast<uint64_t>(std::ceil(share * static_cast<double>(count_)));
@@ -42,7 +40,8 @@ uint64_t CountHistogram::Quantile(double share) const {
   return 0;
 }
 
-void PrometheusText::Header(absl::string_view name, absl::string_view help, absl::string_view type) {
+void PrometheusText::Header(absl::string_view name, absl::string_view help,
+                            absl::string_view type) {
   if (last_ == name) return;
   last_ = std::string(name);
   absl::StrAppend(&text_, "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
@@ -54,8 +53,8 @@ void PrometheusText::Sample(absl::string_view name, absl::string_view labels, do
   absl::StrAppend(&text_, " ", absl::StrFormat("%.17g", value), "\n");
 }
 
-void PrometheusText::Counter(absl::string_view name, absl::string_view help, absl::string_view labels,
-                             double value) {
+void PrometheusText::Counter(absl::string_view name, absl::string_view help,
+                             absl::string_view labels, double value) {
   Header(name, help, "counter");
   Sample(name, labels, value);
 }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include "absl/strings/string_view.h"
 #include <vector>
+#include "absl/strings/string_view.h"
 
 namespace psgd {
 
@@ -44,8 +44,10 @@ class PrometheusText {
  public:
   // `labels`: as `shard="0",reason="malformed"`, without braces; may be empty. Calls for the same
   // metric must follow each other.
-  void Counter(absl::string_view name, absl::string_view help, absl::string_view labels, double value);
-  void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels, double value);
+  void Counter(absl::string_view name, absl::string_view help, absl::string_view labels,
+               double value);
+  void Gauge(absl::string_view name, absl::string_view help, absl::string_view labels,
+             double value);
   void Histogram(absl::string_view name, absl::string_view help, absl::string_view labels,
                  const CountHistogram& histogram, const std::vector<uint64_t>& bounds);
   // Of counts in the bins of common/latency.h, in seconds; the sum is right to half a bin.

@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). A draw is a pure function of (key, counter), so a scalar loop, a SIMD loop and a
-// CUDA kernel see the same numbers in any order, and no generator state has to be saved.
+// 1, 2, 3", SC'11). A draw is a pure function of (key, counter), so a scalar loop, a SIMD loop and
+// a CUDA kernel see the same numbers in any order, and no generator state has to be saved.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What most sources of the rooms include, compiled once: nothing of ours, or all would be built again.
-// Sources still include what they use: CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+// What most sources of the rooms include, compiled once: nothing of ours, or all would be built
+// again. Sources still include what they use: CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 #pragma once
 
 #include <google/protobuf/extension_set.h>

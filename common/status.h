@@ -16,8 +16,8 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context);
 #define PSGD_CONCAT_(a, b) a##b
 #define PSGD_CONCAT(a, b) PSGD_CONCAT_(a, b)
 
-#define PSGD_RETURN_IF_ERROR(expression)                          \
-  do {                                                            \
+#define PSGD_RETURN_IF_ERROR(expression)                                                   \
+  do {                                                                                     \
     if (absl::Status psgd_status_ = (expression); !psgd_status_.ok()) return psgd_status_; \
   } while (false)
 

@@ -56,9 +56,9 @@ absl::StatusOr<int64_t> Parse(absl::string_view text, const std::array<NamedUnit
     }
     return static_cast<int64_t>(scaled);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" has ", unit.empty() ? "no unit" : "an unknown unit",
-                   "; write it as ", examples));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" has ",
+                                                 unit.empty() ? "no unit" : "an unknown unit",
+                                                 "; write it as ", examples));
 }
 
 }  // namespace

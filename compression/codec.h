@@ -69,7 +69,8 @@ class PayloadReader {
   // block[i] += scale * value[position + i]; then moves on by block.size().
   // REQUIRES: no more elements are asked for than are left.
   virtual void AddBlock(float scale, std::span<float> block) = 0;
-  // No value is larger in magnitude. Costs a look at the payload's numbers; may be asked at any time.
+  // No value is larger in magnitude. Costs a look at the payload's numbers; may be asked at any
+  // time.
   virtual float Largest() const = 0;
   // Dense fp32 payloads: the values themselves, so that a caller may skip the copy. Else empty.
   virtual std::span<const float> Direct() const { return {}; }
@@ -103,8 +104,8 @@ class Codec {
   virtual bool keeps_residual() const { return !lossless(); }
   // Arrays that its encoders remember, see Encoder::SaveState; at most kMostStateArrays.
   virtual size_t state_arrays() const { return 0; }
-  // What these arrays mean: a codec takes them from a checkpoint only where it says the same. 0 where
-  // there are none. Stored: do not change.
+  // What these arrays mean: a codec takes them from a checkpoint only where it says the same. 0
+  // where there are none. Stored: do not change.
   virtual uint32_t memory() const { return 0; }
   virtual std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const = 0;
   // Checks the whole payload; an error says what is wrong with it: OutOfRange for a value that is

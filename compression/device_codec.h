@@ -39,8 +39,9 @@ class DeviceEncoder {
   virtual absl::Status Start(const DeviceEncodeInput& input, void* ready) = 0;
   // Waits for the payload of the last Start; it is good until the next.
   virtual absl::StatusOr<ByteSpan> Finish() = 0;
-  // Whether that is no payload but the gradient, with its weight decay, because it is not finite: residual
-  // and what the codec remembers are as they were, and a shard to which it comes as none refuses it.
+  // Whether that is no payload but the gradient, with its weight decay, because it is not finite:
+  // residual and what the codec remembers are as they were, and a shard to which it comes as none
+  // refuses it.
   virtual bool raw() const = 0;
   // What the device spent on that payload and its way to the host, beside whatever else it did.
   // REQUIRES: after Finish; it was timed.

@@ -38,8 +38,8 @@ class ErrorFeedback {
   // Goes on with another codec: what is left out stays, what the encoder remembered does not.
   void Use(const Codec& codec);
 
-  // What is left out so far. Empty where nothing is kept: accumulate off, and lossless codecs, which send
-  // what another left out with their first payload.
+  // What is left out so far. Empty where nothing is kept: accumulate off, and lossless codecs,
+  // which send what another left out with their first payload.
   std::span<const float> residual() const { return residual_; }
   double SquaredNorm() const;
   // REQUIRES: values.size() == residual().size().
@@ -51,8 +51,9 @@ class ErrorFeedback {
   // encoder remembers, each as long as the slice. Empty where neither is there.
   std::vector<float> CopyState() const;
   // From a checkpoint: as many arrays as both sides have, so that a run may go on with another
-  // codec. A codec without a residual of its own takes one if it is lossless, else it is dropped: see
-  // takes_residual. REQUIRES: whole arrays; what follows the residual is of a codec of the same memory().
+  // codec. A codec without a residual of its own takes one if it is lossless, else it is dropped:
+  // see takes_residual. REQUIRES: whole arrays; what follows the residual is of a codec of the same
+  // memory().
   void LoadState(std::span<const float> arrays);
 
  private:

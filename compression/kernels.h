@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/philox.h"
 #include "compression/codec.h"
-#include "compression/ternary_value.h"
+#include "compression/dense/ternary_value.h"
 
 namespace psgd {
 
@@ -126,8 +126,9 @@ struct LowRankKernels {
   // first to the last.
   void (*expand)(const std::byte* left, const std::byte* right, size_t stride, uint32_t rank,
                  float scale, std::span<float> y);
-  // out[r][c] = left[r][0] * right[0][c] + left[r][1] * right[1][c] + ..., `rank` terms from the first
-  // to the last. Rows of `left` are `rank` long, those of `right` begin every `stride` numbers.
+  // out[r][c] = left[r][0] * right[0][c] + left[r][1] * right[1][c] + ..., `rank` terms from the
+  // first to the last. Rows of `left` are `rank` long, those of `right` begin every `stride`
+  // numbers.
   void (*multiply)(const float* left, size_t rows, size_t rank, const float* right, size_t stride,
                    size_t columns, float* out);
 };

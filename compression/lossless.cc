@@ -25,7 +25,8 @@ void Split(ByteSpan payload, std::byte* out) {
   for (size_t plane = 0; plane < sizeof(Word); ++plane) {
     std::byte* const own = out + plane * words;
     for (size_t i = 0; i < words; ++i) {
-      own[i] = static_cast<std::byte>(LoadField<Word>(payload.data() + i * sizeof(Word)) >> (8 * plane));
+      own[i] =
+          static_cast<std::byte>(LoadField<Word>(payload.data() + i * sizeof(Word)) >> (8 * plane));
     }
   }
   const size_t whole = words * sizeof(Word);
@@ -57,8 +58,8 @@ absl::StatusOr<size_t> ContentOf(ByteSpan frame, size_t most) {
     return absl::InvalidArgumentError("packed payload does not say how long it was");
   }
   if (content > most || content <= frame.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("packed payload of ", frame.size(), " bytes was ",
-                                                   content, " long, where ", most,
+    return absl::InvalidArgumentError(absl::StrCat("packed payload of ", frame.size(),
+                                                   " bytes was ", content, " long, where ", most,
                                                    " is the most, and packing makes shorter"));
   }
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
@@ -128,9 +129,9 @@ absl::StatusOr<Bytes> Unpack(const Bytes& came, uint32_t planes, size_t most) {
   auto content = std::make_unique_for_overwrite<std::byte[]>(size);
   const size_t unpacked = ZSTD_decompress(content.get(), size, came.data(), came.size());
   if (unpacked != size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "packed payload is damaged", ZSTD_isError(unpacked) ? ": " : "",
-        ZSTD_isError(unpacked) ? ZSTD_getErrorName(unpacked) : ""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("packed payload is damaged", ZSTD_isError(unpacked) ? ": " : "",
+                     ZSTD_isError(unpacked) ? ZSTD_getErrorName(unpacked) : ""));
   }
   if (planes > 1) {
     auto payload = std::make_unique_for_overwrite<std::byte[]>(size);

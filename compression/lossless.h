@@ -1,10 +1,11 @@
-// The lossless stage behind every codec (compression.lossless): a payload is packed with zstd where that
-// makes it shorter by enough. Bytes of equal place in its values go first into a plane of their own: of fp32
-// values the signs and exponents are few, and the rest hardly repeats itself.
+// The lossless stage behind every codec (compression.lossless): a payload is packed with zstd where
+// that makes it shorter by enough. Bytes of equal place in its values go first into a plane of
+// their own: of fp32 values the signs and exponents are few, and the rest hardly repeats itself.
 //
-// Wire: one zstd frame, which says the size of its content, needs no dictionary and has nothing behind it. Its
-// content is the payload in p planes, 1, 2 or 4 (`zstd` of the part says it): its bytes 0, p, 2p, ..., then
-// 1, p+1, 2p+1, ..., as far as there are whole groups of p, then the bytes that are left.
+// Wire: one zstd frame, which says the size of its content, needs no dictionary and has nothing
+// behind it. Its content is the payload in p planes, 1, 2 or 4 (`zstd` of the part says it): its
+// bytes 0, p, 2p, ..., then 1, p+1, 2p+1, ..., as far as there are whole groups of p, then the
+// bytes that are left.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,9 @@ struct PackedPayload {
   Bytes frame = {};
 };
 
-// Whether packing the payloads of one slice pays, and in how many planes: found out with the first of every
-// kRound, all of them tried, and gone by for the others; sooner where payloads became much longer or shorter.
+// Whether packing the payloads of one slice pays, and in how many planes: found out with the first
+// of every kRound, all of them tried, and gone by for the others; sooner where payloads became much
+// longer or shorter.
 class PackingHabit {
  private:
   friend class Packer;
@@ -63,8 +65,8 @@ class Packer {
   std::vector<std::byte> planes_, frame_;
 };
 
-// The payload of what came; with 0 planes that itself. `most`: it has no more bytes. An error says what is
-// wrong; no more than `most` is allocated, whatever the frame says.
+// The payload of what came; with 0 planes that itself. `most`: it has no more bytes. An error says
+// what is wrong; no more than `most` is allocated, whatever the frame says.
 absl::StatusOr<Bytes> Unpack(const Bytes& came, uint32_t planes, size_t most);
 
 }  // namespace psgd

@@ -10,7 +10,8 @@
 
 namespace psgd {
 
-// Of so many floats, 0 of none. Bits order magnitudes, those of infinities and NaN above all others.
+// Of so many floats, 0 of none. Bits order magnitudes, those of infinities and NaN above all
+// others.
 inline float LargestMagnitude(const std::byte* floats, size_t count) {
   int32_t largest = 0;  // signed: every CPU compares that in vectors
   for (size_t i = 0; i < count; ++i) {

@@ -59,9 +59,9 @@ bool SendsZeros(const CodecConfig& codec) {
   }
 }
 
-// Every element of a tensor, as the others of that codec want it. The optimizer on the server is the
-// same for all tensors: where the worker applies its momentum, or sends signs for gradients, it does
-// so with small tensors, too.
+// Every element of a tensor, as the others of that codec want it. The optimizer on the server is
+// the same for all tensors: where the worker applies its momentum, or sends signs for gradients, it
+// does so with small tensors, too.
 CodecConfig Whole(CodecConfig codec) {
   if (codec.has_signum()) return codec;
   if (!codec.has_dgc()) return None();
@@ -78,7 +78,8 @@ CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& pa
   CodecConfig chosen = rule != nullptr ? rule->push() : config.push();
   if (chosen.kind_case() == CodecConfig::KIND_NOT_SET) chosen = None();
   if (IsSmall(config, parameter)) return Whole(std::move(chosen));
-  if (parameter.sparse() && (chosen.has_auto_() || (rule == nullptr && SendsZeros(chosen)))) return None();
+  if (parameter.sparse() && (chosen.has_auto_() || (rule == nullptr && SendsZeros(chosen))))
+    return None();
   return chosen;
 }
 
@@ -167,9 +168,9 @@ absl::Status CheckRules(const CompressionConfig& config, const ModelSpec& model)
         [&](const ParameterSpec& parameter) { return GlobMatches(glob, parameter.name()); });
     if (fits) continue;
     const std::string first = model.parameters_size() > 0 ? model.parameters(0).name() : "";
-    return absl::InvalidArgumentError(
-        absl::StrCat("compression.rules[", i, "].match \"", glob, "\" fits no parameter of ",
-                     model.name(), ", whose first is ", first));
+    return absl::InvalidArgumentError(absl::StrCat("compression.rules[", i, "].match \"", glob,
+                                                   "\" fits no parameter of ", model.name(),
+                                                   ", whose first is ", first));
   }
   return absl::OkStatus();
 }

@@ -11,11 +11,11 @@
 
 namespace psgd {
 
-// The codec of a tensor's pushes: of statistics none; else that of the first rule whose glob matches
-// the name, or the config's own choice, by default none. Tensors of less than dense_below bytes travel
-// whole: as none, but with dgc's momentum, or as signum's signs, where those are what is chosen. So do
-// sparse ones where the choice is auto's, or a codec's that no rule chose and that sends zeros: as none, only
-// what is not zero is sent of their gradients.
+// The codec of a tensor's pushes: of statistics none; else that of the first rule whose glob
+// matches the name, or the config's own choice, by default none. Tensors of less than dense_below
+// bytes travel whole: as none, but with dgc's momentum, or as signum's signs, where those are what
+// is chosen. So do sparse ones where the choice is auto's, or a codec's that no rule chose and that
+// sends zeros: as none, only what is not zero is sent of their gradients.
 CodecConfig ChooseCodec(const CompressionConfig& config, const ParameterSpec& parameter);
 
 // The same, with the lengths of codecs' options in steps, of which an epoch has so many.

@@ -1,9 +1,9 @@
 #include "compression/twin_options.h"
 
 #include "compression/coarse.h"
-#include "compression/dgc.h"
-#include "compression/powersgd_payload.h"
-#include "compression/topk.h"
+#include "compression/low_rank/powersgd_payload.h"
+#include "compression/sparse/dgc.h"
+#include "compression/sparse/topk.h"
 
 namespace psgd {
 
@@ -73,7 +73,8 @@ std::optional<TwinOptions> MakeTwinOptions(const CodecConfig& config, const Code
     case CodecConfig::kPowersgd: {
       const MatrixView view(shape);
       const auto rank = static_cast<uint32_t>(config.powersgd().rank());
-      twin.codec = PowersgdTwin{LowRankPays(view, rank) ? rank : 0, view.rows, view.columns, view.first};
+      twin.codec =
+          PowersgdTwin{LowRankPays(view, rank) ? rank : 0, view.rows, view.columns, view.first};
       return twin;
     }
     // Factors come from their layer.

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "dashboard/site_guard.h"
-#include "experiment/records.h"
-#include "server/parameter_server.h"
+#include "experiment/record/records.h"
+#include "server/control/parameter_server.h"
 
 namespace psgd {
 namespace {

@@ -6,10 +6,10 @@
 #include "dashboard/assets.h"
 #include "dashboard/control_calls.h"
 #include "dashboard/site_guard.h"
-#include "experiment/run_dir.h"
-#include "server/access.h"
-#include "server/metrics_page.h"
-#include "server/parameter_server.h"
+#include "experiment/record/run_dir.h"
+#include "server/control/metrics_page.h"
+#include "server/control/parameter_server.h"
+#include "server/coordinator/access.h"
 
 namespace psgd {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/records.h"
+#include "experiment/record/records.h"
 
 namespace psgd {
 

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/files.h"
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
-#include "experiment/run_files.h"
-#include "experiment/summary.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/run_files.h"
+#include "experiment/record/summary.h"
 
 namespace psgd {
 namespace {

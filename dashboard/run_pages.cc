@@ -43,7 +43,7 @@ std::string PercentDecoded(absl::string_view text) {
 }
 
 absl::StatusOr<std::unique_ptr<RunPages>> RunPages::Start(const std::string& root,
-                                                            const std::string& host, int port) {
+                                                          const std::string& host, int port) {
   if (std::error_code error; !std::filesystem::is_directory(root, error)) {
     return absl::InvalidArgumentError(absl::StrCat(
         root, " is no folder; give the one that runs lie in, as runs, or a run's own"));

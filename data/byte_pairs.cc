@@ -51,9 +51,8 @@ void ForEachPart(const std::vector<Token>& tokens, Pair pair, Visit visit) {
 
 void Merge(Pair pair, Token merged, std::vector<Token>* tokens) {
   size_t kept = 0;
-  ForEachPart(*tokens, pair, [&](size_t i, bool found) {
-    (*tokens)[kept++] = found ? merged : (*tokens)[i];
-  });
+  ForEachPart(*tokens, pair,
+              [&](size_t i, bool found) { (*tokens)[kept++] = found ? merged : (*tokens)[i]; });
   tokens->resize(kept);
 }
 
@@ -64,9 +63,7 @@ class WordPairs {
   explicit WordPairs(std::span<const absl::string_view> texts) {
     std::unordered_map<std::string_view, int64_t> counts;
     for (const absl::string_view text : texts) {
-      ForEachWord(text, [&](absl::string_view word) {
-        ++counts[{word.data(), word.size()}];
-      });
+      ForEachWord(text, [&](absl::string_view word) { ++counts[{word.data(), word.size()}]; });
     }
     for (const auto& [word, count] : counts) {
       const auto index = static_cast<uint32_t>(words_.size());
@@ -160,7 +157,8 @@ absl::StatusOr<BytePairs> BytePairs::Learn(std::span<const absl::string_view> te
     Pair pair = 0;
     if (!words.Next(&pair)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the training text gives ", made.size(), " tokens and no more, for then no pair of them "
+          "the training text gives ", made.size(),
+          " tokens and no more, for then no pair of them "
           "comes twice within words; use more text, or lower data.vocabulary, which asks for ",
           tokens - made.size(), " more"));
     }

@@ -42,8 +42,8 @@ class BytePairs {
   void Add(Token left, Token right);
   std::vector<Token> EncodeWord(absl::string_view word) const;
 
-  std::vector<std::string> bytes_;                 // by token
-  std::unordered_map<uint32_t, Token> token_of_;   // by pair
+  std::vector<std::string> bytes_;                // by token
+  std::unordered_map<uint32_t, Token> token_of_;  // by pair
   std::unordered_map<std::string, std::vector<Token>> known_words_;
 };
 

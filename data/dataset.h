@@ -21,7 +21,8 @@ struct SampleShape {
   int source = 0;      // of which so many are read alone, padded with token 0: they have no labels
   int entries = 0;     // of a sparse vector: places for an index and its value
   int vocabulary = 0;  // tokens and indices are below it
-  // Of a test by ranks: so many samples in a row compete, and the first of them ought to win. 0: none.
+  // Of a test by ranks: so many samples in a row compete, and the first of them ought to win. 0:
+  // none.
   int group = 0;
   bool label_each_pixel = false;
 
@@ -42,7 +43,8 @@ struct SampleShape {
   }
   // For people: "1x28x28", "128 tokens", "20 and 22 tokens" or "14 of 123 features".
   std::string ImageText() const {
-    if (IsSparse()) return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
+    if (IsSparse())
+      return std::to_string(entries) + " of " + std::to_string(vocabulary) + " features";
     if (source > 0) {
       return std::to_string(source) + " and " + std::to_string(length - source) + " tokens";
     }
@@ -76,8 +78,8 @@ class TokenDataset {
   virtual size_t size() const = 0;
   virtual SampleShape shape() const = 0;
   // Tokens below shape().vocabulary, and for each beyond shape().source a label below
-  // shape().classes, or -1: not counted. An error: its file changed since it was opened, or cannot be
-  // read. REQUIRES: index < size(); tokens.size() == shape().elements(); labels.size() ==
+  // shape().classes, or -1: not counted. An error: its file changed since it was opened, or cannot
+  // be read. REQUIRES: index < size(); tokens.size() == shape().elements(); labels.size() ==
   // shape().labels().
   virtual absl::Status Read(size_t index, std::span<int32_t> tokens,
                             std::span<int32_t> labels) const = 0;

@@ -42,7 +42,8 @@ absl::Status ParseLibsvm(absl::string_view line, SparseRow* row) {
       return BadLine(word, "is no index:value");
     }
     if (index <= last || index > std::numeric_limits<int32_t>::max()) {
-      return BadLine(word, "has an index that is not above the one before it, or below 1, or too large");
+      return BadLine(word,
+                     "has an index that is not above the one before it, or below 1, or too large");
     }
     last = index;
     if (value != 0) row->entries.push_back({static_cast<int32_t>(index - 1), value});

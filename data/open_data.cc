@@ -186,10 +186,9 @@ Transforms Augmentation(const AugmentConfig& augment, const SampleShape& shape, 
   }
   if (flip && augment.flip()) transforms.push_back(std::make_unique<RandomFlip>(shape, seed));
   if (Jitters(augment)) {
-    const ColorJitterOptions strengths{static_cast<float>(augment.brightness()),
-                                       static_cast<float>(augment.contrast()),
-                                       static_cast<float>(augment.saturation()),
-                                       static_cast<float>(augment.hue())};
+    const ColorJitterOptions strengths{
+        static_cast<float>(augment.brightness()), static_cast<float>(augment.contrast()),
+        static_cast<float>(augment.saturation()), static_cast<float>(augment.hue())};
     transforms.push_back(std::make_unique<ColorJitter>(shape, strengths, seed));
   }
   return transforms;

@@ -16,7 +16,8 @@ bool IsSparseFormat(DataConfig::Format format) {
 absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
   if (config.path().empty()) {
     return absl::InvalidArgumentError(
-        "data.path is not set, and this format reads from there; set it to the file of the samples");
+        "data.path is not set, and this format reads from there; set it to the file of the "
+        "samples");
   }
   if (config.format() == DataConfig::RATINGS) {
     const RatingsConfig& ratings = config.ratings();
@@ -35,9 +36,8 @@ absl::StatusOr<SparseSets> OpenSparse(const DataConfig& config, uint64_t seed) {
   options.criteo = config.format() == DataConfig::CRITEO;
   options.features = config.table().features();
   if (!(options.test_fraction > 0 && options.test_fraction < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("data.table.test_fraction is ",
-                                                   options.test_fraction,
-                                                   "; it must be between 0 and 1"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.table.test_fraction is ", options.test_fraction, "; it must be between 0 and 1"));
   }
   return LoadTable(options);
 }

@@ -9,8 +9,8 @@
 namespace psgd {
 namespace {
 
-constexpr int kWidest = 65535;  // that of a JPEG
-constexpr int kMostValue = 255;   // larger ones would take two bytes
+constexpr int kWidest = 65535;   // that of a JPEG
+constexpr int kMostValue = 255;  // larger ones would take two bytes
 
 class PgmHeader {
  public:
@@ -63,8 +63,8 @@ absl::StatusOr<Picture> ParsePgm(std::span<const uint8_t> bytes) {
   const std::optional<std::span<const uint8_t>> pixels = header.Rest();
   if (!width || !height || !largest || !pixels || *width == 0 || *height == 0) {
     return absl::DataLossError(
-        absl::StrCat("has a damaged PGM header: after P5 come width and height from 1 to ",
-                     kWidest, ", the largest value up to ", kMostValue, ", and one white space"));
+        absl::StrCat("has a damaged PGM header: after P5 come width and height from 1 to ", kWidest,
+                     ", the largest value up to ", kMostValue, ", and one white space"));
   }
   const uint64_t expected = static_cast<uint64_t>(*width) * static_cast<uint64_t>(*height);
   if (pixels->size() != expected) {

@@ -168,8 +168,8 @@ absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options) {
     }
   }
   if (test.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.path, " has no user who chose two items: nothing is left for the test"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.path, " has no user who chose two items: nothing is left for the test"));
   }
   const PhiloxKey key = MakeKey(options.seed, RandomPurpose::kNegatives);
   const PhiloxKey test_key = MakeKey(options.seed, RandomPurpose::kNegatives, 1);

@@ -10,8 +10,8 @@
 namespace psgd {
 
 struct RatingsOptions {
-  // Lines of user, item, rating and time, between `::`, tabs or commas; what follows is left out, as
-  // are a line of names at the top and, without times, the order.
+  // Lines of user, item, rating and time, between `::`, tabs or commas; what follows is left out,
+  // as are a line of names at the top and, without times, the order.
   std::string path;
   int negatives = 4;
   int test_negatives = 99;
@@ -19,10 +19,11 @@ struct RatingsOptions {
 };
 
 // A sample is a pair: the index of a user, and that of an item behind all users. Its class is 1 for
-// what the user chose, 0 for one of `negatives` items for each choice that the user never did, drawn
-// by seed, epoch and sample. A user's last choice, by time and then by line, is for the test (if
-// the user chose two items), and what was the same item earlier for nothing; it is followed by `test_negatives` items not chosen, which stay the same: they compete in
-// a group (He et al., "Neural collaborative filtering", 2017). Errors name the file and the line.
+// what the user chose, 0 for one of `negatives` items for each choice that the user never did,
+// drawn by seed, epoch and sample. A user's last choice, by time and then by line, is for the test
+// (if the user chose two items), and what was the same item earlier for nothing; it is followed by
+// `test_negatives` items not chosen, which stay the same: they compete in a group (He et al.,
+// "Neural collaborative filtering", 2017). Errors name the file and the line.
 absl::StatusOr<SparseSets> LoadRatings(const RatingsOptions& options);
 
 }  // namespace psgd

@@ -50,7 +50,7 @@ absl::StatusOr<Contents> ReadContents(std::FILE* file) {
   const uint64_t rest = size - kSafetensorsLengthBytes;
   if (length > std::min(rest, kSafetensorsMostHeader)) {
     return BadFile(absl::StrCat("announces a header of ", length, " bytes, but the file has only ",
-                            size, "; it is truncated, damaged or no .safetensors file"));
+                                size, "; it is truncated, damaged or no .safetensors file"));
   }
   std::string json(length, '\0');
   PSGD_RETURN_IF_ERROR(ReadAll(file, json.data(), json.size()));

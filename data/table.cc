@@ -14,7 +14,7 @@ namespace psgd {
 namespace {
 
 constexpr size_t kMostRows = size_t{1} << 30;  // sample indices travel as u32
-constexpr size_t kMostTableClasses = 100000;           // a label of real numbers is no class
+constexpr size_t kMostTableClasses = 100000;   // a label of real numbers is no class
 // A typing error makes a model of gigabytes: more is asked for.
 constexpr int64_t kMostFeaturesUnasked = int64_t{1} << 26;
 
@@ -55,11 +55,14 @@ absl::StatusOr<std::shared_ptr<SparseRows>> ReadRows(const std::string& path,
 // Of the first `count` rows.
 absl::StatusOr<std::vector<double>> ClassesOf(const std::string& path, const SparseRows& rows,
                                               size_t count) {
-  const std::set<double> labels(rows.labels.begin(), rows.labels.begin() + static_cast<ptrdiff_t>(count));
+  const std::set<double> labels(rows.labels.begin(),
+                                rows.labels.begin() + static_cast<ptrdiff_t>(count));
   if (labels.size() < 2 || labels.size() > kMostTableClasses) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", labels.size(), " different labels on its training lines; classes "
-                     "are at least 2, and at most ", kMostTableClasses));
+        absl::StrCat(path, " has ", labels.size(),
+                     " different labels on its training lines; classes "
+                     "are at least 2, and at most ",
+                     kMostTableClasses));
   }
   return std::vector<double>(labels.begin(), labels.end());
 }
@@ -68,9 +71,9 @@ absl::Status CheckTest(const std::string& path, const SparseRows& test, size_t b
                        const std::vector<double>& classes) {
   for (size_t i = begin; i < test.size(); ++i) {
     if (std::binary_search(classes.begin(), classes.end(), test.labels[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": test sample ", i - begin, " has label ", test.labels[i],
-        ", which no training sample has; use another split, or data.table.test"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": test sample ", i - begin, " has label ", test.labels[i],
+                     ", which no training sample has; use another split, or data.table.test"));
   }
   return absl::OkStatus();
 }
@@ -88,7 +91,8 @@ absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
   size_t train_size = rows->size(), test_begin = 0;
   if (test_path.empty()) {
     test_path = options.path;
-    train_size = static_cast<size_t>(static_cast<double>(rows->size()) * (1 - options.test_fraction));
+    train_size =
+        static_cast<size_t>(static_cast<double>(rows->size()) * (1 - options.test_fraction));
     test_begin = train_size;
     if (train_size == 0 || train_size == rows->size()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -104,18 +108,23 @@ absl::StatusOr<SparseSets> LoadTable(const TableOptions& options) {
 
   const int64_t found = std::max(rows->features(), test_rows->features());
   if (!options.criteo && options.features > 0 && found > options.features) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.path, " has index ", found, ", but data.table.features is ",
-                     options.features, "; raise it, or set it to 0"));
+    return absl::InvalidArgumentError(absl::StrCat(options.path, " has index ", found,
+                                                   ", but data.table.features is ",
+                                                   options.features, "; raise it, or set it to 0"));
   }
   SampleShape shape;
   shape.classes = static_cast<int>(classes.size());
-  shape.entries = static_cast<int>(std::max<int64_t>(1, std::max(rows->widest(), test_rows->widest())));
-  const int64_t wanted = options.features > 0 ? options.features : options.criteo ? kCriteoBuckets : found;
-  shape.vocabulary = static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
+  shape.entries =
+      static_cast<int>(std::max<int64_t>(1, std::max(rows->widest(), test_rows->widest())));
+  const int64_t wanted = options.features > 0 ? options.features
+                         : options.criteo     ? kCriteoBuckets
+                                              : found;
+  shape.vocabulary =
+      static_cast<int>(std::max<int64_t>(1, wanted + (options.criteo ? kCriteoCounts : 0)));
   SparseSets sets;
   sets.train = std::make_shared<SparseRowsDataset>(rows, 0, train_size, shape, classes);
-  sets.test = std::make_shared<SparseRowsDataset>(test_rows, test_begin, test_rows->size(), shape, classes);
+  sets.test =
+      std::make_shared<SparseRowsDataset>(test_rows, test_begin, test_rows->size(), shape, classes);
   return sets;
 }
 

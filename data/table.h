@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 #include "common/status.h"
-#include "data/sparse_rows.h"
 #include "data/sets.h"
+#include "data/sparse_rows.h"
 
 namespace psgd {
 

@@ -94,7 +94,7 @@ std::shared_ptr<const TokenDataset> Whole(std::vector<Token> tokens, const TextO
 }
 
 absl::StatusOr<TokenSets> CutBytePairs(absl::string_view train, absl::string_view test,
-                                      const TextOptions& options) {
+                                       const TextOptions& options) {
   PSGD_ASSIGN_OR_RETURN(BytePairs pairs,
                         BytePairs::Learn(std::span(&train, 1), options.vocabulary));
   const auto encode = [&](absl::string_view text) {

@@ -17,11 +17,11 @@ struct TextOptions {
   int vocabulary = 0;          // tokens of data/byte_pairs.h; 0: the bytes themselves
 };
 
-// Splits the text at byte (1 - test_fraction) x size. As bytes it stays in its files, where these are
-// not gzip: a sample is read when it is asked for. Byte pairs are learned from the first part, and
-// all tokens are in memory. Sequence i of a part has its tokens from i x length on; the label of a token is
-// the one that follows. What is left at the end of a part, too short for a sequence, is not used.
-// Errors name the file and what to do.
+// Splits the text at byte (1 - test_fraction) x size. As bytes it stays in its files, where these
+// are not gzip: a sample is read when it is asked for. Byte pairs are learned from the first part,
+// and all tokens are in memory. Sequence i of a part has its tokens from i x length on; the label
+// of a token is the one that follows. What is left at the end of a part, too short for a sequence,
+// is not used. Errors name the file and what to do.
 absl::StatusOr<TokenSets> LoadText(const TextOptions& options);
 
 }  // namespace psgd

@@ -15,8 +15,8 @@ constexpr size_t kMostOpenFiles = 64;  // a process may have some hundred
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const TextFiles>> TextFiles::Open(const std::vector<std::string>& paths,
-                                                                 uint64_t most) {
+absl::StatusOr<std::shared_ptr<const TextFiles>> TextFiles::Open(
+    const std::vector<std::string>& paths, uint64_t most) {
   auto files = std::make_shared<TextFiles>();
   for (const std::string& path : paths) {
     PSGD_RETURN_IF_ERROR(files->Add(path, paths.size() <= kMostOpenFiles, most));
@@ -27,8 +27,8 @@ absl::StatusOr<std::shared_ptr<const TextFiles>> TextFiles::Open(const std::vect
 absl::Status TextFiles::Add(const std::string& path, bool keep_open, uint64_t most) {
   const uint64_t room = most - size_;
   const auto too_much = [&] {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": more than ", most, " bytes of text; use a part of it; check data.path"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": more than ", most, " bytes of text; use a part of it; check data.path"));
   };
   Piece piece{.path = path, .begin = size_};
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));

@@ -18,10 +18,10 @@ class TextFiles {
  public:
   using Value = uint8_t;
 
-  // Gzip is unpacked into memory, for nobody knows where a byte of it lies; of other files nothing is
-  // kept. An error names the file, as where all together have more than `most` bytes.
-  static absl::StatusOr<std::shared_ptr<const TextFiles>> Open(const std::vector<std::string>& paths,
-                                                               uint64_t most);
+  // Gzip is unpacked into memory, for nobody knows where a byte of it lies; of other files nothing
+  // is kept. An error names the file, as where all together have more than `most` bytes.
+  static absl::StatusOr<std::shared_ptr<const TextFiles>> Open(
+      const std::vector<std::string>& paths, uint64_t most);
   uint64_t size() const { return size_; }
   // Fills `out` from byte `offset` of all on; DataLoss if a file has become shorter meanwhile.
   // REQUIRES: offset + out.size() <= size().

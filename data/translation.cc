@@ -134,15 +134,15 @@ absl::StatusOr<BytePairs> MakeEncoder(std::span<const TextPair> train, int vocab
 
 absl::StatusOr<TokenSets> LoadTranslation(const TranslationOptions& options) {
   PSGD_ASSIGN_OR_RETURN(const std::vector<TextPair> pairs, ReadPairs(options.path));
-  const auto split = static_cast<size_t>(static_cast<double>(pairs.size()) *
-                                         (1 - options.test_fraction));
+  const auto split =
+      static_cast<size_t>(static_cast<double>(pairs.size()) * (1 - options.test_fraction));
   const std::span<const TextPair> train = std::span(pairs).first(split);
   const std::span<const TextPair> test = std::span(pairs).subspan(split);
   if (train.empty() || test.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.path, ": ", pairs.size(), " pairs are too few for training and a test of ",
-        options.test_fraction,
-        " of them; use more lines or another data.translation.test_fraction"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.path, ": ", pairs.size(),
+                     " pairs are too few for training and a test of ", options.test_fraction,
+                     " of them; use more lines or another data.translation.test_fraction"));
   }
   absl::StatusOr<BytePairs> encoder = MakeEncoder(train, options.vocabulary);
   if (!encoder.ok()) return Annotate(encoder.status(), options.path);

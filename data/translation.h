@@ -15,7 +15,7 @@ struct TranslationOptions {
   // Lines of a source and its target with a tab between; what follows a second tab is left out. May
   // be gzip.
   std::string path;
-  int source_length = 64;      // tokens of a sample
+  int source_length = 64;  // tokens of a sample
   int target_length = 64;
   double test_fraction = 0.1;  // of the lines, at the end
   // Tokens there are: the special ones, and those of data/byte_pairs.h, learned from sources and

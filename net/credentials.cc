@@ -45,7 +45,7 @@ struct Memory {
 };
 struct Chain {
   ~Chain() { sk_X509_pop_free(certificates, X509_free); }
-  STACK_OF(X509)* const certificates = sk_X509_new_null();
+  STACK_OF(X509) * const certificates = sk_X509_new_null();
 };
 
 // A key under a pass phrase is refused instead of asked for on the terminal.
@@ -60,7 +60,8 @@ absl::Status CheckKeyFile(const std::string& path) {
   if (::stat(path.c_str(), &info) != 0) return FileError("read the key", path, errno);
   if ((info.st_mode & (S_IRWXO | S_IWGRP)) == 0) return absl::OkStatus();
   return Wrong(path, absl::StrCat("is a private key that other users may read or write; if none "
-                                  "did: chmod 600 ", path, "; else ", kAnew));
+                                  "did: chmod 600 ",
+                                  path, "; else ", kAnew));
 }
 
 // The first certificate of the file; the others go to `chain`.
@@ -69,8 +70,9 @@ absl::StatusOr<Certificate> ReadCertificates(const std::string& path, absl::stri
   const Memory text(pem);
   Certificate first(PEM_read_bio_X509(text.bio, nullptr, NoPassPhrase, nullptr));
   if (first == nullptr) {
-    return Wrong(path, "holds no certificate (PEM, -----BEGIN CERTIFICATE-----); was another file "
-                       "meant?");
+    return Wrong(path,
+                 "holds no certificate (PEM, -----BEGIN CERTIFICATE-----); was another file "
+                 "meant?");
   }
   while (X509* next = PEM_read_bio_X509(text.bio, nullptr, NoPassPhrase, nullptr)) {
     sk_X509_push(chain->certificates, next);
@@ -94,8 +96,8 @@ absl::Status CheckAuthority(const CredentialFiles& files, X509* authority, X509*
   const StoreContext context(X509_STORE_CTX_new());
   X509_STORE_add_cert(store.get(), authority);
   X509_STORE_CTX_init(context.get(), store.get(), certificate, chain.certificates);
-  X509_STORE_CTX_set_purpose(context.get(), role == Role::kServer ? X509_PURPOSE_SSL_SERVER
-                                                                  : X509_PURPOSE_SSL_CLIENT);
+  X509_STORE_CTX_set_purpose(
+      context.get(), role == Role::kServer ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT);
   if (X509_verify_cert(context.get()) == 1) return absl::OkStatus();
   return Wrong(files.certificate,
                absl::StrCat("is not one that ", files.ca, " stands for (",
@@ -106,7 +108,8 @@ absl::Status CheckAuthority(const CredentialFiles& files, X509* authority, X509*
 absl::StatusOr<Role> RoleOf(const X509* certificate) {
   const X509_NAME* subject = X509_get_subject_name(certificate);
   const int at = X509_NAME_get_index_by_NID(subject, NID_organizationalUnitName, -1);
-  const bool one = at >= 0 && X509_NAME_get_index_by_NID(subject, NID_organizationalUnitName, at) < 0;
+  const bool one =
+      at >= 0 && X509_NAME_get_index_by_NID(subject, NID_organizationalUnitName, at) < 0;
   std::string unit;
   if (one) {
     const ASN1_STRING* text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
@@ -149,8 +152,9 @@ absl::StatusOr<std::shared_ptr<const Credentials>> LoadCredentials(const Credent
   const Memory text(credentials->key);
   const PrivateKey key(PEM_read_bio_PrivateKey(text.bio, nullptr, NoPassPhrase, nullptr));
   if (key == nullptr) {
-    return Wrong(files.key, "holds no private key without a pass phrase (PEM, -----BEGIN PRIVATE "
-                            "KEY-----); was another file meant?");
+    return Wrong(files.key,
+                 "holds no private key without a pass phrase (PEM, -----BEGIN PRIVATE "
+                 "KEY-----); was another file meant?");
   }
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return Wrong(files.key, absl::StrCat("is not the key of ", files.certificate,

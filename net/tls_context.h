@@ -8,7 +8,8 @@ struct ssl_st;
 
 namespace psgd {
 
-// TLS 1.2 or newer; both sides show a certificate of the authority. False: the credentials do not fit.
+// TLS 1.2 or newer; both sides show a certificate of the authority. False: the credentials do not
+// fit.
 bool ConfigureTlsServer(const Credentials& credentials, ssl_ctx_st* context);
 
 // Of whoever is at the other end; null: an error.

@@ -40,7 +40,7 @@ struct EndpointStats {
   // Of a secured listener: who was turned away, and messages in the name of another worker.
   uint64_t strangers = 0;
   uint64_t impostors = 0;
-  uint64_t over_budget = 0;     // connections ended that took more than their share
+  uint64_t over_budget = 0;      // connections ended that took more than their share
   std::string last_turned_away;  // why, for people
 };
 
@@ -75,7 +75,7 @@ struct TransportOptions {
   size_t queue_bytes = 256u << 20;       // received and not yet taken
   int send_queue_messages = 1024;        // a peer
   size_t send_queue_bytes = 64u << 20;   // a peer; a larger message goes alone
-  size_t peers = 8192;                   // at once, of a listener with a port; further ones are turned away
+  size_t peers = 8192;  // at once, of a listener with a port; further ones are turned away
   // How long the destructor of an endpoint waits for what was sent to leave.
   Duration linger = Milliseconds(1000);
   // Null: anybody may connect, and whoever listens in can read.

@@ -6,7 +6,8 @@ namespace psgd {
 
 std::string NotItsPass(const DataHeader& header) {
   return absl::StrCat("a message in the name of worker ", header.worker(), ", incarnation ",
-                      header.incarnation(), ", from a connection that is not (or no longer) its own");
+                      header.incarnation(),
+                      ", from a connection that is not (or no longer) its own");
 }
 
 }  // namespace psgd

@@ -1,5 +1,5 @@
-// What makes a data plane secure: TLS on both sides for gRPC, CURVE for ZeroMQ, and the list of those
-// who may connect. The control plane hands out what a worker needs of it.
+// What makes a data plane secure: TLS on both sides for gRPC, CURVE for ZeroMQ, and the list of
+// those who may connect. The control plane hands out what a worker needs of it.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@ case ${1:-} in
   *) echo "usage: scripts/test.sh [--preset release|debug|asan|tsan]" >&2; exit 2 ;;
 esac
 # For the tests of the dashboard, of who leads a run, of hosts and clusters of a sweep, and of manifests.
-scripts/install-packages.sh chromium etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
+scripts/install-packages.sh chromium clang-format-14 etcd-server openssh-server munge slurmctld slurmd slurm-client python3-yaml \
   python3-jsonschema
 scripts/build.sh "$preset"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "simulate/modelled_cluster.h"
 
 namespace psgd::sim {

@@ -62,8 +62,9 @@ absl::StatusOr<double> ParseRate(absl::string_view text) {
   constexpr char kExample[] = "the speed of a link, such as 100mbit or 10gbit, or unlimited";
   auto rate = Parse(text, kRates, kExample);
   if (rate.ok() && !(*rate > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected ", kExample, ", got \"", std::string(text), "\", over which nothing would ever come"));
+    return absl::InvalidArgumentError(absl::StrCat("expected ", kExample, ", got \"",
+                                                   std::string(text),
+                                                   "\", over which nothing would ever come"));
   }
   return rate;
 }

@@ -7,10 +7,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "experiment/config_yaml.h"
-#include "experiment/records.h"
-#include "experiment/run_dir.h"
-#include "experiment/summary.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/records.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/summary.h"
 #include "simulate/calibrate.h"
 
 namespace psgd::sim {
@@ -123,9 +123,10 @@ absl::StatusOr<MeasuredRun> ReadMeasuredRun(const std::string& dir) {
         absl::StrCat(files.SummaryFile(), " says that the run did not finish")));
   }
   if (summary->servers > 1) {
-    return refuse(absl::InvalidArgumentError(
-        absl::StrCat("its shards were on ", summary->servers, " servers, and what the processors did is "
-                     "recorded of one of them alone")));
+    return refuse(
+        absl::InvalidArgumentError(absl::StrCat("its shards were on ", summary->servers,
+                                                " servers, and what the processors did is "
+                                                "recorded of one of them alone")));
   }
   run.workers = summary->workers;
   run.train_seconds = summary->train_seconds;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proto/sim_model.pb.h"
-#include "server/coordinator_core.h"
+#include "server/coordinator/coordinator_core.h"
 #include "simulate/modelled_shard.h"
 #include "simulate/modelled_worker.h"
 #include "simulate/prediction.h"

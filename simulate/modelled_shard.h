@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/shard_core.h"
+#include "server/shard/shard_core.h"
 #include "simulate/shared_resource.h"
 #include "simulate/traffic.h"
 

@@ -12,7 +12,8 @@ namespace psgd::sim {
 namespace {
 constexpr double kControlCall = 300e-6;  // of both processes, for a call of the control plane
 
-// With mean 1 and that standard deviation. Log-normal: what takes long is more frequent than what takes no time.
+// With mean 1 and that standard deviation. Log-normal: what takes long is more frequent than what
+// takes no time.
 double Around1(double spread, Chance* chance) {
   const double sigma = std::sqrt(std::log1p(spread * spread));
   const double radius = std::sqrt(-2 * std::log(1 - chance->Unit()));
@@ -25,7 +26,9 @@ ModelledWorker::ModelledWorker(ModelledCluster* cluster, uint32_t process)
     : cluster_(cluster),
       process_(process),
       chance_(cluster->seed(), 100 + process),
-      pace_(cluster->model().worker().pace() > 0 ? Around1(cluster->model().worker().pace(), &chance_) : 1) {}
+      pace_(cluster->model().worker().pace() > 0
+                ? Around1(cluster->model().worker().pace(), &chance_)
+                : 1) {}
 
 void ModelledWorker::Start() {
   to_shards_ = cluster_->ConnectToShards(process_);
@@ -127,9 +130,7 @@ void ModelledWorker::Take(const Segment& segment) {
   Run(0);
 }
 
-bool ModelledWorker::HasBatch(uint32_t step) const {
-  return step < clocks_ && step < batches_;
-}
+bool ModelledWorker::HasBatch(uint32_t step) const { return step < clocks_ && step < batches_; }
 
 void ModelledWorker::Run(uint32_t step) {
   while (step < clocks_ && !HasBatch(step)) {

@@ -1,4 +1,4 @@
-// A worker of the simulation: what worker/trainer.cc does, with the production session and a model
+// A worker of the simulation: what train/trainer.cc does, with the production session and a model
 // of the time that the rest takes.
 #pragma once
 

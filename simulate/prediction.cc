@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/units.h"
-#include "experiment/readable.h"
-#include "experiment/records.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/records.h"
 
 namespace psgd::sim {
 namespace {
@@ -86,19 +86,23 @@ std::string PredictionTable(const std::vector<Prediction>& predictions) {
   for (const Prediction& p : predictions) {
     if (first == nullptr || first->name != p.name) first = &p;
     // One alone has nothing to be faster than.
-    const auto of_curve = std::count_if(predictions.begin(), predictions.end(),
-                                        [&](const Prediction& other) { return other.name == p.name; });
+    const auto of_curve =
+        std::count_if(predictions.begin(), predictions.end(),
+                      [&](const Prediction& other) { return other.name == p.name; });
     const bool has_base = of_curve > 1 && first->samples_per_second > 0;
-    table.Add({p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),
-               ReadableCount(p.samples_per_second),
-               has_base ? absl::StrFormat("%.2f", p.samples_per_second / first->samples_per_second) : "-",
-               InMilliseconds(p.step), InMilliseconds(p.compute), InMilliseconds(p.encode),
-               InMilliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
-               HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),
-               absl::StrCat(p.pull_staleness.Quantile(0.99)), BoundBy(p)});
+    table.Add(
+        {p.name, absl::StrCat(p.workers), absl::StrCat(p.batch),
+         ReadableCount(p.samples_per_second),
+         has_base ? absl::StrFormat("%.2f", p.samples_per_second / first->samples_per_second) : "-",
+         InMilliseconds(p.step), InMilliseconds(p.compute), InMilliseconds(p.encode),
+         InMilliseconds(p.wait), HumanBytes(p.bytes_pushed_a_step),
+         HumanBytes(p.bytes_pulled_a_step), absl::StrFormat("%.2f", p.pull_staleness.Mean()),
+         absl::StrCat(p.pull_staleness.Quantile(0.99)), BoundBy(p)});
   }
   if (table.empty()) return "";
-  return absl::StrCat(table.Text(), "samples/s are those of a run under way. What --calibrate compares (\"the model gives\"), and "
+  return absl::StrCat(table.Text(),
+                      "samples/s are those of a run under way. What --calibrate compares (\"the "
+                      "model gives\"), and "
                       "summary.json has, are a whole run's, with its start and evaluations.\n");
 }
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "experiment/config_yaml.h"
-#include "experiment/readable.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/plots.h"
 
 namespace psgd::sim {
@@ -41,21 +41,23 @@ absl::StatusOr<Config> Changed(const Config& config, const std::string& assignme
 absl::Status CheckWorker(const SimWorker& worker) {
   if (worker.sample() > 0 || worker.step() > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "the model does not say how long computing takes: worker.sample and worker.step are 0; write worker: {sample: "
+      "the model does not say how long computing takes: worker.sample and worker.step are 0; write "
+      "worker: {sample: "
       "1ms}, or let ps-sim measure it with --calibrate RUN_DIR");
 }
 
 absl::StatusOr<int> ShareOf(const ScalingRequest& request, int workers) {
   const int share = request.global_batch / workers;
   if (share == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--global-batch ", request.global_batch, " is less than a sample for each of ", workers,
-                                                   " workers; give at least ", workers,
-                                                   ", or fewer workers"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--global-batch ", request.global_batch, " is less than a sample for each of ",
+                     workers, " workers; give at least ", workers, ", or fewer workers"));
   }
   if (share * workers != request.global_batch && request.on_note) {
-    request.on_note(absl::StrCat("--global-batch ", request.global_batch, " does not divide by ", workers,
-                                 " workers: each has ", share, share == 1 ? " sample, " : " samples, ",
-                                 share * workers, " together"));
+    request.on_note(absl::StrCat("--global-batch ", request.global_batch, " does not divide by ",
+                                 workers, " workers: each has ", share,
+                                 share == 1 ? " sample, " : " samples, ", share * workers,
+                                 " together"));
   }
   return share;
 }

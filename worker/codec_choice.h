@@ -29,9 +29,9 @@ class CodecChoice {
   // What the step that current() coded cost. REQUIRES: !tried().
   void Tried(const CodecCost& cost);
 
-  // Takes the candidate that is fastest over such a link; the first of equals. Later it takes another
-  // only where that saves a tenth, so that small changes do not make it waver. Returns whether it did.
-  // REQUIRES: tried().
+  // Takes the candidate that is fastest over such a link; the first of equals. Later it takes
+  // another only where that saves a tenth, so that small changes do not make it waver. Returns
+  // whether it did. REQUIRES: tried().
   bool Choose(double bytes_per_second);
 
   // Of its tries the median of the bytes, which may differ, and the least of the times: what else

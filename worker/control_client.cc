@@ -130,9 +130,7 @@ struct ControlClient::Impl {
 };
 
 ControlClient::ControlClient(ControlClientOptions options)
-    : options_(std::move(options)),
-      deadline_(options_.deadline),
-      impl_(std::make_unique<Impl>()) {
+    : options_(std::move(options)), deadline_(options_.deadline), impl_(std::make_unique<Impl>()) {
   impl_->credentials = GrpcChannelCredentials(options_.credentials.get());
   for (const absl::string_view server : absl::StrSplit(options_.server, ',')) {
     impl_->Add(std::string(server));
@@ -234,16 +232,18 @@ absl::StatusOr<Reply> ControlClient::Call(Method method, const Request& request,
     }
     if (status.ok()) return reply;
     PSGD_RETURN_IF_ERROR(given_up);
-    const bool again = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-                       // By a server that ends since another leads.
-                       ((several || options_.find) && status.error_code() == grpc::StatusCode::CANCELLED);
+    const bool again =
+        status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+        // By a server that ends since another leads.
+        ((several || options_.find) && status.error_code() == grpc::StatusCode::CANCELLED);
     if (!again) return ToAbsl(status);
     if (options_.credentials && HandshakeFailed(status)) {
-      return absl::UnauthenticatedError(absl::StrCat(
-          "no secure connection to ", server.address, ": ", status.error_message(),
-          "; is it a secured ps-server, are both sides' certificates of one authority (ca.crt), and "
-          "is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
+      return absl::UnauthenticatedError(
+          absl::StrCat("no secure connection to ", server.address, ": ", status.error_message(),
+                       "; is it a secured ps-server, are both sides' certificates of one authority "
+                       "(ca.crt), and "
+                       "is the server's for this name (scripts/make-certs.sh DIR HOST ...)?"));
     }
     if (options_.interrupted) PSGD_RETURN_IF_ERROR(options_.interrupted());
     const Duration tried = SteadyNow() - start;
@@ -300,8 +300,7 @@ absl::StatusOr<SetHyperReply> ControlClient::SetHyper(const SetHyperRequest& req
   return Call<SetHyperRequest, SetHyperReply>(&Control::Stub::AsyncSetHyper, request);
 }
 
-absl::Status ControlClient::Weights(
-    const std::function<absl::Status(const WeightsChunk&)>& chunk) {
+absl::Status ControlClient::Weights(const std::function<absl::Status(const WeightsChunk&)>& chunk) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + deadline_.load());
   const Impl::Server server = impl_->Current();

@@ -15,13 +15,13 @@
 namespace psgd {
 
 struct ControlClientOptions {
-  std::string server;                        // HOST:PORT, or several with commas
-  // Where the run's servers are by now, the one that leads first; asked when one does not answer. Null:
-  // nobody knows better than they.
+  std::string server;  // HOST:PORT, or several with commas
+  // Where the run's servers are by now, the one that leads first; asked when one does not answer.
+  // Null: nobody knows better than they.
   std::function<absl::StatusOr<std::vector<std::string>>()> find = nullptr;
-  Duration deadline = Milliseconds(60000);   // for each call, retries included; until SetDeadline
-  // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only ended
-  // between attempts.
+  Duration deadline = Milliseconds(60000);  // for each call, retries included; until SetDeadline
+  // Asked while a call waits, from any thread that calls: a failure ends the call. Leave is only
+  // ended between attempts.
   std::function<absl::Status()> interrupted;
   // Null: the server is to be one that asks for none.
   std::shared_ptr<const Credentials> credentials;
@@ -32,8 +32,9 @@ absl::Status CheckServerAddress(const std::string& server);
 // HOST of HOST:PORT, for which the certificate of a secured server is. REQUIRES: it was checked.
 std::string ServerHost(const std::string& server);
 
-// Thread-safe. A server that cannot be reached is tried again, in turn with those that may have taken
-// over from it, until the deadline; the error then says which addresses, since when, and what to check.
+// Thread-safe. A server that cannot be reached is tried again, in turn with those that may have
+// taken over from it, until the deadline; the error then says which addresses, since when, and what
+// to check.
 class ControlClient {
  public:
   explicit ControlClient(ControlClientOptions options);

@@ -26,8 +26,9 @@ void AddBlocks(PayloadReader& reader, std::span<float> weights) {
 
 }  // namespace
 
-absl::StatusOr<double> SecondsToApply(const Codec& codec, const SliceShape& shape, const Bytes& came,
-                                      uint32_t planes, std::span<float> weights) {
+absl::StatusOr<double> SecondsToApply(const Codec& codec, const SliceShape& shape,
+                                      const Bytes& came, uint32_t planes,
+                                      std::span<float> weights) {
   const Time start = SteadyNow();
   PSGD_ASSIGN_OR_RETURN(const Bytes payload,
                         Unpack(came, planes, codec.MaxPayload(shape.elements)));

@@ -3,18 +3,12 @@
 #include <string>
 #include <utility>
 
-#include "compression/factors.h"
+#include "compression/low_rank/factors.h"
 #include "compression/policy.h"
 #include "compression/slice_shape.h"
 
 namespace psgd {
 namespace {
-
-bool NamesFactors(const CompressionConfig& compression) {
-  bool any = compression.push().has_factors();
-  for (const CompressionRule& rule : compression.rules()) any = any || rule.push().has_factors();
-  return any;
-}
 
 ValueCoding CodingOf(FactorsCodec::Values values) {
   switch (values) {
@@ -29,20 +23,6 @@ ValueCoding CodingOf(FactorsCodec::Values values) {
 }
 
 }  // namespace
-
-ChooseFactors FactorLayers(const Config& config, size_t replicas) {
-  if (!NamesFactors(config.compression())) return nullptr;
-  const auto shards = static_cast<uint64_t>(config.cluster().shards());
-  return [compression = config.compression(), shards, replicas](
-             const std::string& name, const Shape& weights, int64_t rows) {
-    ParameterSpec parameter;
-    parameter.set_name(name);
-    parameter.mutable_shape()->Add(weights.begin(), weights.end());
-    return ChooseCodec(compression, parameter).has_factors() &&
-           FactorsPay(static_cast<uint64_t>(rows) * replicas, static_cast<uint64_t>(weights[0]),
-                      static_cast<uint64_t>(weights[1]), shards);
-  };
-}
 
 FactorPushes::FactorPushes(const ParameterSpec& parameter, uint32_t index,
                            const Placement& placement, int64_t rows, const FactorsCodec& codec,

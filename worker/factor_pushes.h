@@ -1,4 +1,4 @@
-// Pushes of a dense layer's weights as the factors of their gradient: which layers, and how.
+// Pushes of a dense layer's weights as the factors of their gradient.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "compression/factors_payload.h"
-#include "engine/factors.h"
+#include "compression/low_rank/factors_payload.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 #include "worker/encoded_slice.h"
 
 namespace psgd {
 
-// The weights for which the config names factors, where those of all `replicas` together are fewer
-// bytes than the gradient. Null where it names them for none.
-ChooseFactors FactorLayers(const Config& config, size_t replicas);
-
-// Those of one parameter. Not thread-safe.
+// The pushes of one parameter. Not thread-safe.
 class FactorPushes {
  public:
   // `rows`: of the factors in a step. `key`: of this worker's draws for this parameter.
@@ -46,7 +41,7 @@ class FactorPushes {
                                    std::span<const float> weights, float decay) const;
 
   const uint64_t rows_;
-  const uint64_t columns_;            // of the weights
+  const uint64_t columns_;  // of the weights
   const PhiloxKey key_;
   std::map<uint32_t, Group> groups_;  // by shard
   FactorsEncoder encoder_;

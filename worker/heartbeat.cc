@@ -18,7 +18,9 @@ Heartbeat::Heartbeat(ControlClient* client, const JoinReply& joined, Log log)
   SetChain(joined.chain());
 }
 
-void Heartbeat::Start() { thread_ = std::thread([this] { Run(); }); }
+void Heartbeat::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
 
 void Heartbeat::Stop() {
   if (!thread_.joinable()) return;
@@ -148,7 +150,8 @@ void Heartbeat::SetChain(const Chain& chain) {
   std::lock_guard lock(mutex_);
   if (servers.empty() || chain.epoch() < chain_epoch_) return;
   if (leader_.empty()) leader_ = servers[0];
-  // Answers overtake one another: one that lacks a follower that another of the same chain knew may be the older.
+  // Answers overtake one another: one that lacks a follower that another of the same chain knew may
+  // be the older.
   if (chain.epoch() == chain_epoch_) return client_->AddServers(servers);
   chain_epoch_ = chain.epoch();
   client_->SetServers(servers);

@@ -60,11 +60,11 @@ class Heartbeat {
   ControlClient* const client_;
   const WorkerKey key_;
   const Duration period_;
-  const Duration attempt_;     // a lease has room for a second one
+  const Duration attempt_;  // a lease has room for a second one
   const Log log_;
-  std::mutex sending_;         // one report at a time
-  uint64_t sent_ = 0;          // guarded by it: reports
-  mutable std::mutex mutex_;   // guards everything below
+  std::mutex sending_;        // one report at a time
+  uint64_t sent_ = 0;         // guarded by it: reports
+  mutable std::mutex mutex_;  // guards everything below
   std::condition_variable stop_changed_;
   bool stop_ = false;
   WorkerReport report_;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compression/factor_updates.h"
 #include "compression/lossless.h"
+#include "compression/low_rank/factor_updates.h"
 #include "compression/slice_shape.h"
 
 namespace psgd {
@@ -23,7 +23,8 @@ void Replace(PayloadReader& reader, std::span<float> weights) {
 }
 
 absl::Status Change(PayloadReader& reader, std::span<float> weights) {
-  if (!reader.sparse()) return absl::DataLossError("changes came in a codec that names no elements");
+  if (!reader.sparse())
+    return absl::DataLossError("changes came in a codec that names no elements");
   constexpr size_t kEntries = 512;
   uint32_t indices[kEntries];
   float values[kEntries];
@@ -90,8 +91,9 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
         updates.first = static_cast<uint32_t>(id);
       } else if (updates.parameter != &parameter || updates.pulled->codec != pulled[id].codec ||
                  updates.pulled->planes != pulled[id].planes) {
-        return absl::DataLossError(absl::StrCat("slices ", updates.first, " and ", id,
-                                                " came with one payload, but are not of one tensor, codec and packing"));
+        return absl::DataLossError(
+            absl::StrCat("slices ", updates.first, " and ", id,
+                         " came with one payload, but are not of one tensor, codec and packing"));
       }
       updates.pulled = &pulled[id];
       updates.parameter = &parameter;
@@ -99,9 +101,9 @@ absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
       updates.weights.push_back(target);
       continue;
     }
-    PSGD_RETURN_IF_ERROR(Annotate(
-        InstallSlice(codecs, ShapeOf(spec, parameter), pulled[id], target),
-        absl::StrCat("slice ", id, " of ", parameter.name())));
+    PSGD_RETURN_IF_ERROR(
+        Annotate(InstallSlice(codecs, ShapeOf(spec, parameter), pulled[id], target),
+                 absl::StrCat("slice ", id, " of ", parameter.name())));
   }
   for (const auto& [payload, updates] : shared) {
     const Codec* codec = codecs.Find(updates.pulled->codec);

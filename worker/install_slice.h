@@ -19,8 +19,9 @@ absl::Status InstallSlice(const CodecTable& codecs, const SliceShape& shape,
                           const PulledSlice& pulled, std::span<float> weights);
 
 // Everything that a pull brought, by slice id. `own`: the factors that this worker pushed, which
-// updates leave out. `weights` gives those of a parameter, and `had` those that were installed before:
-// the same memory, or other. An error names what it was about, and is otherwise as that of InstallSlice.
+// updates leave out. `weights` gives those of a parameter, and `had` those that were installed
+// before: the same memory, or other. An error names what it was about, and is otherwise as that of
+// InstallSlice.
 absl::Status InstallPulled(const CodecTable& codecs, const ModelSpec& model,
                            const Placement& placement, const std::vector<PulledSlice>& pulled,
                            const PushedFactors& own,

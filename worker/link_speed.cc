@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kFirst = 16u << 10;
 constexpr size_t kMost = 4u << 20;
-constexpr double kTelling = 0.03;  // seconds
+constexpr double kTelling = 0.03;       // seconds
 constexpr int kTimes = 3;               // that a probe whose time counts is sent
 constexpr double kLeastSeconds = 1e-6;  // of sending: no clock tells less apart
 

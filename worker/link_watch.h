@@ -40,7 +40,7 @@ class LinkWatch {
   std::optional<Time> first_;  // push of this step
   double free_ = 0;            // when the link is through with all of them, in seconds after that
   std::vector<double> first_ratios_;
-  double usual_ = 0;           // median of these, once there are enough
+  double usual_ = 0;             // median of these, once there are enough
   int slower_ = 0, faster_ = 0;  // steps in a row
 };
 

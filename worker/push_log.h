@@ -10,8 +10,8 @@
 
 namespace psgd {
 
-// A line a push: worker, incarnation, shard, seq, XXH3-64 of its payloads in hexadecimal. It is with the
-// operating system before the next message is looked at. Not thread-safe.
+// A line a push: worker, incarnation, shard, seq, XXH3-64 of its payloads in hexadecimal. It is
+// with the operating system before the next message is looked at. Not thread-safe.
 class PushLog {
  public:
   // Adds to the file, if it is there.

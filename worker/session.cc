@@ -74,7 +74,8 @@ absl::Status Session::FollowMove() {
   left_.bytes_sent += stats.bytes_sent;
   left_.bytes_received += stats.bytes_received;
   // Its end waits a while for what nobody takes any more.
-  retired_ = std::async(std::launch::async, [old = std::move(endpoint_)]() mutable { old.reset(); });
+  retired_ =
+      std::async(std::launch::async, [old = std::move(endpoint_)]() mutable { old.reset(); });
   endpoint_ = std::move(moved->endpoint);
   core_.ShardsMoved(moved->addresses, SteadyNow());
   return absl::OkStatus();

@@ -25,8 +25,8 @@ struct MovedShards {
 // Not thread-safe: belongs to the training thread.
 class Session {
  public:
-  // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait. So is
-  // `moved`, if given: whether another server leads the run since it was last asked.
+  // `interrupted` is asked while waiting: a failure (stop asked for, lease lost) ends the wait. So
+  // is `moved`, if given: whether another server leads the run since it was last asked.
   Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
           const Placement& placement, std::function<absl::Status()> interrupted,
           std::function<absl::StatusOr<std::optional<MovedShards>>()> moved = nullptr);

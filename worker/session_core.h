@@ -2,9 +2,9 @@
 // machine without IO, threads or wall clock: messages and time in, messages out. session.h drives
 // it over a transport, tests/sim with a seeded scheduler.
 //
-// The very bytes of a push are kept until the shard acknowledges its sequence number, and sent again
-// when it does not; the shard drops what it has seen. Unacknowledged bytes are bounded a shard
-// (cluster.window); what is over waits here, front layers first.
+// The very bytes of a push are kept until the shard acknowledges its sequence number, and sent
+// again when it does not; the shard drops what it has seen. Unacknowledged bytes are bounded a
+// shard (cluster.window); what is over waits here, front layers first.
 #pragma once
 
 #include <cstdint>
@@ -49,20 +49,20 @@ struct PulledSlice {
 
 struct SessionStats {
   uint64_t resent = 0;
-  uint64_t reordered_replies = 0;            // of a request that is no longer waited for
-  std::map<std::string, uint64_t> refused;   // pushes, by reason
+  uint64_t reordered_replies = 0;           // of a request that is no longer waited for
+  std::map<std::string, uint64_t> refused;  // pushes, by reason
   std::string last_refusal;
-  CountHistogram pull_staleness;             // clocks this worker led the slowest by
-  CountHistogram push_latency;  // common/latency.h: until acknowledged, from when it first left
-  CountHistogram pull_latency;  // until a shard's weights were here, likewise
+  CountHistogram pull_staleness;  // clocks this worker led the slowest by
+  CountHistogram push_latency;    // common/latency.h: until acknowledged, from when it first left
+  CountHistogram pull_latency;    // until a shard's weights were here, likewise
 };
 
 // Not thread-safe.
 class SessionCore {
  public:
   struct Outgoing {
-    PeerId to = 0;          // a shard is the peer of its index
-    const Message* message; // valid until the next call
+    PeerId to = 0;           // a shard is the peer of its index
+    const Message* message;  // valid until the next call
   };
 
   SessionCore(const SessionOptions& options, const Placement& placement, Time now);
@@ -73,9 +73,9 @@ class SessionCore {
   bool pulling() const { return pulls_left_ > 0; }
   // Of the last finished pull.
   const PullAnswer& last_answer() const { return last_answer_; }
-  // The slices of the last finished pull, by slice id; pushes from now on are computed from these, and
-  // the next Pull asks for what changed since. REQUIRES: no pull is under way; all are installed, in
-  // the order in which they were taken.
+  // The slices of the last finished pull, by slice id; pushes from now on are computed from these,
+  // and the next Pull asks for what changed since. REQUIRES: no pull is under way; all are
+  // installed, in the order in which they were taken.
   std::vector<PulledSlice> TakePulled();
   // What TakePulled will give. Pushes still say that they were made from what was taken last.
   const std::vector<PulledSlice>& pulled() const { return pulled_; }
@@ -94,8 +94,8 @@ class SessionCore {
   // Residuals by slice id.
   std::map<uint32_t, Bytes> TakeLoadedState() { return std::move(loaded_); }
 
-  // Sends bytes that mean nothing, each shard its share, to see how long they take. They count as no
-  // push. REQUIRES: no probe is under way.
+  // Sends bytes that mean nothing, each shard its share, to see how long they take. They count as
+  // no push. REQUIRES: no probe is under way.
   void Probe(const Bytes& payload, Time now);
   bool probing() const { return probes_left_ > 0; }
 
@@ -108,8 +108,8 @@ class SessionCore {
   // Steps whose every push is acknowledged; 0 before the first.
   uint64_t AcknowledgedClock() const;
 
-  // Other processes hold the shards from now on, with all that was acknowledged: what was not, and what
-  // was asked for, is said to them again.
+  // Other processes hold the shards from now on, with all that was acknowledged: what was not, and
+  // what was asked for, is said to them again.
   void ShardsMoved(const std::vector<std::string>& endpoints, Time now);
 
   void OnMessage(PeerId from, const Message& message, Time now);
@@ -136,27 +136,27 @@ class SessionCore {
     Time first_sent{};  // the epoch: it never was
   };
   struct Shard {
-    uint64_t next_seq = 1;               // of the next message made
+    uint64_t next_seq = 1;  // of the next message made
     uint64_t acknowledged_clock = 0;
-    std::deque<Unacknowledged> pushes;   // oldest first
-    size_t flying_bytes = 0;             // sent and not acknowledged
+    std::deque<Unacknowledged> pushes;       // oldest first
+    size_t flying_bytes = 0;                 // sent and not acknowledged
     std::map<uint32_t, EncodedSlice> parts;  // of this step, by first slice: front layers first
     size_t part_bytes = 0;                   // of their payloads, unpacked
-    std::deque<Message> requests;        // pulls, loads and probes to send
-    std::optional<Message> pull;         // the one under way, for repeating
-    Time pull_sent{};                    // first
-    PullAnswer answer;                   // to it, as far as the shard has said
+    std::deque<Message> requests;            // pulls, loads and probes to send
+    std::optional<Message> pull;             // the one under way, for repeating
+    Time pull_sent{};                        // first
+    PullAnswer answer;                       // to it, as far as the shard has said
     std::optional<Message> load;
     std::optional<Message> probe;
-    size_t loaded = 0;                   // slices of the load under way that have come
-    uint64_t gap = 0;                    // the lost push that the last resend was for
-    Time last_gap{};                     // and when that was
-    uint64_t doubt = 0;                  // names the question whether it lost what it acknowledged
-    uint64_t doubt_seq = 0;              // every push below this was acknowledged when it was asked
+    size_t loaded = 0;       // slices of the load under way that have come
+    uint64_t gap = 0;        // the lost push that the last resend was for
+    Time last_gap{};         // and when that was
+    uint64_t doubt = 0;      // names the question whether it lost what it acknowledged
+    uint64_t doubt_seq = 0;  // every push below this was acknowledged when it was asked
     Time doubted_at{};
     Time last_sent{};
     Time last_heard{};
-    Time owed_since{};                   // since when the shard owes an answer
+    Time owed_since{};  // since when the shard owes an answer
     Time paused_until{};
   };
 
@@ -169,7 +169,8 @@ class SessionCore {
   void OnPullReply(PeerId from, Shard& shard, const Message& message);
   void OnRefusal(PeerId from, Shard& shard, const Refusal& refusal, Time now);
   void ResendAll(Shard& shard);
-  // A shard that expects a push that it acknowledged has lost it, unless its word is an old one: asks.
+  // A shard that expects a push that it acknowledged has lost it, unless its word is an old one:
+  // asks.
   void Doubt(PeerId from, Shard& shard, uint64_t next_seq, Time now);
   absl::Status Lost(PeerId from, const std::string& how) const;
   // It shows an earlier version than it did: others' pushes, or this worker's, are lost.
@@ -189,7 +190,7 @@ class SessionCore {
   uint64_t pull_clock_ = 0;
   uint64_t ended_clock_ = 0;
   size_t pulls_left_ = 0;
-  std::vector<size_t> parts_left_;   // of the pull under way, by shard
+  std::vector<size_t> parts_left_;  // of the pull under way, by shard
   std::vector<bool> pull_done_;
   std::vector<bool> slice_seen_;
   size_t loads_left_ = 0;
@@ -202,7 +203,7 @@ class SessionCore {
   Time now_{};
   Time acknowledged_at_{};
   Time last_tick_{};
-  Time listening_since_{};           // without a longer break
+  Time listening_since_{};  // without a longer break
   SessionStats stats_;
 };
 

@@ -1,7 +1,6 @@
-// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation, codec,
-// lossless stage;
-// where the config says auto, a codec that is tried, chosen and changed between steps. A gradient that
-// lies on a device is encoded there, where its codecs have twins.
+// From a parameter's gradient to the payloads of its slices: weight decay, local accumulation,
+// codec, lossless stage; where the config says auto, a codec that is tried, chosen and changed
+// between steps. A gradient that lies on a device is encoded there, where its codecs have twins.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +12,13 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/device_gradient.h"
 #include "common/status.h"
 #include "compression/codec.h"
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/lossless.h"
-#include "compression/nonzero.h"
-#include "engine/network.h"
+#include "compression/sparse/nonzero.h"
 #include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
@@ -39,8 +38,9 @@ struct FlushedSlice {
 // Owns the residuals of one worker. Not thread-safe.
 class UpdateEncoder {
  public:
-  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `device` has the codecs of
-  // where gradients lie; null: on the host. REQUIRES: `model`, `placement` and `device` outlive this.
+  // `factor_rows`: by parameter, of Network::factor_rows; none is 0 for all. `device` has the
+  // codecs of where gradients lie; null: on the host. REQUIRES: `model`, `placement` and `device`
+  // outlive this.
   static absl::StatusOr<std::unique_ptr<UpdateEncoder>> Create(
       const Config& config, const ModelSpec& model, const Placement& placement, uint32_t worker,
       std::span<const int64_t> factor_rows = {}, DeviceCodecs* device = nullptr);
@@ -48,19 +48,19 @@ class UpdateEncoder {
   // By parameter: its gradient is encoded on the device, by Start and Finish; the others by Encode.
   const std::vector<bool>& on_device() const { return on_device_; }
 
-  // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it is
-  // accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
-  // parameter that travels as it is, and under meprop of all, only what is not zero is sent where that
-  // is shorter; the server applies the decay of sparse ones. Of
-  // one whose gradient is handed out as factors, those are sent; see factor_pushes.h.
+  // Encodes every slice of a parameter. weight_decay * weights is added to the gradient before it
+  // is accumulated, where the parameter decays, so that a codec never drops the decay. Of a sparse
+  // parameter that travels as it is, and under meprop of all, only what is not zero is sent where
+  // that is shorter; the server applies the decay of sparse ones. Of one whose gradient is handed
+  // out as factors, those are sent; see factor_pushes.h.
   void Encode(int parameter, std::span<const float> gradient, std::span<const float> weights,
               double weight_decay, uint64_t step, std::vector<EncodedSlice>* out);
 
   // Whether any tensor's codec is chosen here, and whether all candidates have been tried.
   bool chooses() const;
   bool tried() const;
-  // For each such tensor the codec that is fastest over such a link, for the next steps; what others
-  // left behind stays. Returns whether any is another than before. REQUIRES: tried().
+  // For each such tensor the codec that is fastest over such a link, for the next steps; what
+  // others left behind stays. Returns whether any is another than before. REQUIRES: tried().
   bool Choose(const LinkSpeed& speed);
   // What was measured and chosen. REQUIRES: tried().
   CodecChoices Choices(const LinkSpeed& speed) const;
@@ -73,15 +73,15 @@ class UpdateEncoder {
   // What codecs left behind, and what their encoders remember, of the slices that have any: see
   // ErrorFeedback::CopyState.
   absl::StatusOr<std::vector<std::pair<uint32_t, Bytes>>> CopyResiduals() const;
-  // Puts back what CopyResiduals gave, in this process or another, perhaps with other codecs: those that
-  // lose nothing send it with their first payload. Returns the norm of what has to be dropped, as no codec
-  // of this config takes it.
+  // Puts back what CopyResiduals gave, in this process or another, perhaps with other codecs: those
+  // that lose nothing send it with their first payload. Returns the norm of what has to be dropped,
+  // as no codec of this config takes it.
   absl::StatusOr<double> RestoreResiduals(const std::map<uint32_t, Bytes>& residuals);
   absl::StatusOr<double> ResidualNorm() const;
-  // Everything that codecs left behind, exactly, as the pushes of a step whose gradient is 0 and whose
-  // codecs leave out nothing; slices of which nothing is left are not in it. Afterwards there is no
-  // residual. What encoders remember beside it is given up: dgc's velocity says what later steps would
-  // have added, not what is owed.
+  // Everything that codecs left behind, exactly, as the pushes of a step whose gradient is 0 and
+  // whose codecs leave out nothing; slices of which nothing is left are not in it. Afterwards there
+  // is no residual. What encoders remember beside it is given up: dgc's velocity says what later
+  // steps would have added, not what is owed.
   absl::StatusOr<std::vector<FlushedSlice>> Flush();
 
  private:
@@ -105,8 +105,8 @@ class UpdateEncoder {
     std::vector<CodecConfig> configs;            // one, or those to choose among
     std::vector<std::unique_ptr<Codec>> codecs;  // likewise
     std::optional<CodecChoice> choice;
-    std::unique_ptr<FactorPushes> factors;       // of one that the engine hands out as factors
-    const Codec* codec = nullptr;                // of the last step
+    std::unique_ptr<FactorPushes> factors;  // of one that the engine hands out as factors
+    const Codec* codec = nullptr;           // of the last step
     std::vector<Slice> slices;
 
     bool trying() const { return choice && !choice->tried(); }
@@ -117,8 +117,8 @@ class UpdateEncoder {
   UpdateEncoder() = default;
   static absl::StatusOr<Tensor> MakeTensor(const Config& config, const ParameterSpec& parameter);
   // One slice of the tensor's gradient, through its codec.
-  void EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient, uint64_t step,
-                   std::vector<EncodedSlice>* out);
+  void EncodeSlice(const Tensor& tensor, Slice& slice, std::span<const float> gradient,
+                   uint64_t step, std::vector<EncodedSlice>* out);
   // Counts what a step's payloads cost; the next step is the next candidate's when it is its turn.
   void Try(Tensor& tensor, double encode_seconds, std::span<const EncodedSlice> encoded);
   // Behind the codec, the lossless stage, if there is one; the seconds that it took.
@@ -128,12 +128,12 @@ class UpdateEncoder {
   absl::Status MoveToDevice(int parameter, const Config& config, DeviceCodecs* device);
 
   float residual_decay_ = 1;
-  std::vector<Tensor> tensors_;   // by parameter
-  std::vector<bool> on_device_;   // by parameter
-  std::vector<float> decayed_;    // scratch: gradient with weight decay
-  std::vector<float> applied_;    // scratch: what payloads are tried on
-  std::unique_ptr<Packer> packer_;             // null: nothing is packed
-  std::vector<PackingHabit> packing_;          // by slice id
+  std::vector<Tensor> tensors_;        // by parameter
+  std::vector<bool> on_device_;        // by parameter
+  std::vector<float> decayed_;         // scratch: gradient with weight decay
+  std::vector<float> applied_;         // scratch: what payloads are tried on
+  std::unique_ptr<Packer> packer_;     // null: nothing is packed
+  std::vector<PackingHabit> packing_;  // by slice id
   NonzeroEncoder nonzero_;
 };
 

@@ -15,7 +15,8 @@ struct PullAnswer {
 };
 
 struct Waited {
-  double wire = 0;   // on the way there and back, in queues, and what the shard did for others before
+  double wire =
+      0;  // on the way there and back, in queues, and what the shard did for others before
   double apply = 0;  // for the shard's work: taking in updates, making the answer
   double wait = 0;   // for slower workers, by the staleness bound, and for the journal
 
@@ -27,8 +28,8 @@ struct Waited {
   }
 };
 
-// Of a wait of so many seconds, which may have begun after the pull left: its parts are as those of the
-// whole way.
+// Of a wait of so many seconds, which may have begun after the pull left: its parts are as those of
+// the whole way.
 inline Waited PartsOfWait(double seconds, const PullAnswer& answer) {
   const double whole = Seconds(answer.round_trip);
   if (whole <= 0) return {.wire = seconds};

@@ -1,12 +1,12 @@
 // blocks on a device: norms of blocks, of which the largest are chosen as topk chooses elements.
-// See compression/blocks.h.
+// See compression/sparse/blocks.h.
 #pragma once
 
-#include "compression/block_norm.h"
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/rice_codes.h"
 #include "compression/cuda/sums.h"
-#include "compression/density_count.h"
+#include "compression/sparse/block_norm.h"
+#include "compression/sparse/density_count.h"
 
 namespace psgd::cuda {
 

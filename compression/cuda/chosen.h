@@ -1,6 +1,6 @@
-// Which elements of a slice are sent, chosen on a device as compression/select_largest.h does: by
-// their magnitudes' bits, the lower index first among equals. A Maker makes the numbers that are
-// chosen from:
+// Which elements of a slice are sent, chosen on a device as compression/sparse/select_largest.h
+// does: by their magnitudes' bits, the lower index first among equals. A Maker makes the numbers
+// that are chosen from:
 //   Corrected(i)   number i as it will be made
 //   Make(i)        makes it
 //   Made(i)        it, once made
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "compression/cuda/coder.h"
-#include "compression/sample_plan.h"
+#include "compression/sparse/sample_plan.h"
 
 namespace psgd::cuda {
 

@@ -5,8 +5,8 @@
 //   ascending; how many queue.Scan(count, of, out)                 out[i] = of(0) + ... + of(i -
 //   1), uint32 queue.Zero(pointer, count) queue.template Scratch<T>(count)           not set; good
 //   until the coder's Encode is over
-//   queue.SkipIf(flag)     from now on bodies do nothing where *flag is not 0 when they run, flags are
-//   false and terms 0; null: no more
+//   queue.SkipIf(flag)     from now on bodies do nothing where *flag is not 0 when they run, flags
+//   are false and terms 0; null: no more
 // All work that is put on it runs in its order. No Abseil: nvcc reads this.
 #pragma once
 

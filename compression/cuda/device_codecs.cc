@@ -157,9 +157,9 @@ class CudaDevice {
   absl::StatusOr<double> SecondsOf(Timer* timer) const {
     PSGD_RETURN_IF_ERROR(Wait(&timer->stopped));
     float milliseconds = 0;
-    PSGD_RETURN_IF_ERROR(Check(
-        cudaEventElapsedTime(&milliseconds, timer->started.get(), timer->stopped.get()),
-        "cudaEventElapsedTime"));
+    PSGD_RETURN_IF_ERROR(
+        Check(cudaEventElapsedTime(&milliseconds, timer->started.get(), timer->stopped.get()),
+              "cudaEventElapsedTime"));
     return milliseconds * 1e-3;
   }
 

@@ -1,10 +1,10 @@
-// dgc on a device. See compression/dgc.h.
+// dgc on a device. See compression/sparse/dgc.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/sparse.h"
-#include "compression/density_count.h"
-#include "compression/dgc_schedule.h"
+#include "compression/sparse/density_count.h"
+#include "compression/sparse/dgc_schedule.h"
 
 namespace psgd::cuda {
 

@@ -23,7 +23,8 @@ struct FiniteBody {
   }
 };
 
-// Of a gradient that is not finite nothing of what is put on the queue after this is done, until SkipIf(nullptr).
+// Of a gradient that is not finite nothing of what is put on the queue after this is done, until
+// SkipIf(nullptr).
 template <typename Queue>
 void SkipUnlessFinite(Queue& queue, const Source& source, uint32_t elements, uint32_t* bad) {
   queue.Zero(bad, 1);

@@ -1,9 +1,9 @@
-// fp16 and bf16 on a device: one pass. See compression/half_codec.h.
+// fp16 and bf16 on a device: one pass. See compression/dense/half_codec.h.
 #pragma once
 
-#include "compression/brain.h"
 #include "compression/cuda/make_coder.h"
-#include "compression/half.h"
+#include "compression/dense/brain.h"
+#include "compression/dense/half.h"
 
 namespace psgd::cuda {
 

@@ -1,10 +1,10 @@
 // natural on a device: one pass, in which a thread has the eight elements of a byte of signs. See
-// compression/natural.h.
+// compression/dense/natural.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/signs.h"
-#include "compression/natural_value.h"
+#include "compression/dense/natural_value.h"
 
 namespace psgd::cuda {
 

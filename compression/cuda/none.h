@@ -1,5 +1,5 @@
 // none on a device, where another codec's residual may be left to send: compression.push: auto. See
-// compression/none.h.
+// compression/dense/none.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"

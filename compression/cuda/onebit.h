@@ -1,5 +1,5 @@
 // onebit on a device: one pass, in which a team of threads has a block of elements. See
-// compression/onebit.h.
+// compression/dense/onebit.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"

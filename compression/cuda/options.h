@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "compression/sparse_layout.h"
+#include "compression/sparse/sparse_layout.h"
 
 namespace psgd {
 
@@ -56,13 +56,14 @@ struct BlocksTwin {
 };
 
 struct PowersgdTwin {
-  uint32_t rank = 0;       // 0: the slice travels as binary16
+  uint32_t rank = 0;                          // 0: the slice travels as binary16
   uint64_t rows = 0, columns = 0, first = 0;  // of matrix_view.h
 };
 
 struct TwinOptions {
   std::variant<NoneTwin, HalfTwin, OnebitTwin, SignTwin, SignumTwin, NaturalTwin, TernaryTwin,
-               QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin, PowersgdTwin>
+               QuantizedTwin, TopkTwin, ThresholdTwin, DgcTwin, RandomkTwin, BlocksTwin,
+               PowersgdTwin>
       codec;
   uint32_t elements = 0;
   size_t state_arrays = 0;      // see Codec::state_arrays

@@ -1,15 +1,15 @@
-// powersgd on a device. See compression/powersgd.h. Sums have the order of the host's: along a row in
-// lanes of fp32, down a column of P in lanes of doubles, down a column of the slice from the first row
-// to the last. So a team of threads has a row and a column of P, a block the columns of P, and a
-// thread an element of Q.
+// powersgd on a device. See compression/low_rank/powersgd.h. Sums have the order of the host's:
+// along a row in lanes of fp32, down a column of P in lanes of doubles, down a column of the slice
+// from the first row to the last. So a team of threads has a row and a column of P, a block the
+// columns of P, and a thread an element of Q.
 #pragma once
 
 #include <cmath>
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/sums.h"
-#include "compression/half.h"
-#include "compression/low_rank.h"
+#include "compression/dense/half.h"
+#include "compression/low_rank/low_rank.h"
 
 namespace psgd::cuda {
 

@@ -1,12 +1,12 @@
 // int8 and qsgd on a device: one pass, in which a block of threads has a block of elements. See
-// compression/quantized.h.
+// compression/dense/quantized.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/sums.h"
-#include "compression/quantize_random.h"
-#include "compression/quantized_codes.h"
-#include "compression/quantized_unit.h"
+#include "compression/dense/quantize_random.h"
+#include "compression/dense/quantized_codes.h"
+#include "compression/dense/quantized_unit.h"
 
 namespace psgd::cuda {
 

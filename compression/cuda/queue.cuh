@@ -13,8 +13,8 @@
 namespace psgd::cuda {
 
 template <typename Body>
-__global__ void __launch_bounds__(kThreads) RunBody(const __grid_constant__ Body body,
-                                                    const uint32_t* skip) {
+__global__ void __launch_bounds__(kThreads)
+    RunBody(const __grid_constant__ Body body, const uint32_t* skip) {
   if (skip != nullptr && *skip != 0) return;
   __shared__ typename Body::Shared shared;
   body(Block(), shared);
@@ -44,13 +44,11 @@ void CudaQueue::Select(uint32_t count, const Flag& flag, uint32_t* out, uint32_t
   const thrust::counting_iterator<uint32_t> indices(0);
   size_t bytes = 0;
   Note(cub::DeviceSelect::If(nullptr, bytes, indices, out, found, static_cast<int>(count),
-                             Unless<Flag>{flag, skip_},
-                             stream_));
+                             Unless<Flag>{flag, skip_}, stream_));
   std::byte* const temporary = Scratch<std::byte>(bytes);
   if (scratch_ == nullptr) return;
   Note(cub::DeviceSelect::If(temporary, bytes, indices, out, found, static_cast<int>(count),
-                             Unless<Flag>{flag, skip_},
-                             stream_));
+                             Unless<Flag>{flag, skip_}, stream_));
 }
 
 template <typename Of>

@@ -1,9 +1,9 @@
-// randomk on a device. See compression/randomk.h.
+// randomk on a device. See compression/sparse/randomk.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
-#include "compression/density_count.h"
-#include "compression/strata.h"
+#include "compression/sparse/density_count.h"
+#include "compression/sparse/strata.h"
 
 namespace psgd::cuda {
 

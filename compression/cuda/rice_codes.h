@@ -1,12 +1,12 @@
-// Rice codes of chosen indices (compression/rice.h) on a device: where each begins is a running
-// sum, and each entry sets its own bits.
+// Rice codes of chosen indices (compression/sparse/rice.h) on a device: where each begins is a
+// running sum, and each entry sets its own bits.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "compression/cuda/choose.h"
-#include "compression/rice_choice.h"
+#include "compression/sparse/rice_choice.h"
 
 namespace psgd::cuda {
 

@@ -1,4 +1,4 @@
-// sign and signum on a device. See compression/sign.h and signum.h.
+// sign and signum on a device. See compression/dense/sign.h and signum.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
@@ -99,9 +99,9 @@ class SignumCoder final : public Coder<Queue> {
 
   size_t Bound(uint64_t) const override { return BitBytes(elements_); }
   void Encode(Queue& queue, const CoderInput& input, const CoderOutput& output) override {
-    queue.Launch(
-        BlocksFor(BitBytes(elements_)),
-        MomentumSignsBody{input.source, elements_, momentum_, input.state, input.step, output.payload});
+    queue.Launch(BlocksFor(BitBytes(elements_)),
+                 MomentumSignsBody{input.source, elements_, momentum_, input.state, input.step,
+                                   output.payload});
   }
 
  private:

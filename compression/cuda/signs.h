@@ -1,5 +1,5 @@
 // A bit for each element, on a device: what onebit, sign and signum share. See
-// compression/sign_bits.h.
+// compression/dense/sign_bits.h.
 #pragma once
 
 #include "compression/coarse.h"

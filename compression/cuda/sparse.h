@@ -1,4 +1,4 @@
-// Writes chosen entries as compression/sparse_payload.h says, on a device.
+// Writes chosen entries as compression/sparse/sparse_payload.h says, on a device.
 #pragma once
 
 #include <cmath>
@@ -6,8 +6,8 @@
 #include "compression/cuda/rice_codes.h"
 #include "compression/cuda/signs.h"
 #include "compression/cuda/sums.h"
-#include "compression/half.h"
-#include "compression/sparse_layout.h"
+#include "compression/dense/half.h"
+#include "compression/sparse/sparse_layout.h"
 
 namespace psgd::cuda {
 

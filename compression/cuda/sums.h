@@ -3,7 +3,7 @@
 
 #include "compression/cuda/coder.h"
 #include "compression/lanes.h"
-#include "compression/sample_plan.h"
+#include "compression/sparse/sample_plan.h"
 
 namespace psgd::cuda {
 

@@ -1,11 +1,11 @@
 // ternary on a device: a pass that measures, one that draws, one for the residual. See
-// compression/ternary.h.
+// compression/dense/ternary.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/sums.h"
-#include "compression/ternary_group.h"
-#include "compression/ternary_value.h"
+#include "compression/dense/ternary_group.h"
+#include "compression/dense/ternary_value.h"
 
 namespace psgd::cuda {
 

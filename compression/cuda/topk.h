@@ -1,9 +1,9 @@
-// topk and threshold on a device. See compression/topk.h and threshold.h.
+// topk and threshold on a device. See compression/sparse/topk.h and threshold.h.
 #pragma once
 
 #include "compression/cuda/make_coder.h"
 #include "compression/cuda/sparse.h"
-#include "compression/density_count.h"
+#include "compression/sparse/density_count.h"
 
 namespace psgd::cuda {
 

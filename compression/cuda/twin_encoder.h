@@ -166,7 +166,8 @@ class TwinEncoder final : public DeviceEncoder {
         [&](auto& queue) { SumSquares(queue, residual(), options_.elements, Sum()); });
   }
 
-  // The length of a payload is not known when its copy is launched: one like the last suffices as a rule.
+  // The length of a payload is not known when its copy is launched: one like the last suffices as a
+  // rule.
   size_t LikelyBytes(uint64_t step) const {
     const size_t likely = coder_->Likely(step);
     if (last_bytes_ == 0) return likely;
@@ -214,12 +215,12 @@ class TwinEncoder final : public DeviceEncoder {
   typename Device::Memory residual_;    // none as long as no codec keeps one
   typename Device::Memory remembered_;  // by the codec beside it
   typename Device::Memory payload_, pinned_;
-  DeviceEncodeInput input_;                     // of the last Start
-  std::vector<float> gradient_;                 // its, if it is not finite
+  DeviceEncodeInput input_;      // of the last Start
+  std::vector<float> gradient_;  // its, if it is not finite
   bool raw_ = false;
   size_t most_arrays_ = 0, payload_bytes_ = 0;  // that there is room for
   size_t bound_ = 0, likely_ = 0;               // of the last Start
-  size_t last_bytes_ = 0;                       // of the last payload, where that varies; 0: there was none
+  size_t last_bytes_ = 0;  // of the last payload, where that varies; 0: there was none
 };
 
 }  // namespace psgd::cuda

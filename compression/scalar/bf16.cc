@@ -1,6 +1,6 @@
 #include "compression/scalar/bf16.h"
 
-#include "compression/brain.h"
+#include "compression/dense/brain.h"
 #include "compression/payload_bytes.h"
 
 namespace psgd::scalar {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "compression/half.h"
+#include "compression/dense/half.h"
 
 namespace psgd::scalar {
 

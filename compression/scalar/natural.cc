@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "compression/natural.h"
+#include "compression/dense/natural.h"
 
 namespace psgd::scalar {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "compression/dense/quantize_random.h"
+#include "compression/dense/quantized_unit.h"
 #include "compression/payload_bytes.h"
-#include "compression/quantize_random.h"
-#include "compression/quantized_unit.h"
-#include "compression/select.h"
+#include "compression/sparse/select.h"
 
 namespace psgd::scalar {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compression/ternary_group.h"
+#include "compression/dense/ternary_group.h"
 
 namespace psgd::scalar {
 

@@ -1,6 +1,6 @@
 #include "compression/simd/bf16.h"
 
-#include "compression/brain.h"
+#include "compression/dense/brain.h"
 #include "compression/scalar/bf16.h"
 
 #undef HWY_TARGET_INCLUDE

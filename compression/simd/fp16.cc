@@ -1,6 +1,6 @@
 #include "compression/simd/fp16.h"
 
-#include "compression/half.h"
+#include "compression/dense/half.h"
 #include "compression/scalar/fp16.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compression/natural.h"
+#include "compression/dense/natural.h"
 #include "compression/scalar/natural.h"
 
 #undef HWY_TARGET_INCLUDE

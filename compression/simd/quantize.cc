@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compression/quantize_random.h"
+#include "compression/dense/quantize_random.h"
 #include "compression/scalar/quantize.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compression/dense/ternary_group.h"
 #include "compression/lanes.h"
 #include "compression/scalar/ternary.h"
-#include "compression/ternary_group.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compression/simd/ternary.cc"

@@ -3,7 +3,7 @@
 #include "engine/cudnn/feed.h"
 #include "engine/cudnn/group.h"
 #include "engine/cudnn/lower.h"
-#include "engine/plugin.h"
+#include "engine/runtime/plugin.h"
 
 namespace psgd {
 namespace {

@@ -19,9 +19,9 @@ absl::Status Convolve(const Conv2d& op, Pass pass, const Context& c, const Shape
                                       .y = y_shape,
                                       .window = op.window,
                                       .tensor_float = c.options.precision == Precision::kTf32};
-  PSGD_ASSIGN_OR_RETURN(const std::shared_ptr<Convolution> plan,
-                        Convolution::Plan(*l.device(), problem, c.options.choices,
-                                          c.options.plan_only));
+  PSGD_ASSIGN_OR_RETURN(
+      const std::shared_ptr<Convolution> plan,
+      Convolution::Plan(*l.device(), problem, c.options.choices, c.options.plan_only));
   const BufferId workspace = l.Temporary(plan->workspace_bytes());
   l.Call([=, device = l.device()](const Buffers& b, const Step&) {
     return plan->Run(*device, b[x.buffer], b[w.buffer], b[y.buffer], b[workspace]);

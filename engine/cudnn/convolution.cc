@@ -15,8 +15,8 @@ namespace {
 
 using Pass = ConvolutionProblem::Pass;
 
-constexpr int64_t kX = 1, kW = 2, kY = 3;      // names of the tensors in a variant pack
-constexpr int64_t kMostEngines = 8;            // that are measured
+constexpr int64_t kX = 1, kW = 2, kY = 3;  // names of the tensors in a variant pack
+constexpr int64_t kMostEngines = 8;        // that are measured
 constexpr size_t kMostWorkspace = 1ull << 30;
 constexpr int kTimedRuns = 3;
 
@@ -155,7 +155,8 @@ absl::StatusOr<std::vector<GraphDescriptor>> Engines(const OperationGraph& graph
   return engines;
 }
 
-// What is no full fp32: inputs that are rounded, and transforms whose intermediate values lose bits.
+// What is no full fp32: inputs that are rounded, and transforms whose intermediate values lose
+// bits.
 constexpr cudnnBackendNumericalNote_t kCoarse[] = {
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
     CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
@@ -170,8 +171,8 @@ absl::Status CheckNotes(const GraphDescriptor& config, const ConvolutionProblem&
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw));
   std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   PSGD_CUDA(cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                     CUDNN_TYPE_NUMERICAL_NOTE,
-                                     static_cast<int64_t>(notes.size()), &count, notes.data()));
+                                     CUDNN_TYPE_NUMERICAL_NOTE, static_cast<int64_t>(notes.size()),
+                                     &count, notes.data()));
   notes.resize(static_cast<size_t>(count));
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::find(notes.begin(), notes.end(), note) != notes.end();
@@ -250,11 +251,11 @@ absl::StatusOr<float> Measure(const Device& device, const EnginePlan& engine, vo
 
 std::string KeyOf(const Device& device, const ConvolutionProblem& p) {
   const Window& w = p.window;
-  return absl::StrCat(device.model(), ", cuDNN ", cudnnGetVersion(), ", driver ", device.driver(), ": ", static_cast<int>(p.pass), " ",
-                      static_cast<int>(p.type), " ", p.tensor_float, " ", ShapeText(p.x), " ",
-                      ShapeText(p.w), " ", ShapeText(p.y), " ", w.stride.height, "x",
-                      w.stride.width, " ", w.pad.height, "x", w.pad.width, " ", w.dilation.height,
-                      "x", w.dilation.width);
+  return absl::StrCat(device.model(), ", cuDNN ", cudnnGetVersion(), ", driver ", device.driver(),
+                      ": ", static_cast<int>(p.pass), " ", static_cast<int>(p.type), " ",
+                      p.tensor_float, " ", ShapeText(p.x), " ", ShapeText(p.w), " ", ShapeText(p.y),
+                      " ", w.stride.height, "x", w.stride.width, " ", w.pad.height, "x",
+                      w.pad.width, " ", w.dilation.height, "x", w.dilation.width);
 }
 
 size_t BytesOf(const Shape& shape, Type type) {
@@ -278,7 +279,8 @@ absl::StatusOr<std::shared_ptr<Convolution>> Convolution::Plan(const Device& dev
     made->workspace_bytes_ = plan.workspace_bytes;
     return made;
   };
-  // Another driver may have other engines, and another process the memory: then they are measured again.
+  // Another driver may have other engines, and another process the memory: then they are measured
+  // again.
   const auto remembered = [&]() -> std::shared_ptr<Convolution> {
     const auto known = chosen.Find(key);
     if (!known || static_cast<size_t>(*known) >= engines.size()) return nullptr;

@@ -1,5 +1,6 @@
 // One convolution on one device, forward or backward: the fastest of cuDNN's engines that repeat
-// their results to the bit, measured when it is first asked for and remembered by its shape, in a file, too.
+// their results to the bit, measured when it is first asked for and remembered by its shape, in a
+// file, too.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 #include "engine/cudnn/device.h"
 #include "engine/cudnn/format.h"
 #include "engine/cudnn/graph_descriptor.h"
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 
 namespace psgd::cudnn {
 
@@ -26,8 +27,8 @@ struct ConvolutionProblem {
 // Not thread-safe.
 class Convolution {
  public:
-  // `choices`: the file that remembers; empty: none. With `plan_only` nothing runs: where nothing was measured
-  // before, it is the engine that cuDNN thinks fastest, and that is not remembered.
+  // `choices`: the file that remembers; empty: none. With `plan_only` nothing runs: where nothing
+  // was measured before, it is the engine that cuDNN thinks fastest, and that is not remembered.
   static absl::StatusOr<std::shared_ptr<Convolution>> Plan(const Device& device,
                                                            const ConvolutionProblem& problem,
                                                            const std::string& choices,

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend.h"
 #include "engine/cudnn/kernels.h"
 #include "engine/cudnn/status.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::cudnn {
 

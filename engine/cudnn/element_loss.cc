@@ -24,8 +24,8 @@ absl::Status Lower(const ElementLossBackward& op, const Context& c) {
   const LogitsLayout layout(l.shape(c.in(0)));
   const View x = l.GetUsual(c.in(0)), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
-  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(),
-                values = l.step()](const Buffers& b, const Step&) {
+  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(), values = l.step()](
+                   const Buffers& b, const Step&) {
     return ElementLossGradient(stream, type, forward, layout.places, layout.classes, b[x.buffer],
                                static_cast<const int32_t*>(b[labels.buffer]),
                                static_cast<const double*>(b[result.buffer]), values, b[dx.buffer]);

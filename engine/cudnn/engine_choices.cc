@@ -18,7 +18,8 @@ namespace {
 // Of one convolution; who takes longer hangs.
 constexpr auto kLongestMeasuring = std::chrono::seconds(10);
 constexpr auto kPoll = std::chrono::milliseconds(5);
-constexpr int kMostIndex = 1000;  // of the engines that cuDNN may have for a problem; more is damage
+constexpr int kMostIndex =
+    1000;  // of the engines that cuDNN may have for a problem; more is damage
 
 // Not so after a disk was full.
 bool EndsInALine(int file) {
@@ -88,7 +89,8 @@ void EngineChoices::ReadFile() {
     const size_t tab = line.find('\t');
     int engine = 0;
     if (tab == std::string::npos || file.eof()) continue;  // one that was cut off
-    if (!absl::SimpleAtoi(line.substr(0, tab), &engine) || engine < 0 || engine > kMostIndex) continue;
+    if (!absl::SimpleAtoi(line.substr(0, tab), &engine) || engine < 0 || engine > kMostIndex)
+      continue;
     read[line.substr(tab + 1)] = engine;
   }
   // What this process has chosen stands: its networks are alike.

@@ -1,5 +1,5 @@
-// Which of cuDNN's engines was fastest for each problem: known to the process, and by a file to later ones, so
-// that they start at once and compute with the same engines, to the bit.
+// Which of cuDNN's engines was fastest for each problem: known to the process, and by a file to
+// later ones, so that they start at once and compute with the same engines, to the bit.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace psgd::cudnn {
 
-// Thread-safe. Processes may share a file: each adds lines of "ENGINE<tab>PROBLEM" to its end, and the last one
-// of a problem counts. One that cannot be read or written is as none.
+// Thread-safe. Processes may share a file: each adds lines of "ENGINE<tab>PROBLEM" to its end, and
+// the last one of a problem counts. One that cannot be read or written is as none.
 class EngineChoices {
  public:
   // The process's for that file; empty: for none. Lives as long as the process.
@@ -18,8 +18,9 @@ class EngineChoices {
 
   explicit EngineChoices(std::string file) : file_(std::move(file)) {}
 
-  // While it lives, no other thread or process that shares the file measures: their times would not be true, and
-  // each would choose for itself. One that waits finds, once it may go on, what was chosen meanwhile.
+  // While it lives, no other thread or process that shares the file measures: their times would not
+  // be true, and each would choose for itself. One that waits finds, once it may go on, what was
+  // chosen meanwhile.
   class Measuring {
    public:
     explicit Measuring(EngineChoices* choices);

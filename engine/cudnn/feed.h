@@ -1,5 +1,5 @@
-// Batches and weights on their way to a device: a stream of its own for the copy, and room on the device in
-// which they wait until the kernels of the step before are done with theirs.
+// Batches and weights on their way to a device: a stream of its own for the copy, and room on the
+// device in which they wait until the kernels of the step before are done with theirs.
 #pragma once
 
 #include <memory>

@@ -74,9 +74,9 @@ class NcclPart : public GroupPart {
     PSGD_CUDA(cudaSetDevice(device_));
     PSGD_CUDA(cudaMalloc(reinterpret_cast<void**>(&share_), sizeof(float)));
     float of_mean = 1.0f / static_cast<float>(parts);
-    PSGD_RETURN_IF_ERROR(nccl_.Check(
-        nccl_.create_weighted_sum(&sum_, share_, ncclFloat, ncclScalarDevice, comm_),
-        "ncclRedOpCreatePreMulSum"));
+    PSGD_RETURN_IF_ERROR(
+        nccl_.Check(nccl_.create_weighted_sum(&sum_, share_, ncclFloat, ncclScalarDevice, comm_),
+                    "ncclRedOpCreatePreMulSum"));
     return nccl_.Check(
         nccl_.create_weighted_sum(&mean_, &of_mean, ncclFloat, ncclScalarHostImmediate, comm_),
         "ncclRedOpCreatePreMulSum");
@@ -84,9 +84,8 @@ class NcclPart : public GroupPart {
 
   absl::Status Begin(float share) override {
     // From memory that is not pinned, so that it is read before the call returns.
-    return CheckCall(
-        cudaMemcpyAsync(share_, &share, sizeof share, cudaMemcpyHostToDevice, stream_),
-        "cudaMemcpyAsync");
+    return CheckCall(cudaMemcpyAsync(share_, &share, sizeof share, cudaMemcpyHostToDevice, stream_),
+                     "cudaMemcpyAsync");
   }
 
   absl::Status Reduce(float* gradient, size_t count, bool mean) override {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/backend.h"
 #include "engine/cudnn/device.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::cudnn {
 

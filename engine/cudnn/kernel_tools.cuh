@@ -26,10 +26,10 @@ __device__ inline float Load(const __half* p, int64_t i) { return __half2float(p
 __device__ inline void Store(float value, __half* p, int64_t i) { p[i] = __float2half(value); }
 
 #ifdef __CUDACC__
-// A test that runs kernels on a host has one of its own (tests/emulated_cuda/device.h).
+// A test that runs kernels on a host has one of its own (tests/fakes/emulated_cuda/device.h).
 template <typename... Parameters, typename... Arguments>
 void Start(cudaStream_t stream, dim3 blocks, dim3 threads, void (*kernel)(Parameters...),
-            Arguments... arguments) {
+           Arguments... arguments) {
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
 }
 #endif

@@ -87,7 +87,8 @@ std::unique_ptr<Kernel> Lowering::EndNode() {
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
-  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes, tensor);
+  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes)
+                                         : plan_->Add(bytes, tensor);
 }
 
 View Lowering::Native(TensorId tensor) {
@@ -108,7 +109,8 @@ View Lowering::Get(TensorId tensor, Format format) {
   }
   const bool kept = kept_[tensor];
   const size_t bytes = elements(tensor) * TypeBytes(format.type);
-  const View made = {format, kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
+  const View made = {format,
+                     kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   (kept ? renewals_ : before_).push_back(Conversion(tensor, native, made));
   views_[tensor].push_back(made);
   return made;

@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backend.h"
 #include "engine/cudnn/device.h"
 #include "engine/cudnn/format.h"
-#include "engine/graph.h"
-#include "engine/memory_plan.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/memory_plan.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::cudnn {
 

@@ -5,7 +5,8 @@
 namespace psgd::cudnn {
 namespace {
 
-// The usual layout has the classes of a place side by side: channels-last of images, else the last axis.
+// The usual layout has the classes of a place side by side: channels-last of images, else the last
+// axis.
 Format Probabilities(const Lowering& l, TensorId logits) {
   return {l.Usual(logits).layout, Type::kFloat};
 }
@@ -34,8 +35,8 @@ absl::Status Lower(const SoftmaxCrossEntropyBackward& op, const Context& c) {
   const LogitsLayout layout(l.shape(c.in(0)));
   const View p = l.Get(c.in(0), Probabilities(l, c.in(0))), labels = l.Native(c.in(1));
   const View result = l.Native(c.in(2)), dx = l.PutUsual(c.out(0));
-  l.CallKernel([=, forward = op.forward, stream = l.stream(),
-                type = l.type(), values = l.step()](const Buffers& b, const Step&) {
+  l.CallKernel([=, forward = op.forward, stream = l.stream(), type = l.type(), values = l.step()](
+                   const Buffers& b, const Step&) {
     return SoftmaxLossGradient(stream, type, forward, layout.places, layout.classes,
                                static_cast<const float*>(b[p.buffer]),
                                static_cast<const int32_t*>(b[labels.buffer]),

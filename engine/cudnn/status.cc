@@ -15,8 +15,8 @@ std::string Name(const char* call) {
 
 }  // namespace
 
-// CUDA keeps the error of a call until somebody asks; who launches a kernel does, and would take it for
-// the kernel's own.
+// CUDA keeps the error of a call until somebody asks; who launches a kernel does, and would take it
+// for the kernel's own.
 absl::Status CheckCall(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   cudaGetLastError();

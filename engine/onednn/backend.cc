@@ -5,9 +5,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "engine/host_memory.h"
 #include "engine/onednn/lower.h"
-#include "engine/plugin.h"
+#include "engine/runtime/host_memory.h"
+#include "engine/runtime/plugin.h"
 
 namespace psgd {
 namespace {
@@ -42,8 +42,8 @@ class OnednnBackend : public HostBackend {
 
  private:
   const BackendOptions options_;
-  const onednn::Type real_ = options_.precision == Precision::kBf16 ? onednn::Type::bf16
-                                                                    : onednn::Type::f32;
+  const onednn::Type real_ =
+      options_.precision == Precision::kBf16 ? onednn::Type::bf16 : onednn::Type::f32;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
 };

@@ -9,8 +9,8 @@ void Lower(const Bias&, const Context& c) {
   dims[1] = l.dims(c.in(1))[0];
   const Desc plain = l.Plain(c.in(1)).reshape(dims);
   // oneDNN's fast kernels want the bias in blocks, too.
-  const View bias =
-      l.Get(c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc), Type::f32) : plain, &plain);
+  const View bias = l.Get(
+      c.in(1), dims.size() == 4 ? InLayout(dims, LayoutOf(x.desc), Type::f32) : plain, &plain);
   const dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, x.desc, bias.desc, x.desc},
                                         PlannedScratchpad(), l.engine());
   l.Call(dnnl::binary(pd), {{DNNL_ARG_SRC_0, x},

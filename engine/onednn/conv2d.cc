@@ -5,8 +5,8 @@ namespace {
 
 using dnnl::prop_kind;
 
-// The kernels for bf16 work on rows of pixels: on images of 2x2 or 1x1 pixels they are several times
-// slower than those for fp32.
+// The kernels for bf16 work on rows of pixels: on images of 2x2 or 1x1 pixels they are several
+// times slower than those for fp32.
 constexpr int64_t kFewPixels = 8;
 
 Type TypeFor(const Lowering& l, const Dims& y) {
@@ -91,8 +91,7 @@ void Lower(const Conv2dBackwardWeights& op, const Context& c) {
   const Desc no_bias;
   const dnnl::convolution_backward_weights::primitive_desc pd(
       {dnnl::algorithm::convolution_direct, conv.x, conv.weight_gradients,
-       with_bias ? conv.bias : no_bias,
-       conv.y, conv.stride, conv.dilation, conv.pad, conv.pad},
+       with_bias ? conv.bias : no_bias, conv.y, conv.stride, conv.dilation, conv.pad, conv.pad},
       PlannedScratchpad(), l.engine(), conv.Forward(l, with_bias, PlannedScratchpad()));
   std::vector<Argument> arguments = {
       {DNNL_ARG_SRC, l.Get(c.in(0), pd.src_desc())},

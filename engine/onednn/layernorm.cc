@@ -45,10 +45,11 @@ void Lower(const LayerNormBackward& op, const Context& c) {
   const Desc matrix = Matrix(l, c.in(0));
   const Desc rows({matrix.dims()[0]}, Type::f32, Tag::a);
   const dnnl::layer_normalization_backward::primitive_desc pd(
-      {prop_kind::backward, matrix, matrix, rows, epsilon, kLayerScaleAndShift}, PlannedScratchpad(),
-      l.engine(), Forward(l, matrix, rows, epsilon));
+      {prop_kind::backward, matrix, matrix, rows, epsilon, kLayerScaleAndShift},
+      PlannedScratchpad(), l.engine(), Forward(l, matrix, rows, epsilon));
   // oneDNN always writes dx, and asks for the shift, on which no gradient depends.
-  const View dx = c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);
+  const View dx =
+      c.has_out(2) ? View{matrix, l.PutPlain(c.out(2), l.real()).buffer} : l.Temporary(matrix);
   const View gamma = l.GetPlain(c.in(1));
   l.Call(dnnl::layer_normalization_backward(pd),
          {{DNNL_ARG_SRC, {matrix, l.GetPlain(c.in(0), l.real()).buffer}},

@@ -125,7 +125,8 @@ Type Lowering::TypeOfOutput(TensorId tensor) const {
 }
 
 BufferId Lowering::NewBuffer(TensorId tensor, size_t bytes) {
-  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes) : plan_->Add(bytes, tensor);
+  return graph_.tensors[tensor].external ? plan_->AddExternal(tensor, bytes)
+                                         : plan_->Add(bytes, tensor);
 }
 
 View Lowering::Native(TensorId tensor) {
@@ -155,7 +156,8 @@ View Lowering::Get(TensorId tensor, const Desc& wanted, const Desc* as) {
   }
   const bool kept = IsParameter(tensor);
   const size_t bytes = wanted.get_size();
-  const View made = {wanted, kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
+  const View made = {wanted,
+                     kept ? plan_->AddPersistent(bytes, tensor) : plan_->Add(bytes, tensor)};
   Reorder(native, made, kept, &before_);
   views_[tensor].push_back(made);
   return made;

@@ -1,8 +1,8 @@
 // Turns nodes into oneDNN calls. oneDNN chooses the layouts; this keeps, for every tensor, in which
 // layouts it exists and where, and adds a reorder only when a call needs another one. A reorder is
-// shared by all later users; those of parameters run only when the parameters were written. The type
-// of the elements is part of a layout: where the backend computes in bf16, primitives read and write
-// that, host calls fp32, and a reorder converts wherever the two meet.
+// shared by all later users; those of parameters run only when the parameters were written. The
+// type of the elements is part of a layout: where the backend computes in bf16, primitives read and
+// write that, host calls fp32, and a reorder converts wherever the two meet.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,9 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "engine/backend.h"
-#include "engine/graph.h"
-#include "engine/memory_plan.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/memory_plan.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::onednn {
 
@@ -60,8 +60,8 @@ class Lowering {
 
   Dims dims(TensorId tensor) const;
   Desc Plain(TensorId tensor, Type type = Type::f32) const;
-  // What a primitive is to write the tensor in: `real`, but fp32 where a loss or a softmax reads it,
-  // which compute in fp32.
+  // What a primitive is to write the tensor in: `real`, but fp32 where a loss or a softmax reads
+  // it, which compute in fp32.
   Type TypeOfOutput(TensorId tensor) const;
   // The layout the tensor was written in.
   View Native(TensorId tensor);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 #include "proto/onnx.pb.h"
 
 namespace psgd::onnx {

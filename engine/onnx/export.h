@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/status.h"
-#include "engine/input_shape.h"
+#include "engine/graph/input_shape.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 

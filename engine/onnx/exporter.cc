@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "engine/loss.h"
-#include "engine/model_spec.h"
+#include "engine/graph/loss.h"
+#include "engine/graph/model_spec.h"
 #include "engine/zoo/zoo.h"
 
 namespace psgd::onnx {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/export.h"
 #include "proto/onnx.pb.h"

@@ -177,9 +177,9 @@ class Fuser {
     return node == nullptr ? nullptr : Maker(node->input(0), op);
   }
 
-  // x / (k + alpha m)^beta, where m are the means of x^2 over `size` channels. PyTorch makes them with
-  // a pool of five axes: the channels are the third, the second is 1. What pads them, and how they come to
-  // have five axes, may be computed, and is left to who imports this.
+  // x / (k + alpha m)^beta, where m are the means of x^2 over `size` channels. PyTorch makes them
+  // with a pool of five axes: the channels are the third, the second is 1. What pads them, and how
+  // they come to have five axes, may be computed, and is left to who imports this.
   bool FuseResponseNorm(NodeProto* node) {
     if (node->input_size() != 2) return false;
     const std::string x = node->input(0);
@@ -256,7 +256,8 @@ class Fuser {
   // Two inputs of which the second is a number.
   const NodeProto* WithNumber(const std::string& name, const char* op, double number) const {
     const NodeProto* node = Maker(name, op);
-    const bool fits = node != nullptr && node->input_size() == 2 && IsNumber(node->input(1), number);
+    const bool fits =
+        node != nullptr && node->input_size() == 2 && IsNumber(node->input(1), number);
     return fits ? node : nullptr;
   }
 

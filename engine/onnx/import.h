@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -17,8 +17,8 @@ namespace psgd {
 absl::StatusOr<ModelGraph> ImportOnnx(const ModelConfig& config, const InputShape& shape, int batch,
                                       Mode mode);
 
-// A line for people on what stays as the file of config.onnx() has it though the output depends on it:
-// real values of more than one element that nothing trains, but for statistics and what
+// A line for people on what stays as the file of config.onnx() has it though the output depends on
+// it: real values of more than one element that nothing trains, but for statistics and what
 // config.frozen() names. Empty where there is nothing of the kind, or no file.
 absl::StatusOr<std::string> HeldFixedText(const ModelConfig& config);
 

@@ -39,7 +39,8 @@ std::vector<float> Shares(const Axis& axis, int64_t windows, bool padding) {
       return std::min(axis.kernel, (way + axis.dilation - 1) / axis.dilation);
     };
     const int64_t counted = before(last) - before(first);
-    shares.push_back(counted > 0 ? static_cast<float>(axis.kernel) / static_cast<float>(counted) : 0);
+    shares.push_back(counted > 0 ? static_cast<float>(axis.kernel) / static_cast<float>(counted)
+                                 : 0);
   }
   return shares;
 }
@@ -70,7 +71,8 @@ Imported ImportAveragePool(const OpContext& c) {
   }
   PSGD_ASSIGN_OR_RETURN(TensorId y,
                         AddPool(c.graph(), c.name, {Pool::Kind::kAverage, w}, sliding.x));
-  const std::vector<float> down = Shares(high, rows, padding), across = Shares(wide, columns, padding);
+  const std::vector<float> down = Shares(high, rows, padding),
+                           across = Shares(wide, columns, padding);
   const auto whole = [](float share) { return share == 1; };
   if (!std::all_of(down.begin(), down.end(), whole) ||
       !std::all_of(across.begin(), across.end(), whole)) {

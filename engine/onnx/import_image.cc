@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(const OpContext& c, TensorId weigh
   const std::vector<int64_t> kernel = {w[2], w[3]};
   const std::vector<int64_t> said = IntsAttribute(c.node, "kernel_shape", kernel);
   if (said != kernel) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("says kernel_shape ", ShapeText(said), ", but its weights are ", ShapeText(w)));
+    return absl::InvalidArgumentError(absl::StrCat("says kernel_shape ", ShapeText(said),
+                                                   ", but its weights are ", ShapeText(w)));
   }
   return kernel;
 }
@@ -155,8 +155,8 @@ absl::Status CheckMeansOverChannels(const OpContext& c, int64_t size) {
   const Shape x = c.shape(0);
   const int64_t before = size / 2;
   const std::vector<int64_t> wanted = {0, 0, before, 0, 0, 0, 0, before, 0, 0};
-  const bool channels = x.size() == 4 && opened && opened->size() == 5 && (*opened)[1] == 1 &&
-                        (*opened)[2] == x[1];
+  const bool channels =
+      x.size() == 4 && opened && opened->size() == 5 && (*opened)[1] == 1 && (*opened)[2] == x[1];
   if (channels && pads == wanted) return absl::OkStatus();
   return c.Unsupported("normalising by means over five axes that are not the channels around each");
 }

@@ -61,7 +61,8 @@ Imported ImportMatMul(const OpContext& c) {
   return std::vector<Value>{made};
 }
 
-// Where the batch lies in a product of matrices: in its rows, as in those of `a`, or in its columns.
+// Where the batch lies in a product of matrices: in its rows, as in those of `a`, or in its
+// columns.
 absl::StatusOr<int64_t> OuterOfProduct(const OpContext& c, bool flip_a, bool flip_b) {
   const Shape a = c.shape(0), b = c.shape(1);
   const int64_t batch = c.importer.batch();
@@ -99,8 +100,8 @@ Imported ImportGemm(const OpContext& c) {
     PSGD_ASSIGN_OR_RETURN(bias, c.importer.Tensor(scaled));
     const Shape given = c.graph()->shape(bias);
     if (const auto spread = BroadcastShape(given, shape); !spread.ok() || *spread != shape) {
-      return absl::InvalidArgumentError(absl::StrCat("has a bias of ", ShapeText(given),
-                                                     " for a product of ", ShapeText(shape)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("has a bias of ", ShapeText(given), " for a product of ", ShapeText(shape)));
     }
     if (given == Shape{1, shape[1]}) {
       PSGD_ASSIGN_OR_RETURN(bias, AddReshape(c.graph(), c.name + ".bias", bias, {shape[1]}));
@@ -159,9 +160,9 @@ Imported ImportDropout(const OpContext& c) {
 // Tokens are held below the vocabulary of the data, not to each table.
 absl::Status CheckTable(const OpContext& c, const Shape& table) {
   if (table[0] >= c.importer.vocabulary()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("its table has ", table[0], " rows, but the data have ",
-                   c.importer.vocabulary(), " different tokens"));
+  return absl::InvalidArgumentError(absl::StrCat("its table has ", table[0],
+                                                 " rows, but the data have ",
+                                                 c.importer.vocabulary(), " different tokens"));
 }
 
 // See fuse.cc.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 #include "engine/onnx/onnx_file.h"
 #include "proto/config.pb.h"
 
@@ -103,7 +103,7 @@ class Importer {
   const OnnxFile& file_;
   const ImportOptions options_;
   ModelGraph model_;
-  std::string output_;  // that gives the logits
+  std::string output_;                        // that gives the logits
   const NodeProto* probabilities_ = nullptr;  // the softmax behind them; null: none
   int64_t file_batch_ = 1;
   std::set<std::string> needed_;   // names that the output depends on

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/suggest.h"
-#include "engine/loss.h"
+#include "engine/graph/loss.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/importer.h"
 #include "engine/ops/rules.h"
@@ -29,8 +29,8 @@ absl::Status CheckOwnLoss(const OnnxFile& file, const NodeProto& node, const Mod
         "the model ", file.path(), " ends in its loss, a ", op,
         ", and model.loss names another; leave model.loss out, or export it without its loss"));
   }
-  // No label of the data is at or above the classes, as the 255 of masks, or below zero, as PyTorch's
-  // -100, but those that are left out anyway.
+  // No label of the data is at or above the classes, as the 255 of masks, or below zero, as
+  // PyTorch's -100, but those that are left out anyway.
   const int64_t ignored = IntAttribute(node, "ignore_index", -1);
   if (ignored >= 0 && ignored < classes && ignored != config.ignored_label()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -49,8 +49,8 @@ absl::Status NotALikelihood(const OnnxFile& file, const NodeProto& loss) {
       "export the network without its loss"));
 }
 
-// What the loss is computed from: where the file ends in its loss, or in a layer that turns logits into
-// the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
+// What the loss is computed from: where the file ends in its loss, or in a layer that turns logits
+// into the probabilities that the loss is of, what goes into these. `probabilities`: that layer, if
 // it is a softmax.
 absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& config, int classes,
                                    const NodeProto** probabilities) {
@@ -64,8 +64,8 @@ absl::StatusOr<std::string> Logits(const OnnxFile& file, const ModelConfig& conf
     const std::string& op = node.op_type();
     if (node.output_size() == 0 || node.output(0) != output || node.input_size() == 0) continue;
     if (config.loss() == ModelConfig::SIGMOID && op == "Sigmoid") return node.input(0);
-    const bool last = op == "LogSoftmax" ? !logarithm
-                                         : op == "Softmax" && (likelihood == nullptr || logarithm);
+    const bool last =
+        op == "LogSoftmax" ? !logarithm : op == "Softmax" && (likelihood == nullptr || logarithm);
     if (softmax && last) {
       *probabilities = &node;
       return node.input(0);
@@ -125,7 +125,8 @@ absl::Status Importer::CheckInput(const ValueInfoProto& input, const psgd::Tenso
                      takes_tokens                 ? " takes whole numbers (tokens)"
                      : type == TensorProto::FLOAT ? " takes images"
                                                   : " is neither float nor whole numbers",
-                     ", but samples are ", Kind(options_.shape), "; choose another data.format or another model"));
+                     ", but samples are ", Kind(options_.shape),
+                     "; choose another data.format or another model"));
   }
   const Shape& ours = sample.shape;
   *shape = ours;
@@ -177,7 +178,8 @@ absl::Status Importer::CheckFrozen() const {
 }
 
 absl::Status Importer::FindOutput() {
-  PSGD_ASSIGN_OR_RETURN(output_, Logits(file_, options_.config, options_.shape.classes, &probabilities_));
+  PSGD_ASSIGN_OR_RETURN(output_,
+                        Logits(file_, options_.config, options_.shape.classes, &probabilities_));
   return absl::OkStatus();
 }
 
@@ -232,8 +234,8 @@ absl::Status Importer::Start() {
     PSGD_RETURN_IF_ERROR(CheckInput(*inputs[i], samples[i], &shape));
     TensorId given = ids[i];
     if (shape != samples[i].shape) {
-      PSGD_ASSIGN_OR_RETURN(
-          given, AddReshape(&model_.graph, samples[i].name + ".given", given, shape));
+      PSGD_ASSIGN_OR_RETURN(given,
+                            AddReshape(&model_.graph, samples[i].name + ".given", given, shape));
     }
     values_[inputs[i]->name()] = {.tensor = given, .outer = 1};
   }
@@ -293,8 +295,7 @@ absl::StatusOr<ModelGraph> Importer::Finish() {
     model_.graph.tensors[logits].external = !training();
   }
   PSGD_ASSIGN_OR_RETURN(
-      model_.result,
-      AddLoss(&model_.graph, options_.config, options_.mode, logits, model_.labels));
+      model_.result, AddLoss(&model_.graph, options_.config, options_.mode, logits, model_.labels));
   return std::move(model_);
 }
 

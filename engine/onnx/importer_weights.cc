@@ -136,15 +136,15 @@ absl::StatusOr<std::vector<std::string>> Importer::HeldFixed() {
   std::vector<std::string> held;
   const auto add = [&](const std::string& name, const Shape& shape) {
     // A single number is a factor or an epsilon.
-    const bool single = std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 2; });
+    const bool single =
+        std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 2; });
     if (single || needed_.count(name) == 0 || operands.count(name) == 0) return;
     held.push_back(absl::StrCat(SafeName(name), " (", ShapeText(shape), ")"));
   };
   for (const auto& [name, array] : file_.initializers()) {
     const auto alias = file_.aliases().find(name);
-    const bool trained =
-        trained_.count(name) > 0 ||
-        (alias != file_.aliases().end() && trained_.count(alias->second) > 0);
+    const bool trained = trained_.count(name) > 0 ||
+                         (alias != file_.aliases().end() && trained_.count(alias->second) > 0);
     const bool meant = statistics.count(name) > 0 || IsFrozen(options_.config, name);
     if (array->real() && !trained && !meant) add(name, array->shape);
   }

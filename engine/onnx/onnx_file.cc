@@ -62,7 +62,7 @@ absl::StatusOr<OnnxFile> OnnxFile::Parse(const std::string& bytes, const std::st
   ModelProto model;
   if (!model.ParseFromString(bytes) || !model.has_graph()) {
     return NotAModel(absl::StrCat(path, " is not an ONNX model, or is cut short (", bytes.size(),
-                              " bytes); export it again, and copy it whole"));
+                                  " bytes); export it again, and copy it whole"));
   }
   for (const OperatorSetIdProto& set : model.opset_import()) {
     if (set.domain().empty() || set.domain() == "ai.onnx") file.opset_ = set.version();
@@ -83,9 +83,10 @@ absl::Status OnnxFile::Check() {
     return NotAModel("has no nodes or no output; export it again");
   }
   if (graph_.node_size() > kMostNodes) {
-    return NotAModel(absl::StrCat("has ", graph_.node_size(), " nodes; at most ", kMostNodes,
-                              " are taken: export the network without unrolled loops, or simplify "
-                              "it"));
+    return NotAModel(
+        absl::StrCat("has ", graph_.node_size(), " nodes; at most ", kMostNodes,
+                     " are taken: export the network without unrolled loops, or simplify "
+                     "it"));
   }
   PSGD_RETURN_IF_ERROR(ReadInitializers());
   PSGD_RETURN_IF_ERROR(CheckNodes());
@@ -99,7 +100,8 @@ absl::Status OnnxFile::ReadInitializers() {
     const std::string where = absl::StrCat("initializer ", SafeName(tensor.name()));
     if (tensor.name().empty()) return NotAModel("has an initializer without a name");
     absl::StatusOr<ArrayPtr> array = ReadArray(tensor);
-    if (!array.ok()) return NotAModel(absl::StrCat(where, " ", std::string(array.status().message())));
+    if (!array.ok())
+      return NotAModel(absl::StrCat(where, " ", std::string(array.status().message())));
     if (!initializers_.emplace(tensor.name(), *std::move(array)).second) {
       return NotAModel(where + " is there twice; the file is damaged or was made by hand");
     }
@@ -137,7 +139,7 @@ absl::Status OnnxFile::CheckNodes() const {
     for (const std::string& output : node.output()) {
       if (!output.empty() && !known.insert(output).second) {
         return NotAModel(absl::StrCat(NodeLabel(node), " makes ", SafeName(output),
-                                  ", which is there already; each name is made once"));
+                                      ", which is there already; each name is made once"));
       }
     }
   }

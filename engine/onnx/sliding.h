@@ -12,7 +12,7 @@ inline constexpr int64_t kLargestWindow = 1 << 16;
 
 struct Sliding {
   Window window;
-  TensorId x = kNoTensor;        // padded first where the sides differ; the window has no padding then
+  TensorId x = kNoTensor;  // padded first where the sides differ; the window has no padding then
   Extent before = 0, after = 0;  // the padding that the node asks for
 };
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/graph/shape.h"
 #include "engine/ops/adaptive_average_pool.h"
-#include "engine/shape.h"
 
 namespace psgd {
 

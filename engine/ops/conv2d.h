@@ -9,7 +9,7 @@
 //   x: N C H W    w: C O/G KH KW    b: O (a Bias)    y: N O H' W'
 #pragma once
 
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 
 namespace psgd {
 

@@ -8,8 +8,8 @@ namespace psgd {
 
 // x, w[, b] -> y
 struct Dense {
-  // Of each row of dy, so many of the largest magnitude go on (KeepLargest), fewer than there are; 0:
-  // all.
+  // Of each row of dy, so many of the largest magnitude go on (KeepLargest), fewer than there are;
+  // 0: all.
   int64_t keep = 0;
 };
 

@@ -1,5 +1,5 @@
-// Losses of single elements x against t, which is 1 for the label's class and 0 for the others. With
-// d = x - t, a place n loses the mean over its C classes:
+// Losses of single elements x against t, which is 1 for the label's class and 0 for the others.
+// With d = x - t, a place n loses the mean over its C classes:
 //   sigmoid cross-entropy: max(x, 0) - x t + log(1 + exp(-|x|)), of logits; slope s(x) - t, with s
 //                          the logistic function
 //   squared error:         d^2; slope 2 d

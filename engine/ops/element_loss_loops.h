@@ -66,8 +66,7 @@ void ElementLossForward(const ElementLoss& op, const LogitsLayout& layout, const
 template <typename T>
 void ElementLossGradient(const ElementLoss& op, const LogitsLayout& layout, const T* logits,
                          const int32_t* label, const double* result, T* dx) {
-  const double weight =
-      result[2] > 0 ? 1 / (result[2] * static_cast<double>(layout.classes)) : 0;
+  const double weight = result[2] > 0 ? 1 / (result[2] * static_cast<double>(layout.classes)) : 0;
   for (int64_t n = 0; n < layout.places; ++n) {
     for (int64_t c = 0; c < layout.classes; ++c) {
       const int64_t i = layout.First(n) + c * layout.inner;

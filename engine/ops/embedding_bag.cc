@@ -11,10 +11,10 @@ absl::StatusOr<TensorId> AddEmbeddingBag(Graph* graph, const std::string& name, 
   const Shape& entries = graph->shape(index);
   if (table.size() != 2 || entries.size() != 2 || graph->shape(value) != entries ||
       graph->tensors[index].element != Element::kInt32) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": cannot sum rows of a table of ", ShapeText(table), " by indices of ",
-        ShapeText(entries), " and values of ", ShapeText(graph->shape(value)),
-        "; all have two axes, indices are int32, and each has a value"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot sum rows of a table of ", ShapeText(table), " by indices of ",
+                     ShapeText(entries), " and values of ", ShapeText(graph->shape(value)),
+                     "; all have two axes, indices are int32, and each has a value"));
   }
   const TensorId y = graph->AddTensor(name, {entries[0], table[1]});
   graph->AddNode(name, EmbeddingBag{}, {index, value, weight}, {y});

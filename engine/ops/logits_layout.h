@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 
 namespace psgd {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/differentiate.h"
-#include "engine/graph.h"
+#include "engine/graph/differentiate.h"
+#include "engine/graph/graph.h"
 
 namespace psgd {
 

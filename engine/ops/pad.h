@@ -3,7 +3,7 @@
 // How much follows x is in the shape of y. The gradient is what lies over x: a Slice an axis.
 #pragma once
 
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 
 namespace psgd {
 

@@ -6,7 +6,7 @@
 // The gradient goes to where the maximum was, or in equal parts to the whole window.
 #pragma once
 
-#include "engine/shape.h"
+#include "engine/graph/shape.h"
 
 namespace psgd {
 

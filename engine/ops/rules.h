@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/status.h"
-#include "engine/differentiate.h"
-#include "engine/graph.h"
+#include "engine/graph/differentiate.h"
+#include "engine/graph/graph.h"
 #include "engine/ops/attention.h"
 
 namespace psgd {
@@ -97,8 +97,8 @@ absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string&
 absl::StatusOr<TensorId> AddElementLoss(Graph* graph, const std::string& name,
                                         const ElementLoss& op, TensorId x, TensorId labels);
 
-// Of a bias that another op has within, for where its weights' gradient is not wanted: summed over all
-// but the channels, or but the last axes.
+// Of a bias that another op has within, for where its weights' gradient is not wanted: summed over
+// all but the channels, or but the last axes.
 void AddBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 void AddRowBiasGradient(const Node& node, TensorId dy, TensorId bias, GradientTape* tape);
 

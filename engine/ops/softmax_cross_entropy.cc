@@ -13,8 +13,8 @@ absl::Status CheckLabels(const Graph& graph, const std::string& name, TensorId x
       graph.tensors[labels].element == Element::kInt32) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, ": labels ", ShapeText(graph.shape(labels)), " do not fit logits ", ShapeText(in)));
+  return absl::InvalidArgumentError(absl::StrCat(name, ": labels ", ShapeText(graph.shape(labels)),
+                                                 " do not fit logits ", ShapeText(in)));
 }
 
 absl::StatusOr<TensorId> AddSoftmaxCrossEntropy(Graph* graph, const std::string& name,

@@ -2,9 +2,9 @@
 
 #include <variant>
 
-#include "engine/host_memory.h"
 #include "engine/reference/compute.h"
 #include "engine/reference/group.h"
+#include "engine/runtime/host_memory.h"
 
 namespace psgd {
 namespace {
@@ -67,8 +67,8 @@ class ReferenceBackend : public HostBackend {
         BufferId& id = buffer_of[tensor];
         const Tensor& what = graph.tensors[tensor];
         if (id == kNoBuffer) {
-          id =
-              what.external ? plan->AddExternal(tensor, Bytes<T>(what)) : plan->Add(Bytes<T>(what), tensor);
+          id = what.external ? plan->AddExternal(tensor, Bytes<T>(what))
+                             : plan->Add(Bytes<T>(what), tensor);
         }
         plan->Use(id);
         ids.push_back(id);

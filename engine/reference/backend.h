@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "engine/backend.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd {
 

@@ -1,10 +1,11 @@
-// What meets on devices, in plain loops: the parts of a group wait for each other at every gradient.
+// What meets on devices, in plain loops: the parts of a group wait for each other at every
+// gradient.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "engine/backend.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::reference {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/backend.h"
-#include "engine/graph.h"
+#include "engine/graph/graph.h"
+#include "engine/runtime/backend.h"
 
 namespace psgd::reference {
 

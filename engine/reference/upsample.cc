@@ -25,14 +25,14 @@ void ForEachCorner(int factor, const Shape& y, Visit visit) {
 template <typename T>
 void Compute(const Upsample& op, const Operands<T>& t) {
   ForEachCorner(op.factor, t.out_shape(0),
-              [&](int64_t yi, int64_t xi) { t.out(0)[yi] = t.in(0)[xi]; });
+                [&](int64_t yi, int64_t xi) { t.out(0)[yi] = t.in(0)[xi]; });
 }
 
 template <typename T>
 void Compute(const UpsampleBackward& op, const Operands<T>& t) {
   std::vector<double> sums(ElementCount(t.out_shape(0)), 0.0);
   ForEachCorner(op.forward.factor, t.in_shape(0),
-              [&](int64_t yi, int64_t xi) { sums[xi] += t.in(0)[yi]; });
+                [&](int64_t yi, int64_t xi) { sums[xi] += t.in(0)[yi]; });
   std::transform(sums.begin(), sums.end(), t.out(0), [](double s) { return static_cast<T>(s); });
 }
 

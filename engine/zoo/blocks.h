@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 
 namespace psgd::zoo {
 

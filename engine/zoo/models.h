@@ -1,7 +1,7 @@
 // Every network of the zoo: appends its layers to `net` and returns the logits.
 #pragma once
 
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 #include "proto/config.pb.h"
 
 namespace psgd::zoo {

@@ -12,8 +12,8 @@ TensorId Ncf(NetworkBuilder& net, const ModelConfig& config) {
   if (net.entries() != 2 || net.classes() != 2 || widths[0] % 2 != 0) {
     net.Refuse(absl::StrCat(
         "ncf takes pairs of a user and an item with two classes (data.format ratings), and an even "
-        "first width in model.hidden; here samples have ", net.entries(), " entries and ",
-        net.classes(), " classes"));
+        "first width in model.hidden; here samples have ",
+        net.entries(), " entries and ", net.classes(), " classes"));
   }
   const TensorId pair = net.indices();
   const auto factors = [&](const std::string& name, int64_t width) {

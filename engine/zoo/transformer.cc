@@ -13,8 +13,8 @@ std::vector<float> Places(int source, int target, int64_t width) {
   for (const int length : {source, target}) {
     for (int place = 0; place < length; ++place) {
       for (int64_t i = 0; i < width; ++i) {
-        const double angle = place / std::pow(10000, static_cast<double>(i / 2 * 2) /
-                                                         static_cast<double>(width));
+        const double angle =
+            place / std::pow(10000, static_cast<double>(i / 2 * 2) / static_cast<double>(width));
         values.push_back(static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle)));
       }
     }
@@ -76,9 +76,8 @@ TensorId Transformer(NetworkBuilder& net, const ModelConfig& config) {
       net.Table("embedding", net.vocabulary(), width, 1 / root, /*sparse=*/false);
   const TensorId tokens =
       net.Scale("scaled", net.Embed("tokens", pair, table), static_cast<float>(root));
-  const TensorId places = net.Constant("positions", {net.length(), width}, [&] {
-    return Places(source_length, target_length, width);
-  });
+  const TensorId places = net.Constant("positions", {net.length(), width},
+                                       [&] { return Places(source_length, target_length, width); });
   const TensorId both = net.Dropout(net.AddRows("places", tokens, places), config.dropout());
 
   Layers layers(net, config, lengths);

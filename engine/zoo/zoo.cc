@@ -76,10 +76,12 @@ absl::Status CheckKeys(const std::string& name, const std::set<std::string>& hee
 
 absl::Status CheckIgnoredLabel(const ModelConfig& config, int classes) {
   if (config.ignored_label() < classes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "model.ignored_label is ", config.ignored_label(), ", but the labels of the data are from 0 to ",
-      classes - 1, ", so that it leaves out nothing (padding, and 255 in masks, never count); leave it out, or name "
-      "one of these"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.ignored_label is ", config.ignored_label(),
+                   ", but the labels of the data are from 0 to ", classes - 1,
+                   ", so that it leaves out nothing (padding, and 255 in masks, never count); "
+                   "leave it out, or name "
+                   "one of these"));
 }
 
 absl::Status UnknownModel(const std::string& name) {
@@ -99,7 +101,8 @@ std::vector<std::string> ZooNames() {
 }
 
 std::string ModelName(const ModelConfig& config) {
-  return config.has_onnx() ? std::filesystem::path(config.onnx()).filename().string() : config.zoo();
+  return config.has_onnx() ? std::filesystem::path(config.onnx()).filename().string()
+                           : config.zoo();
 }
 
 absl::StatusOr<ModelGraph> BuildModel(const ModelConfig& config, const InputShape& shape, int batch,

@@ -1,12 +1,13 @@
-// Networks that a config names: `model: {zoo: lenet5}`, or takes from a file: `model: {onnx: FILE}`.
+// Networks that a config names: `model: {zoo: lenet5}`, or takes from a file: `model: {onnx:
+// FILE}`.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/status.h"
-#include "engine/builder.h"
-#include "engine/input_shape.h"
+#include "engine/graph/builder.h"
+#include "engine/graph/input_shape.h"
 #include "proto/config.pb.h"
 
 namespace psgd {

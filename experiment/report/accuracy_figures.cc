@@ -1,11 +1,11 @@
 // Accuracy against what it cost in bytes and in time.
 #include <algorithm>
-#include <set>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/figures.h"
 
 namespace psgd {

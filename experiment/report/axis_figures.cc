@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/figures.h"
 
 namespace psgd {
@@ -165,7 +165,8 @@ MadeFigures AxisFigures(const ReportRuns&, const std::vector<ReportGroup>& group
     figures.push_back(Along(axis, curves, numbers, false));
   }
   if (!left_out.empty()) {
-    absl::StrAppend(&figures.back().caption, " Not drawn over: ", absl::StrJoin(left_out, ", "), ".");
+    absl::StrAppend(&figures.back().caption, " Not drawn over: ", absl::StrJoin(left_out, ", "),
+                    ".");
   }
   return figures;
 }

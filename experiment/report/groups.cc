@@ -56,7 +56,8 @@ void Fill(const ReportRuns& report, ReportGroup* group) {
     if (!IsDone(run)) continue;
     ++group->done;
     if (run.data.summary)
-      group->staleness_max = std::max(group->staleness_max, static_cast<double>(run.data.summary->staleness.max));
+      group->staleness_max =
+          std::max(group->staleness_max, static_cast<double>(run.data.summary->staleness.max));
   }
   group->seeds = group->epochs.count;
 }

@@ -143,16 +143,19 @@ std::string ReportPage(const ReportRuns& report, const ReportTable& table,
       &html, "<p>", CountsText(report),
       ". The dense synchronous twin sends whole updates, and its workers "
       "step together; others are compared with the twin of the same seed, in points of accuracy. ",
-      "Means of seeds come with their standard deviation, unless it is next to nothing; repeats of a seed are "
+      "Means of seeds come with their standard deviation, unless it is next to nothing; repeats of "
+      "a seed are "
       "averaged and count once. Behind "
       "bytes: how many times less that is than fp32.</p>\n");
   for (const std::string& note : report.notes)
     absl::StrAppend(&html, "<p>", Escaped(note), "</p>\n");
-  absl::StrAppend(&html,
-                  "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a "
-                  "file: ",
-                  DownloadLink("configurations", TableCsv(table)), "; all runs, one a row: ",
-                  DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table), Legend(report));
+  absl::StrAppend(
+      &html,
+      "<h2>Table</h2>\n<p class=\"screen\">A click on a column's name sorts by it. As a "
+      "file: ",
+      DownloadLink("configurations", TableCsv(table)),
+      "; all runs, one a row: ", DownloadLink("runs", RunsCsv(report)), ".</p>\n", MainTable(table),
+      Legend(report));
   for (const Figure& figure : figures) html += FigureHtml(figure);
   absl::StrAppend(&html, Troubles(report),
                   "</main>\n<div id=\"tip\" aria-hidden=\"true\"></div>\n<script>", kPageScript,

@@ -9,8 +9,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
-#include "experiment/child_process.h"
-#include "experiment/program_dir.h"
+#include "experiment/launch/child_process.h"
+#include "experiment/launch/program_dir.h"
 
 namespace psgd {
 namespace {
@@ -25,38 +25,41 @@ absl::StatusOr<std::string> FindBrowser() {
     if (auto found = FoundProgram(name); found.ok()) return found;
   }
   return absl::FailedPreconditionError(
-      "--png needs a browser, and there is no chromium, chromium-browser or google-chrome in any folder "
+      "--png needs a browser, and there is no chromium, chromium-browser or google-chrome in any "
+      "folder "
       "of PATH; apt-get install chromium, or take --svg, which needs nothing");
 }
 
-absl::Status Draw(const std::string& browser, const std::string& profile, const WrittenFigure& figure,
-                  const std::string& png) {
+absl::Status Draw(const std::string& browser, const std::string& profile,
+                  const WrittenFigure& figure, const std::string& png) {
   std::error_code error;
   fs::remove(png, error);  // or an old one would pass for this
   ChildOptions child;
   child.name = fs::path(browser).filename();
-  child.argv = {browser,
-                "--headless=new",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--hide-scrollbars",
-                "--force-device-scale-factor=2",
-                "--blink-settings=preferredColorScheme=1",  // light
-                "--user-data-dir=" + profile,
-                absl::StrCat("--window-size=", std::ceil(figure.width), ",", std::ceil(figure.height)),
-                "--screenshot=" + fs::absolute(png).string(),
-                "file://" + fs::absolute(figure.svg).string()};
+  child.argv = {
+      browser,
+      "--headless=new",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      "--no-first-run",
+      "--hide-scrollbars",
+      "--force-device-scale-factor=2",
+      "--blink-settings=preferredColorScheme=1",  // light
+      "--user-data-dir=" + profile,
+      absl::StrCat("--window-size=", std::ceil(figure.width), ",", std::ceil(figure.height)),
+      "--screenshot=" + fs::absolute(png).string(),
+      "file://" + fs::absolute(figure.svg).string()};
   // It refuses to be root otherwise; what it reads is ours.
   if (geteuid() == 0) child.argv.insert(child.argv.begin() + 1, "--no-sandbox");
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> process,
                         ChildProcess::Start(std::move(child)));
   if (!process->WaitEnded(kPicturePatience)) {
-    return absl::DeadlineExceededError(absl::StrCat(browser, " does not end, drawing ", figure.svg));
+    return absl::DeadlineExceededError(
+        absl::StrCat(browser, " does not end, drawing ", figure.svg));
   }
   if (process->exit_code() == 0 && fs::exists(png, error)) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(browser, " ", process->HowItEnded(), " and drew no ", png,
-                                             ": ", process->StderrTail()));
+  return absl::UnavailableError(absl::StrCat(browser, " ", process->HowItEnded(), " and drew no ",
+                                             png, ": ", process->StderrTail()));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Pictures of figures, by a browser without a window: they are drawn with what only browsers know of SVG.
+// Pictures of figures, by a browser without a window: they are drawn with what only browsers know
+// of SVG.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace psgd {
 
-// FIGURE.png in `dir` for each FIGURE.svg, two pixels a unit; the paths. FAILED_PRECONDITION: there is
-// no Chromium.
+// FIGURE.png in `dir` for each FIGURE.svg, two pixels a unit; the paths. FAILED_PRECONDITION: there
+// is no Chromium.
 absl::StatusOr<std::vector<std::string>> WritePngs(const std::vector<WrittenFigure>& figures,
                                                    const std::string& dir);
 

@@ -7,17 +7,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "experiment/flat_config.h"
-#include "experiment/run_files.h"
-#include "experiment/sweep/dense_twin.h"
-#include "experiment/sweep/sweep_dir.h"
+#include "experiment/config/flat_config.h"
+#include "experiment/plan/dense_twin.h"
+#include "experiment/plan/sweep_dir.h"
+#include "experiment/record/run_files.h"
 
 namespace psgd {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 3;  // folders below the one that was asked for
+constexpr int kDeepest = 3;           // folders below the one that was asked for
 constexpr size_t kLongestLabel = 80;  // of settings: in a table it is to leave room for figures
 
 // From the files of the run, and what the sweep knows beside them.
@@ -79,10 +79,10 @@ void TellApart(ReportRuns* report) {
     absl::StrAppend(&way->second, way->second.empty() ? "(" : " (", number, ")");
   }
   if (shared.empty()) return;
-  report->notes.push_back(
-      absl::StrCat("Different configurations of this sweep are all called ", absl::StrJoin(shared, ", "),
-                   "; here the second is \"(2)\" and so on, in the order of its list. Give them names of "
-                   "their own there."));
+  report->notes.push_back(absl::StrCat(
+      "Different configurations of this sweep are all called ", absl::StrJoin(shared, ", "),
+      "; here the second is \"(2)\" and so on, in the order of its list. Give them names of "
+      "their own there."));
 }
 
 absl::StatusOr<ReportRuns> OfSweep(const SweepDir& dir) {
@@ -177,8 +177,8 @@ void Compare(std::vector<ReportRun>* runs) {
   }
 }
 
-// Where runs differ in so much that no table has room for it, they go by their directories' names; those that differ
-// in their seeds alone by the first one's.
+// Where runs differ in so much that no table has room for it, they go by their directories' names;
+// those that differ in their seeds alone by the first one's.
 void ShortenLabels(ReportRuns* report) {
   const auto is_long = [](const ReportRun& run) { return run.label.size() > kLongestLabel; };
   if (std::none_of(report->runs.begin(), report->runs.end(), is_long)) return;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/status.h"
+#include "experiment/plan/expand.h"
 #include "experiment/report/run_data.h"
-#include "experiment/sweep/expand.h"
 
 namespace psgd {
 

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
-#include "experiment/run_files.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/run_files.h"
 
 namespace psgd {
 namespace {

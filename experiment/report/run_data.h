@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiment/records.h"
-#include "experiment/summary.h"
+#include "experiment/record/records.h"
+#include "experiment/record/summary.h"
 #include "proto/config.pb.h"
 
 namespace psgd {

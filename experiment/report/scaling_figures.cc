@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/figures.h"
 
 namespace psgd {
@@ -91,9 +91,12 @@ class ScalingFigure {
       data.push_back({name, CsvNumber(point.count), CsvNumber(point.rate.mean),
                       CsvNumber(point.rate.spread), CsvNumber(Speedup(points, point)),
                       CsvNumber(Efficiency(points, point))});
-      return {point.count, point.rate.mean, point.rate.spread,
+      return {point.count,
+              point.rate.mean,
+              point.rate.spread,
               absl::StrCat(point.group->label, ": ", ReadableCount(point.rate.mean), " samples/s"),
-              "", false};
+              "",
+              false};
     });
     plot.below.push_back(Ideal([&](double count) { return best_of_one * count; }));
     plot.description =
@@ -119,8 +122,9 @@ class ScalingFigure {
                                const Measured& point) -> PlotPoint {
       const double efficiency = Efficiency(points, point);
       data.push_back({name, CsvNumber(point.count), CsvNumber(efficiency)});
-      return {point.count, efficiency, 0,
-              absl::StrCat(point.group->label, ": ", WholePercent(efficiency)), "", false};
+      return {point.count, efficiency,
+              0,           absl::StrCat(point.group->label, ": ", WholePercent(efficiency)),
+              "",          false};
     });
     plot.below.push_back(Ideal([](double) { return 1.0; }));
     plot.description = "Speedup divided by how many times more there are.";

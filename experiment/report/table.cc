@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/units.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 
 namespace psgd {
 namespace {
@@ -64,7 +64,9 @@ size_t WidthOf(const std::string& lines) {
   return width;
 }
 
-std::string MarkdownCell(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+std::string MarkdownCell(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"|", "\\|"}});
+}
 
 std::string CsvCell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -111,7 +113,8 @@ std::string TableMarkdown(const ReportTable& table) {
 
 std::string LegendMarkdown(const ReportRuns& report) {
   std::string text;
-  for (const auto& [label, meaning] : report.legend) absl::StrAppend(&text, text.empty() ? "\n" : "", "- ", label, ": ", meaning, "\n");
+  for (const auto& [label, meaning] : report.legend)
+    absl::StrAppend(&text, text.empty() ? "\n" : "", "- ", label, ": ", meaning, "\n");
   return text;
 }
 
@@ -122,8 +125,8 @@ std::string TableText(const ReportTable& table, size_t width) {
       std::vector<std::string> cells;
       // A sign of two bytes would shift the columns.
       for (const TableCell& cell : row)
-        cells.push_back(absl::StrReplaceAll(cells.size() < columns ? cell.text : cell.brief,
-                                            {{"±", "+-"}}));
+        cells.push_back(
+            absl::StrReplaceAll(cells.size() < columns ? cell.text : cell.brief, {{"±", "+-"}}));
       text.Add(std::move(cells));
     }
     return text.Text();
@@ -163,16 +166,36 @@ std::string Csv(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string RunsCsv(const ReportRuns& report) {
-  std::vector<std::vector<std::string>> rows{
-      {"id", "configuration", "seed", "status", "twin", "accuracy", "loss", "epochs", "steps",
-       "seconds", "samples_per_second", "bytes_pushed", "bytes_pulled", "bytes_pushed_dense",
-       "bytes_pulled_dense", "staleness_mean", "staleness_p99", "staleness_max", "workers",
-       "shards", "servers", "transport", "codec", "detail"}};
+  std::vector<std::vector<std::string>> rows{{"id",
+                                              "configuration",
+                                              "seed",
+                                              "status",
+                                              "twin",
+                                              "accuracy",
+                                              "loss",
+                                              "epochs",
+                                              "steps",
+                                              "seconds",
+                                              "samples_per_second",
+                                              "bytes_pushed",
+                                              "bytes_pulled",
+                                              "bytes_pushed_dense",
+                                              "bytes_pulled_dense",
+                                              "staleness_mean",
+                                              "staleness_p99",
+                                              "staleness_max",
+                                              "workers",
+                                              "shards",
+                                              "servers",
+                                              "transport",
+                                              "codec",
+                                              "detail"}};
   for (const ReportRun& run : report.runs) {
     const Summary summary = run.data.summary.value_or(Summary());
-    const std::string configuration = report.legend.empty() || run.axes.empty() ? run.label : AxesLabel(run.axes);
-    std::vector<std::string> cells{run.id, configuration, absl::StrCat(run.seed), NameOf(run.status),
-                                   run.twin ? "yes" : "no"};
+    const std::string configuration =
+        report.legend.empty() || run.axes.empty() ? run.label : AxesLabel(run.axes);
+    std::vector<std::string> cells{run.id, configuration, absl::StrCat(run.seed),
+                                   NameOf(run.status), run.twin ? "yes" : "no"};
     cells.push_back(run.accuracy ? Number(*run.accuracy) : "");
     cells.push_back(run.loss ? Number(*run.loss) : "");
     for (const double value : {run.epochs, static_cast<double>(summary.steps), run.seconds,

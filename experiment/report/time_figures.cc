@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/figures.h"
 
 namespace psgd {
@@ -17,7 +17,8 @@ constexpr size_t kMostPhaseBars = 40;
 MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>& groups,
                         const SeriesStyle&, const FigureOptions&) {
   BarPlot plot{
-      "phases", "Where the workers' time went", "", "share of the workers' time", WholePercent, {}, {}};
+      "phases", "Where the workers' time went", "", "share of the workers' time", WholePercent, {},
+      {}};
   std::vector<std::vector<std::string>> data{{"configuration", "phase", "seconds", "share"}};
   std::vector<std::string> phases;
   size_t left_out = 0;
@@ -53,8 +54,10 @@ MadeFigures TimeFigures(const ReportRuns& report, const std::vector<ReportGroup>
   }
   plot.description = absl::StrCat(plot.bars.size(), " configurations.");
   std::string caption =
-      "data: waiting for samples. compute: forward and backward, and handing updates to the network. "
-      "encode: updates to payloads, and payloads of pulls to weights. wait: for weights that a shard "
+      "data: waiting for samples. compute: forward and backward, and handing updates to the "
+      "network. "
+      "encode: updates to payloads, and payloads of pulls to weights. wait: for weights that a "
+      "shard "
       "held back, for slower workers or its journal. wire: for weights on their way. apply: for "
       "weights, while the shard took in updates. * is the twin.";
   if (left_out > 0)

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
-#include "experiment/child_process.h"
-#include "experiment/sweep/resources.h"
-#include "experiment/sweep/sweep_dir.h"
+#include "experiment/launch/child_process.h"
+#include "experiment/plan/resources.h"
+#include "experiment/plan/sweep_dir.h"
 
 namespace psgd {
 namespace {
@@ -23,9 +23,9 @@ constexpr size_t kLongestLine = 64;
 absl::Status Enter(const std::string& folder, const std::string& lock) {
   if (chdir(folder.c_str()) != 0) return FileError("work in the folder", folder, errno);
   if (access(lock.c_str(), F_OK) == 0) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("does not see ", lock, ": the sweep's --dir must be a folder that all hosts "
-                   "share, at the same path"));
+  return absl::NotFoundError(absl::StrCat("does not see ", lock,
+                                          ": the sweep's --dir must be a folder that all hosts "
+                                          "share, at the same path"));
 }
 
 // What is said on standard input.
@@ -117,7 +117,8 @@ absl::StatusOr<int> Attend(const AttendOptions& options) {
   int passed_on = 0;
   while (process->Running()) {
     for (int stops = ear.Listen(); stops > 0; --stops) process->Signal(SIGINT);
-    for (; options.stops != nullptr && passed_on < *options.stops; ++passed_on) process->Signal(SIGINT);
+    for (; options.stops != nullptr && passed_on < *options.stops; ++passed_on)
+      process->Signal(SIGINT);
     if (ear.Alone(options.silence)) ending.Look(process.get());
   }
   if (ending.began()) {
@@ -134,7 +135,8 @@ absl::StatusOr<std::string> ProbeHost(const std::string& folder, const std::stri
   PSGD_ASSIGN_OR_RETURN(const std::unique_ptr<HeldLock> held, HeldLock::Try(lock));
   if (held == nullptr) return absl::StrJoin(OwnCores(), ",");
   return absl::FailedPreconditionError(
-      absl::StrCat("does not see that ", lock, " is locked: its file system has locks of its own "
+      absl::StrCat("does not see that ", lock,
+                   " is locked: its file system has locks of its own "
                    "(NFS has common ones; Lustre with -o flock; sshfs has not)"));
 }
 

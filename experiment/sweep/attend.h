@@ -1,5 +1,5 @@
-// The other end of --launcher ssh: starts a run's ps-run on this machine for a ps-sweep elsewhere, and
-// sees that it does not outlive the wish for it.
+// The other end of --launcher ssh: starts a run's ps-run on this machine for a ps-sweep elsewhere,
+// and sees that it does not outlive the wish for it.
 #pragma once
 
 #include <atomic>

@@ -7,14 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/units.h"
 #include "data/open_data.h"
-#include "engine/model_spec.h"
-#include "engine/planned_network.h"
+#include "engine/graph/model_spec.h"
+#include "engine/runtime/planned_network.h"
 #include "engine/zoo/zoo.h"
-#include "experiment/flat_config.h"
-#include "experiment/preflight.h"
-#include "experiment/readable.h"
+#include "experiment/config/flat_config.h"
+#include "experiment/launch/preflight.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/groups.h"
-#include "worker/evaluate.h"
+#include "train/evaluate.h"
 
 namespace psgd {
 namespace {
@@ -102,18 +102,22 @@ std::string EstimateText(const SweepEstimate& estimate, int parallel) {
   absl::StrAppend(&text, ". To do: ", ReadableCount(estimate.samples), " samples in ",
                   ReadableCount(estimate.steps), " steps; in fp32 they would move ",
                   HumanBytes(estimate.dense_bytes), ".\n");
-  if (!estimate.trouble.empty()) absl::StrAppend(&text, "A try here failed: ", estimate.trouble, "\n");
+  if (!estimate.trouble.empty())
+    absl::StrAppend(&text, "A try here failed: ", estimate.trouble, "\n");
   if (estimate.samples == 0) return text;
   if (estimate.seconds < 0) {
-    return text + "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
+    return text +
+           "How long that takes can be told once a run has finished; ps-sweep then shows it.\n";
   }
-  const std::string at_a_time = absl::StrCat(" with ", parallel, parallel == 1 ? " run" : " runs", " at a time",
-                                             estimate.stops_early ? ", at most, for asha stops some" : "");
+  const std::string at_a_time =
+      absl::StrCat(" with ", parallel, parallel == 1 ? " run" : " runs", " at a time",
+                   estimate.stops_early ? ", at most, for asha stops some" : "");
   const std::string time = ReadableTime(estimate.seconds / parallel);
-  if (estimate.tried == 0) return absl::StrCat(text, "At the speed of those that are done: ", time, at_a_time, ".\n");
+  if (estimate.tried == 0)
+    return absl::StrCat(text, "At the speed of those that are done: ", time, at_a_time, ".\n");
   if (estimate.seconds_at_best >= 0) {
-    absl::StrAppend(&text, "At best ", ReadableTime(estimate.seconds_at_best / parallel), ", and ", time,
-                    " as busy as this machine is now with something else,");
+    absl::StrAppend(&text, "At best ", ReadableTime(estimate.seconds_at_best / parallel), ", and ",
+                    time, " as busy as this machine is now with something else,");
   } else {
     absl::StrAppend(&text, "About ", time);
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/status.h"
+#include "experiment/plan/expand.h"
 #include "experiment/report/report_runs.h"
-#include "experiment/sweep/expand.h"
 
 namespace psgd {
 
@@ -17,7 +17,8 @@ struct SweepEstimate {
   double steps = 0;        // of all their workers
   double dense_bytes = 0;  // that they would push and pull in fp32
   double seconds = -1;     // of all others one after the other; negative: there is no telling
-  // Where others take so much of this machine that those are more than it would be: no less than this.
+  // Where others take so much of this machine that those are more than it would be: no less than
+  // this.
   double seconds_at_best = -1;
   bool stops_early = false;  // asha may leave out some of it
   // Whence the seconds are, where none has finished: of so many kinds of runs so many were tried.

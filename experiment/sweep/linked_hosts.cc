@@ -4,8 +4,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "experiment/child_process.h"
-#include "experiment/program_dir.h"
+#include "experiment/launch/child_process.h"
+#include "experiment/launch/program_dir.h"
 
 namespace psgd {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "experiment/program_dir.h"
+#include "experiment/launch/program_dir.h"
 #include "experiment/sweep/run_command.h"
 
 namespace psgd {

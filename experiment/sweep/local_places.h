@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "experiment/sweep/resources.h"
+#include "experiment/plan/resources.h"
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/sweep/run_places.h"
-#include "experiment/sweep/sweep_dir.h"
 
 namespace psgd {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/files.h"
-#include "experiment/config_yaml.h"
-#include "experiment/program_dir.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/launch/program_dir.h"
 
 namespace psgd {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/status.h"
-#include "experiment/sweep/expand.h"
-#include "experiment/sweep/resources.h"
-#include "experiment/sweep/sweep_dir.h"
+#include "experiment/plan/expand.h"
+#include "experiment/plan/resources.h"
+#include "experiment/plan/sweep_dir.h"
 
 namespace psgd {
 

@@ -1,5 +1,5 @@
-// Where the runs of a sweep are computed: on this machine, as jobs of a Slurm cluster, or on machines
-// that ssh reaches.
+// Where the runs of a sweep are computed: on this machine, as jobs of a Slurm cluster, or on
+// machines that ssh reaches.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/status.h"
-#include "experiment/child_process.h"
-#include "experiment/sweep/expand.h"
+#include "experiment/launch/child_process.h"
+#include "experiment/plan/expand.h"
 #include "experiment/sweep/linked_hosts.h"
 
 namespace psgd {

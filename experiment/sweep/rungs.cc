@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "experiment/readable.h"
-#include "experiment/run_dir.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -39,17 +39,20 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
   }
   const int highest = *asha.rungs().rbegin();
   if (highest < epochs || epochs == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "asha.rungs: nothing can be stopped after ", highest, highest == 1 ? " epoch" : " epochs",
-      ", for runs end after ", epochs, "; leave that rung out, or give train.epochs above ", highest));
+  return absl::InvalidArgumentError(
+      absl::StrCat("asha.rungs: nothing can be stopped after ", highest,
+                   highest == 1 ? " epoch" : " epochs", ", for runs end after ", epochs,
+                   "; leave that rung out, or give train.epochs above ", highest));
 }
 
 std::string RuleOf(const SweepAsha& asha) {
-  return absl::StrCat("best 1/", asha.reduction(), " by ", asha.metric() == SweepAsha::LOSS ? "loss" : "accuracy",
-                      " after ", absl::StrJoin(asha.rungs(), ", "), " epochs");
+  return absl::StrCat("best 1/", asha.reduction(), " by ",
+                      asha.metric() == SweepAsha::LOSS ? "loss" : "accuracy", " after ",
+                      absl::StrJoin(asha.rungs(), ", "), " epochs");
 }
 
-size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir, const std::vector<PlannedRun>& runs) {
+size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir,
+                     const std::vector<PlannedRun>& runs) {
   const std::set<std::string> twins = TwinsAmong(runs);
   size_t forgotten = 0;
   for (const PlannedRun& run : runs) {
@@ -68,7 +71,11 @@ size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir, const std::vect
 }
 
 Rungs::Rungs(const SweepAsha& asha, SweepDir dir, const std::vector<PlannedRun>& runs)
-    : dir_(std::move(dir)), runs_(runs), asha_(asha), rule_(RuleOf(asha)), twins_(TwinsAmong(runs_)) {}
+    : dir_(std::move(dir)),
+      runs_(runs),
+      asha_(asha),
+      rule_(RuleOf(asha)),
+      twins_(TwinsAmong(runs_)) {}
 
 void Rungs::Recall() {
   for (const PlannedRun& run : runs_) {
@@ -77,12 +84,15 @@ void Rungs::Recall() {
     for (const AtRung& at : reached) (void)asha_.GoesOn(run.id, at);
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
     if (!outcome || outcome->kind == Outcome::Kind::kFailed) continue;
-    // Nothing more is decided of it, and others are compared with it at every rung that there is now.
+    // Nothing more is decided of it, and others are compared with it at every rung that there is
+    // now.
     MetricsFollower metrics(RunDir(dir_.RunPath(run.id)).MetricsFile());
     metrics.Look();
     for (const CurvePoint& point : metrics.curve()) {
       // What it did after it was told to stop depends on the moment.
-      if (outcome->kind == Outcome::Kind::kStopped && point.epoch > outcome->epoch + kEpochTolerance) break;
+      if (outcome->kind == Outcome::Kind::kStopped &&
+          point.epoch > outcome->epoch + kEpochTolerance)
+        break;
       (void)asha_.GoesOn(run.id, {point.epoch, point.accuracy, point.loss});
     }
   }

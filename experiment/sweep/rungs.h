@@ -1,5 +1,5 @@
-// What asha decides of a sweep's runs. Every decision is in the sweep's directory before it counts, so
-// that it stands whoever is killed afterwards.
+// What asha decides of a sweep's runs. Every decision is in the sweep's directory before it counts,
+// so that it stands whoever is killed afterwards.
 #pragma once
 
 #include <map>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "experiment/plan/asha.h"
+#include "experiment/plan/expand.h"
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/report/run_data.h"
-#include "experiment/sweep/asha.h"
-#include "experiment/sweep/expand.h"
-#include "experiment/sweep/sweep_dir.h"
 
 namespace psgd {
 
@@ -20,10 +20,11 @@ absl::Status CheckAsha(const SweepAsha& asha, const std::vector<PlannedRun>& run
 // What it stops runs by, to be kept with those that it stopped.
 std::string RuleOf(const SweepAsha& asha);
 
-// Forgets earlier sittings' word that runs are to stop, where the sweep's file stops none any more or by
-// another rule, where they became twins, or where nothing is left of them; how many. They then go on
-// from their checkpoints. To be called before Rungs::Recall.
-size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir, const std::vector<PlannedRun>& runs);
+// Forgets earlier sittings' word that runs are to stop, where the sweep's file stops none any more
+// or by another rule, where they became twins, or where nothing is left of them; how many. They
+// then go on from their checkpoints. To be called before Rungs::Recall.
+size_t ForgetStopped(const SweepAsha* asha, const SweepDir& dir,
+                     const std::vector<PlannedRun>& runs);
 
 // Not thread-safe.
 class Rungs {

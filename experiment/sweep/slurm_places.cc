@@ -1,7 +1,7 @@
 #include "experiment/sweep/slurm_places.h"
 
 #include "absl/strings/str_cat.h"
-#include "experiment/program_dir.h"
+#include "experiment/launch/program_dir.h"
 #include "experiment/sweep/run_command.h"
 
 namespace psgd {
@@ -56,16 +56,11 @@ absl::StatusOr<RunCommand> SlurmPlaces::Command(const PlannedRun& run, size_t, b
   const int workers = run.config.cluster().workers();
   const int threads = ThreadsOf(run, options_.cores);
   // `sbatch --wait` ends as the job does.
-  command.argv = {sbatch,
-                  "--wait",
-                  "--quiet",
-                  "--job-name",
-                  JobName(run),
-                  "--open-mode=append",
-                  "--output",
-                  dir_.LogFile(run.id),
-                  "--ntasks=1",
-                  absl::StrCat("--cpus-per-task=", run.config.cluster().shards())};
+  command.argv = {sbatch,       "--wait",
+                  "--quiet",    "--job-name",
+                  JobName(run), "--open-mode=append",
+                  "--output",   dir_.LogFile(run.id),
+                  "--ntasks=1", absl::StrCat("--cpus-per-task=", run.config.cluster().shards())};
   command.argv.insert(command.argv.end(), options_.server.begin(), options_.server.end());
   command.argv.insert(command.argv.end(), {":", absl::StrCat("--ntasks=", workers),
                                            absl::StrCat("--cpus-per-task=", threads)});

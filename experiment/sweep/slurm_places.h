@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/sweep/run_places.h"
-#include "experiment/sweep/sweep_dir.h"
 
 namespace psgd {
 

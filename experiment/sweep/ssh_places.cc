@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
-#include "experiment/program_dir.h"
+#include "experiment/launch/program_dir.h"
 #include "experiment/sweep/attend.h"
 #include "experiment/sweep/run_command.h"
 
@@ -81,9 +81,8 @@ absl::StatusOr<std::vector<std::string>> ParseHosts(const std::string& list,
 }
 
 std::string ShellLine(const std::vector<std::string>& words) {
-  return absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
-    out->append(Quoted(word));
-  });
+  return absl::StrJoin(
+      words, " ", [](std::string* out, const std::string& word) { out->append(Quoted(word)); });
 }
 
 SshPlaces::SshPlaces(SweepDir dir, SshOptions options)
@@ -96,8 +95,8 @@ std::vector<std::string> SshPlaces::SshTo(const Host& host,
   // What the user says comes first, for then it counts. Nobody is asked for passwords or about keys
   // of hosts, and a machine that is gone is noticed.
   std::vector<std::string> argv = options_.command;
-  for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
-                             "ServerAliveCountMax=4"}) {
+  for (const char* option :
+       {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=4"}) {
     argv.insert(argv.end(), {"-o", option});
   }
   argv.insert(argv.end(), {"-T", host.name, ShellLine(words)});
@@ -160,7 +159,8 @@ void SshPlaces::Probed(Host* host) {
     for (std::string& note : SharedNotes(share, host->name)) news_.push_back(std::move(note));
   }
   host->told_shares = true;
-  if (!host->trouble.empty()) news_.push_back(absl::StrCat("host ", host->name, " can be used again"));
+  if (!host->trouble.empty())
+    news_.push_back(absl::StrCat("host ", host->name, " can be used again"));
   host->trouble.clear();
   host->probe_again = Duration::zero();
   host->up = any_ever_up_ = true;
@@ -182,16 +182,11 @@ absl::StatusOr<RunCommand> SshPlaces::Command(const PlannedRun& run, size_t slot
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-sweep"));
   PSGD_ASSIGN_OR_RETURN(const std::vector<std::string> ps_run,
                         PsRunCommand(dir_, run, share, resume));
-  std::vector<std::string> words = {program,
-                                    "attend",
-                                    "--folder",
-                                    std::filesystem::current_path(),
-                                    "--lock",
-                                    dir_.RunLock(run.id),
-                                    "--log",
-                                    dir_.LogFile(run.id),
-                                    "--cores",
-                                    absl::StrJoin(share.cores, ","),
+  std::vector<std::string> words = {program,    "attend",
+                                    "--folder", std::filesystem::current_path(),
+                                    "--lock",   dir_.RunLock(run.id),
+                                    "--log",    dir_.LogFile(run.id),
+                                    "--cores",  absl::StrJoin(share.cores, ","),
                                     "--"};
   words.insert(words.end(), ps_run.begin(), ps_run.end());
   RunCommand command;

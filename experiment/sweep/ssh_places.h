@@ -1,6 +1,6 @@
 // Runs on machines that ssh reaches, which share a folder with this one. On each, `ps-sweep attend`
-// starts ps-run, and ends it when the connection does: so nobody is left behind by a ps-sweep that was
-// killed, or on a machine that was cut off.
+// starts ps-run, and ends it when the connection does: so nobody is left behind by a ps-sweep that
+// was killed, or on a machine that was cut off.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "experiment/sweep/resources.h"
+#include "experiment/plan/resources.h"
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/sweep/run_places.h"
-#include "experiment/sweep/sweep_dir.h"
 
 namespace psgd {
 

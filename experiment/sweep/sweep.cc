@@ -9,27 +9,27 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/files.h"
-#include "experiment/config_yaml.h"
-#include "experiment/program_dir.h"
-#include "experiment/readable.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/launch/program_dir.h"
+#include "experiment/launch/terminal.h"
+#include "experiment/plan/expand.h"
+#include "experiment/plan/resources.h"
+#include "experiment/plan/sweep_dir.h"
+#include "experiment/plan/sweep_yaml.h"
+#include "experiment/record/readable.h"
 #include "experiment/report/groups.h"
 #include "experiment/report/table.h"
 #include "experiment/report/write_report.h"
 #include "experiment/sweep/estimate.h"
-#include "experiment/sweep/expand.h"
 #include "experiment/sweep/linked_hosts.h"
 #include "experiment/sweep/local_places.h"
-#include "experiment/sweep/resources.h"
 #include "experiment/sweep/rungs.h"
 #include "experiment/sweep/slurm_places.h"
 #include "experiment/sweep/ssh_places.h"
-#include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/sweep_json.h"
 #include "experiment/sweep/sweep_runner.h"
-#include "experiment/sweep/sweep_yaml.h"
 #include "experiment/sweep/trial.h"
-#include "experiment/terminal.h"
-#include "worker/gpu_devices.h"
+#include "train/gpu_devices.h"
 
 namespace psgd {
 namespace {
@@ -75,17 +75,20 @@ absl::Status LookAtResources(const SweepOptions& options, Prepared* prepared) {
 
 // A directory's plan may be that of another sweep, which only has the same name.
 bool IsOfAnother(const SweepPlan& before, const RunPlan& plan) {
-  return !before.runs.empty() && std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
-    return std::any_of(plan.runs.begin(), plan.runs.end(), [&](const PlannedRun& run) { return run.id == entry.id; });
-  });
+  return !before.runs.empty() &&
+         std::none_of(before.runs.begin(), before.runs.end(), [&](const PlanEntry& entry) {
+           return std::any_of(plan.runs.begin(), plan.runs.end(),
+                              [&](const PlannedRun& run) { return run.id == entry.id; });
+         });
 }
 
 std::string NoteOfAnother(const SweepPlan& before, const std::string& dir) {
-  return absl::StrCat(dir, " has the plan and the report of another sweep, \"", before.name, "\"",
-                      before.question.empty() ? "" : absl::StrCat(" (", before.question, ")"),
-                      ", none of whose ", before.runs.size(), before.runs.size() == 1 ? " run" : " runs",
-                      " is one of these: its runs stay there, its plan and report are replaced; another --dir, or "
-                      "another name: in the sweep's file, keeps the two apart");
+  return absl::StrCat(
+      dir, " has the plan and the report of another sweep, \"", before.name, "\"",
+      before.question.empty() ? "" : absl::StrCat(" (", before.question, ")"), ", none of whose ",
+      before.runs.size(), before.runs.size() == 1 ? " run" : " runs",
+      " is one of these: its runs stay there, its plan and report are replaced; another --dir, or "
+      "another name: in the sweep's file, keeps the two apart");
 }
 
 absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
@@ -112,7 +115,8 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
   prepared.dir = options.dir.empty() ? absl::StrCat("runs/", prepared.sweep.name()) : options.dir;
   while (prepared.dir.size() > 1 && prepared.dir.back() == '/') prepared.dir.pop_back();
   PSGD_RETURN_IF_ERROR(LookAtResources(options, &prepared));
-  if (const auto before = SweepDir(prepared.dir).ReadPlan(); before.ok() && IsOfAnother(*before, prepared.plan)) {
+  if (const auto before = SweepDir(prepared.dir).ReadPlan();
+      before.ok() && IsOfAnother(*before, prepared.plan)) {
     prepared.plan.notes.push_back(NoteOfAnother(*before, prepared.dir));
   }
   // Others begin in another folder.
@@ -121,8 +125,7 @@ absl::StatusOr<Prepared> Prepare(const SweepOptions& options) {
 }
 
 absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& prepared) {
-  PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate,
-                        EstimateSweep(prepared.plan.runs, prepared.dir));
+  PSGD_ASSIGN_OR_RETURN(SweepEstimate estimate, EstimateSweep(prepared.plan.runs, prepared.dir));
   estimate.stops_early = prepared.sweep.has_asha();
   // Of other machines this one cannot tell.
   if (estimate.seconds < 0 && options.launcher == "local") {
@@ -137,7 +140,8 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
         {"dense_bytes", estimate.dense_bytes},
         {"tried", estimate.tried},
         {"seconds", estimate.seconds < 0 ? Record(nullptr) : Record(estimate.seconds)},
-        {"seconds_at_best", estimate.seconds_at_best < 0 ? Record(nullptr) : Record(estimate.seconds_at_best)}};
+        {"seconds_at_best",
+         estimate.seconds_at_best < 0 ? Record(nullptr) : Record(estimate.seconds_at_best)}};
     return PlanJson(prepared.sweep.name(), prepared.plan, json).dump(2) + "\n";
   }
   TextTable table({"id", "configuration", "seed", "compared with"});
@@ -147,18 +151,20 @@ absl::StatusOr<std::string> DryRun(const SweepOptions& options, const Prepared& 
                : run.twin_id.empty() ? "-"
                                      : run.twin_id});
   }
-  return absl::StrCat(prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n",
-                      table.Text(), "\n", EstimateText(estimate, options.parallel),
-                      absl::StrJoin(prepared.plan.notes, "", [](std::string* out, const std::string& note) {
-                        absl::StrAppend(out, "note: ", note, "\n");
-                      }));
+  return absl::StrCat(
+      prepared.sweep.question(), prepared.sweep.question().empty() ? "" : "\n\n", table.Text(),
+      "\n", EstimateText(estimate, options.parallel),
+      absl::StrJoin(prepared.plan.notes, "", [](std::string* out, const std::string& note) {
+        absl::StrAppend(out, "note: ", note, "\n");
+      }));
 }
 
 absl::Status CheckUnlimitedLinks(const SweepOptions& options, const Prepared& prepared) {
   for (const PlannedRun& run : prepared.plan.runs) {
     if (run.launch.link() == "unlimited") continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        options.file, ": launch.link limits links of this machine; it has no meaning with --launcher ",
+        options.file,
+        ": launch.link limits links of this machine; it has no meaning with --launcher ",
         options.launcher));
   }
   return absl::OkStatus();
@@ -174,9 +180,10 @@ absl::StatusOr<std::unique_ptr<RunPlaces>> Places(const SweepOptions& options,
   PSGD_RETURN_IF_ERROR(CheckUnlimitedLinks(options, prepared));
   if (options.launcher == "slurm") {
     return std::make_unique<SlurmPlaces>(
-        dir, SlurmOptions{options.parallel, std::max(1, prepared.sweep.resources().cores()),
-                          absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
-                          absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu});
+        dir,
+        SlurmOptions{options.parallel, std::max(1, prepared.sweep.resources().cores()),
+                     absl::StrSplit(options.slurm_server, ' ', absl::SkipEmpty()),
+                     absl::StrSplit(options.slurm_workers, ' ', absl::SkipEmpty()), options.gpu});
   }
   SshOptions ssh;
   PSGD_ASSIGN_OR_RETURN(ssh.hosts, ParseHosts(options.hosts, options.hosts_file));
@@ -203,9 +210,10 @@ absl::StatusOr<std::string> Results(const SweepOptions& options, const std::stri
   PSGD_ASSIGN_OR_RETURN(const WrittenReport written, WriteReport({.dir = dir}));
   if (options.json) return SweepJson(report, groups, dir).dump(2) + "\n";
   // What is kept of it has all.
-  const size_t width = isatty(STDOUT_FILENO) == 1 ? static_cast<size_t>(TerminalWidth(STDOUT_FILENO)) : SIZE_MAX;
-  return absl::StrCat("\n", TableText(TableOf(report, groups), width), "\nreport: ", written.files.front(),
-                      "\n");
+  const size_t width =
+      isatty(STDOUT_FILENO) == 1 ? static_cast<size_t>(TerminalWidth(STDOUT_FILENO)) : SIZE_MAX;
+  return absl::StrCat("\n", TableText(TableOf(report, groups), width),
+                      "\nreport: ", written.files.front(), "\n");
 }
 
 SweepResult Failed(const absl::Status& status) { return {"", status}; }
@@ -228,7 +236,8 @@ SweepResult RunSweep(const SweepOptions& options) {
   const auto lock = TakeDir(dir);
   if (!lock.ok()) return Failed(lock.status());
   SweepPlan plan = PlanOf(prepared->sweep, prepared->plan);
-  if (const auto before = dir.ReadPlan(); before.ok() && !IsOfAnother(*before, prepared->plan)) plan.shared = before->shared;
+  if (const auto before = dir.ReadPlan(); before.ok() && !IsOfAnother(*before, prepared->plan))
+    plan.shared = before->shared;
   for (const std::string& note : prepared->shared) {
     const bool told = std::count(plan.shared.begin(), plan.shared.end(), note) > 0;
     if (!told && estimate->done < estimate->runs) plan.shared.push_back(note);

@@ -16,9 +16,9 @@ struct SweepOptions {
   int parallel = 1;
   std::string gpu;  // a list, as 0-7
   std::string launcher = "local";
-  std::string slurm_server;      // words for sbatch, of the server's part of a job
-  std::string slurm_workers;     // and of the workers'
-  std::string hosts;             // a list, for ssh
+  std::string slurm_server;   // words for sbatch, of the server's part of a job
+  std::string slurm_workers;  // and of the workers'
+  std::string hosts;          // a list, for ssh
   std::string hosts_file;
   std::string ssh = "ssh";       // its words
   std::vector<std::string> set;  // of every run

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 
 namespace psgd {
 namespace {
@@ -22,7 +22,13 @@ using Row = std::vector<std::string>;
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", share * 100); }
 
 Row RowOf(const ActiveRun& run) {
-  Row row = {run.metrics->curve().empty() ? "starting" : "running", run.label, "", "", "", "", ReadableTime(run.seconds)};
+  Row row = {run.metrics->curve().empty() ? "starting" : "running",
+             run.label,
+             "",
+             "",
+             "",
+             "",
+             ReadableTime(run.seconds)};
   const Record& progress = run.metrics->progress();
   if (progress.is_object()) {
     row[0] = "running";
@@ -36,8 +42,13 @@ Row RowOf(const ActiveRun& run) {
 
 Row RowOf(const EndedRun& run) {
   if (!run.last) return {run.state, run.label};
-  return {run.state, run.label, ReadableEpoch(run.last->epoch), absl::StrFormat("%.3f", run.last->loss),
-          Percent(run.last->accuracy), "", ReadableTime(run.seconds)};
+  return {run.state,
+          run.label,
+          ReadableEpoch(run.last->epoch),
+          absl::StrFormat("%.3f", run.last->loss),
+          Percent(run.last->accuracy),
+          "",
+          ReadableTime(run.seconds)};
 }
 
 // Its first bytes, and no half a character.
@@ -55,7 +66,8 @@ std::vector<std::string> Aligned(const std::vector<Row>& rows, bool header) {
 
 std::vector<Row> LastRows(const std::vector<EndedRun>& runs, size_t count) {
   std::vector<Row> rows;
-  for (size_t i = runs.size() - std::min(runs.size(), count); i < runs.size(); ++i) rows.push_back(RowOf(runs[i]));
+  for (size_t i = runs.size() - std::min(runs.size(), count); i < runs.size(); ++i)
+    rows.push_back(RowOf(runs[i]));
   return rows;
 }
 
@@ -93,11 +105,14 @@ std::string CountsLine(const std::string& name, const SweepCounts& counts, size_
   return line;
 }
 
-std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width, int height) {
+std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width,
+                                    int height) {
   const auto columns = static_cast<size_t>(std::max(width - 1, 0));
-  std::vector<std::string> lines = {CountsLine(name, view.counts, view.active.size(), view.seconds_left)};
+  std::vector<std::string> lines = {
+      CountsLine(name, view.counts, view.active.size(), view.seconds_left)};
   const bool header = height >= kLinesWithHeader;
-  std::vector<Row> rows = RowsFor(view, static_cast<size_t>(std::max(height - 1 - (header ? 1 : 0), 0)));
+  std::vector<Row> rows =
+      RowsFor(view, static_cast<size_t>(std::max(height - 1 - (header ? 1 : 0), 0)));
   // Labels have the room that figures leave; those without any have all that there is.
   size_t states = 0, taken = 0;
   std::vector<Row> figures = rows;
@@ -108,7 +123,8 @@ std::vector<std::string> SweepLines(const std::string& name, const SweepView& vi
   for (const std::string& line : Aligned(figures, header)) taken = std::max(taken, line.size());
   const size_t room = std::max<size_t>(kNarrowestLabel, columns - std::min(columns, taken));
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].size() > 2) figures[i][1] = rows[i][1].size() > room ? Cut(rows[i][1], room - 3) + "..." : rows[i][1];
+    if (rows[i].size() > 2)
+      figures[i][1] = rows[i][1].size() > room ? Cut(rows[i][1], room - 3) + "..." : rows[i][1];
   }
   for (std::string& line : Aligned(figures, header)) lines.push_back(std::move(line));
   for (size_t i = 0; i < rows.size(); ++i) {

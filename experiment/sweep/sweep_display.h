@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "experiment/launch/terminal.h"
 #include "experiment/report/run_data.h"
-#include "experiment/terminal.h"
 
 namespace psgd {
 
@@ -30,9 +30,9 @@ struct ActiveRun {
 
 // A run that does not any more.
 struct EndedRun {
-  std::string state;  // "finished", "stopped" or "failed"
-  std::string label;  // with the reason, if it failed
-  double seconds = 0;   // that it took
+  std::string state;   // "finished", "stopped" or "failed"
+  std::string label;   // with the reason, if it failed
+  double seconds = 0;  // that it took
   std::optional<CurvePoint> last;
 };
 
@@ -50,7 +50,8 @@ struct SweepView {
 inline constexpr size_t kMostOfAKind = 5;
 
 // Lines of the table, no more than `height`, none of `width` or wider.
-std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width, int height);
+std::vector<std::string> SweepLines(const std::string& name, const SweepView& view, int width,
+                                    int height);
 std::string CountsLine(const std::string& name, const SweepCounts& counts, size_t active,
                        double seconds_left);
 

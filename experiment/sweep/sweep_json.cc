@@ -62,7 +62,8 @@ Record SweepJson(const ReportRuns& report, const std::vector<ReportGroup>& group
 }
 
 Record PlanJson(const std::string& name, const RunPlan& plan, const Record& estimate) {
-  Record json{{"name", name}, {"notes", plan.notes}, {"estimate", estimate}, {"runs", Record::array()}};
+  Record json{
+      {"name", name}, {"notes", plan.notes}, {"estimate", estimate}, {"runs", Record::array()}};
   for (const PlannedRun& run : plan.runs) {
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},

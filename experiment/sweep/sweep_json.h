@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "experiment/records.h"
+#include "experiment/plan/expand.h"
+#include "experiment/record/records.h"
 #include "experiment/report/groups.h"
-#include "experiment/sweep/expand.h"
 
 namespace psgd {
 

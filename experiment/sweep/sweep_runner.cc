@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/readable.h"
-#include "experiment/run_dir.h"
-#include "experiment/summary.h"
-#include "server/checkpoint_store.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/summary.h"
+#include "server/durability/checkpoint_store.h"
 
 namespace psgd {
 namespace {
@@ -92,7 +92,8 @@ absl::Status SweepRunner::ForgetWhatIsRepeated() {
   for (const PlannedRun& run : runs_) {
     const std::optional<Outcome> outcome = dir_.ReadOutcome(run.id);
     if (!outcome) continue;
-    if (options_.retry_failed && outcome->kind == Outcome::Kind::kFailed && !HasFinished(dir_, run.id)) {
+    if (options_.retry_failed && outcome->kind == Outcome::Kind::kFailed &&
+        !HasFinished(dir_, run.id)) {
       PSGD_RETURN_IF_ERROR(dir_.PutAway(run.id));
       dir_.ForgetOutcome(run.id);
       dir_.ForgetRungs(run.id);
@@ -100,8 +101,9 @@ absl::Status SweepRunner::ForgetWhatIsRepeated() {
   }
   const size_t forgotten = ForgetStopped(options_.asha ? &*options_.asha : nullptr, dir_, runs_);
   if (forgotten > 0) {
-    display_.Note(absl::StrCat(forgotten, forgotten == 1 ? " run that was" : " runs that were",
-                               " stopped early may go on: what stopped them is not what the sweep's file says now"));
+    display_.Note(absl::StrCat(
+        forgotten, forgotten == 1 ? " run that was" : " runs that were",
+        " stopped early may go on: what stopped them is not what the sweep's file says now"));
   }
   return absl::OkStatus();
 }
@@ -123,7 +125,8 @@ absl::Status SweepRunner::TakeStock() {
       }
     } else if (outcome && outcome->kind == Outcome::Kind::kFailed) {
       ++counts_.failed;
-      Keep(&last_failed_, {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
+      Keep(&last_failed_,
+           {"failed", absl::StrCat(run.LabelWithSeed(), ": ", outcome->detail), 0, {}});
       display_.Note(absl::StrCat("failed before: ", run.LabelWithSeed(), ": ", outcome->detail,
                                  " (--retry-failed repeats it)"),
                     /*important=*/true);
@@ -202,8 +205,8 @@ absl::StatusOr<bool> SweepRunner::Start(const PlannedRun& run, size_t slot) {
   }
   active->command = *std::move(command);
   PSGD_RETURN_IF_ERROR(StartChild(active.get()));
-  display_.Event(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(), "  (",
-                             run.id, ")", places_.Where(slot)));
+  display_.Event(absl::StrCat(active->resumed ? "goes on: " : "starts: ", run.LabelWithSeed(),
+                              "  (", run.id, ")", places_.Where(slot)));
   active_.push_back(std::move(active));
   return true;
 }
@@ -272,9 +275,10 @@ absl::Status SweepRunner::Ended(Active& active) {
     const double seconds = Seconds(SteadyNow() - active.start);
     Keep(&last_ended_, {early ? "stopped" : "finished", run.LabelWithSeed(), seconds,
                         curve.empty() ? std::nullopt : std::optional(curve.back())});
-    display_.Event(absl::StrCat(early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
-                                curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)),
-                                " in ", ReadableTime(seconds)));
+    display_.Event(absl::StrCat(
+        early ? "stopped early: " : "finished: ", run.LabelWithSeed(),
+        curve.empty() ? "" : absl::StrCat(": ", ReadablePercent(curve.back().accuracy)), " in ",
+        ReadableTime(seconds)));
     return absl::OkStatus();
   }
   if (stops() > 0 || code == kExitStopped) {
@@ -371,9 +375,9 @@ void SweepRunner::Show() {
   }
   if (ended_ > 0) {
     const double each = seconds_ended_ / static_cast<double>(ended_);
-    view.seconds_left = each *
-                        (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
-                        static_cast<double>(places_.slots());
+    view.seconds_left =
+        each * (static_cast<double>(waiting_.size()) + 0.5 * static_cast<double>(active_.size())) /
+        static_cast<double>(places_.slots());
   }
   display_.Update(view);
 }

@@ -13,11 +13,11 @@
 
 #include "common/clock.h"
 #include "common/status.h"
-#include "experiment/child_process.h"
+#include "experiment/launch/child_process.h"
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/report/run_data.h"
-#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/run_places.h"
-#include "experiment/sweep/sweep_dir.h"
+#include "experiment/sweep/rungs.h"
 #include "experiment/sweep/sweep_display.h"
 
 namespace psgd {
@@ -26,7 +26,7 @@ struct SweepRunnerOptions {
   std::string dir;
   bool retry_failed = false;
   std::optional<SweepAsha> asha;
-  std::vector<std::string> notes;  // to tell before it begins
+  std::vector<std::string> notes;           // to tell before it begins
   const std::atomic<int>* stops = nullptr;  // once: runs drain; twice: they end at once
   SweepDisplayOptions display;
 };

@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
 #include "common/files.h"
-#include "experiment/flat_config.h"
+#include "experiment/config/flat_config.h"
+#include "experiment/plan/sweep_dir.h"
+#include "experiment/record/run_dir.h"
 #include "experiment/report/run_data.h"
-#include "experiment/run_dir.h"
 #include "experiment/sweep/local_places.h"
 #include "experiment/sweep/run_command.h"
-#include "experiment/sweep/sweep_dir.h"
 #include "experiment/sweep/trial_speed.h"
 
 namespace psgd {
@@ -41,8 +41,8 @@ std::optional<TrialMark> Last(const MetricsFollower& metrics) {
 }
 
 // Until it has told enough, has ended, or takes too long.
-std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics, const TrialPlace& place,
-                                 const std::atomic<int>* stops) {
+std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics,
+                                 const TrialPlace& place, const std::atomic<int>* stops) {
   std::optional<TrialMark> first, last;
   for (const Time start = SteadyNow(); child.Running() && SteadyNow() - start < kDeadline;) {
     if (stops != nullptr && stops->load() > 0) return std::nullopt;
@@ -64,9 +64,11 @@ std::optional<TrialSpeed> Follow(ChildProcess& child, MetricsFollower& metrics, 
 }
 
 // Of one that did all of it while it was looked at.
-TrialSpeed SpeedOfAll(double samples, double took, const MetricsFollower& metrics, const TrialPlace& place) {
+TrialSpeed SpeedOfAll(double samples, double took, const MetricsFollower& metrics,
+                      const TrialPlace& place) {
   const std::optional<TrialMark> last = Last(metrics);
-  if (!last || last->training / place.workers >= took) return {.samples_per_second = samples / took};
+  if (!last || last->training / place.workers >= took)
+    return {.samples_per_second = samples / took};
   TrialSpeed speed = SpeedBetween({}, *last, place);
   speed.before = took - samples / speed.samples_per_second;
   return speed;
@@ -89,7 +91,8 @@ absl::StatusOr<TrialSpeed> TryRun(const PlannedRun& run, double samples, const S
   PSGD_ASSIGN_OR_RETURN(const auto child, ChildProcess::Start(std::move(options)));
   MetricsFollower metrics(RunDir(dir.RunPath(run.id)).MetricsFile());
   const int cores = static_cast<int>(share.cores.size());
-  const TrialPlace place{run.config.cluster().workers(), ThreadsOf(run, cores), cores, !share.gpus.empty()};
+  const TrialPlace place{run.config.cluster().workers(), ThreadsOf(run, cores), cores,
+                         !share.gpus.empty()};
   const Time start = SteadyNow();
   const std::optional<TrialSpeed> speed = Follow(*child, metrics, place, stops);
   const double took = Seconds(SteadyNow() - start);
@@ -157,7 +160,8 @@ void EstimateByTrial(const std::vector<PlannedRun>& runs, const Share& share,
     if (left == 0) continue;
     const auto found = speeds.find(KindOf(runs[i]));
     all += found != speeds.end() ? found->second.SecondsFor(left) : left * seconds / samples;
-    all_at_best += found != speeds.end() ? found->second.SecondsAtBest(left) : left * at_best / samples;
+    all_at_best +=
+        found != speeds.end() ? found->second.SecondsAtBest(left) : left * at_best / samples;
   }
   estimate->seconds = all;
   if (busy) estimate->seconds_at_best = all_at_best;

@@ -1,13 +1,13 @@
-// How long runs take, from trying some of them for a moment: before any has finished nothing else can
-// tell.
+// How long runs take, from trying some of them for a moment: before any has finished nothing else
+// can tell.
 #pragma once
 
 #include <atomic>
 #include <vector>
 
+#include "experiment/plan/expand.h"
+#include "experiment/plan/resources.h"
 #include "experiment/sweep/estimate.h"
-#include "experiment/sweep/expand.h"
-#include "experiment/sweep/resources.h"
 
 namespace psgd {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiment/records.h"
+#include "experiment/record/records.h"
 
 namespace psgd {
 

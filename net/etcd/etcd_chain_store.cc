@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace psgd {
@@ -14,11 +13,11 @@ namespace {
 
 namespace pb = etcdserverpb;
 
-// What a lease lasts beyond the silence that is borne. etcd ends leases late, and grants two seconds at least as a rule;
-// but it tells what is left of one, rounded down: 0 s are the last second.
+// What a lease lasts beyond the silence that is borne. etcd ends leases late, and grants two
+// seconds at least as a rule; but it tells what is left of one, rounded down: 0 s are the last
+// second.
 constexpr int64_t kLastSecond = 1;
 constexpr int kKeepsPerSilence = 3;
-constexpr size_t kLongestName = 64;
 constexpr uint64_t kHighestEpoch = uint64_t{1} << 62;  // which leaves room for many that are higher
 
 pb::RequestOp Get(const std::string& key) {
@@ -62,15 +61,17 @@ std::string ChainToJson(const Chain& chain) {
 absl::StatusOr<Chain> ChainFromJson(const std::string& json, const std::string& key) {
   Chain chain;
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &chain);
-  const bool sound = parsed.ok() && chain.members_size() > 0 && chain.epoch() <= kHighestEpoch &&
-                     std::all_of(chain.members().begin(), chain.members().end(),
-                                 [](const Chain::Member& member) {
-                                   return member.replica() > 0 && !member.address().empty();
-                                 });
+  const bool sound =
+      parsed.ok() && chain.members_size() > 0 && chain.epoch() <= kHighestEpoch &&
+      std::all_of(chain.members().begin(), chain.members().end(), [](const Chain::Member& member) {
+        return member.replica() > 0 && !member.address().empty();
+      });
   if (sound) return chain;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "etcd holds no chain under ", key, ", or one that this version of psgd cannot read: install the "
-      "same version everywhere, or see what somebody else wrote there (etcdctl get ", key, ")"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("etcd holds no chain under ", key,
+                   ", or one that this version of psgd cannot read: install the "
+                   "same version everywhere, or see what somebody else wrote there (etcdctl get ",
+                   key, ")"));
 }
 
 EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration silence)
@@ -78,7 +79,8 @@ EtcdChainStore::EtcdChainStore(EtcdOptions etcd, std::string run, Duration silen
       run_(std::move(run)),
       chain_key_(absl::StrCat("/psgd/", run_, "/chain")),
       leader_key_(absl::StrCat("/psgd/", run_, "/leader")),
-      silence_seconds_(std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(silence).count())) {}
+      silence_seconds_(
+          std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(silence).count())) {}
 
 absl::StatusOr<bool> EtcdChainStore::IsKept(const pb::RangeResponse& leader) {
   if (leader.kvs_size() == 0) return false;
@@ -144,7 +146,8 @@ absl::StatusOr<pb::TxnResponse> EtcdChainStore::TxnWithLease(pb::TxnRequest requ
 
 absl::StatusOr<int64_t> EtcdChainStore::Replace(int64_t revision, const Chain& next, As as) {
   std::lock_guard lock(mutex_);
-  // One that is kept alive again meanwhile loses it, takes another, and is the leader still if that comes first.
+  // One that is kept alive again meanwhile loses it, takes another, and is the leader still if that
+  // comes first.
   if (as == As::kSuccessor) PSGD_RETURN_IF_ERROR(EndUnkeptLease());
   leader_ = next.members(0).address();
   const std::string json = ChainToJson(next);
@@ -179,7 +182,8 @@ absl::Status EtcdChainStore::Keep(int64_t revision) {
     }
     kept = absl::OkStatus();
   }
-  if (kept.ok()) next_keep_ = SteadyNow() + Duration(std::chrono::seconds(silence_seconds_)) / kKeepsPerSilence;
+  if (kept.ok())
+    next_keep_ = SteadyNow() + Duration(std::chrono::seconds(silence_seconds_)) / kKeepsPerSilence;
   return kept;
 }
 
@@ -197,22 +201,13 @@ absl::Status EtcdChainStore::Remove(int64_t revision) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRunName(const std::string& run) {
-  const bool characters = std::all_of(run.begin(), run.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-  });
-  if (characters && !run.empty() && run.size() <= kLongestName) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", run, "\" cannot name a run in etcd: 1 to 64 letters, digits, dots, dashes and "
-                   "underscores"));
-}
-
 absl::StatusOr<std::vector<std::string>> ServersOf(ChainStore& store, const std::string& run) {
   PSGD_ASSIGN_OR_RETURN(const ChainStore::Held held, store.Read());
   if (held.revision == 0) {
-    return absl::NotFoundError(absl::StrCat(
-        "etcd knows no run called ", run, "; is that its name, does its server run with --etcd, and is it "
-        "not over?"));
+    return absl::NotFoundError(
+        absl::StrCat("etcd knows no run called ", run,
+                     "; is that its name, does its server run with --etcd, and is it "
+                     "not over?"));
   }
   std::vector<std::string> servers;
   for (const Chain::Member& member : held.chain.members()) servers.push_back(member.address());

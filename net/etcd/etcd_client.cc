@@ -32,14 +32,17 @@ absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
     if (!https) absl::ConsumePrefix(&member, "http://");
     const auto address = ParseAddress(absl::StrCat("tcp://", member));
     if (!address.ok() || address->port == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--etcd ", text, " is not HOST:PORT (or https://HOST:PORT), as 127.0.0.1:2379, or several "
-          "with commas"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--etcd ", text,
+                       " is not HOST:PORT (or https://HOST:PORT), as 127.0.0.1:2379, or several "
+                       "with commas"));
     }
     if (!https && credentials != nullptr && !OfThisMachine(address->host)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--etcd ", member, ": this run is secured, but whoever reaches that etcd could say who leads "
-          "it; give etcd certificates and write https://", member));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--etcd ", member,
+                       ": this run is secured, but whoever reaches that etcd could say who leads "
+                       "it; give etcd certificates and write https://",
+                       member));
     }
     secure += https ? 1 : 0;
     options.members.emplace_back(member);
@@ -96,17 +99,19 @@ absl::Status EtcdClient::Ask(Call call) {
       case grpc::StatusCode::OK:
         impl_->current = at;
         return absl::OkStatus();
-      case grpc::StatusCode::NOT_FOUND: return ToAbsl(status);
+      case grpc::StatusCode::NOT_FOUND:
+        return ToAbsl(status);
       case grpc::StatusCode::UNIMPLEMENTED:
-        return absl::FailedPreconditionError(
-            absl::StrCat("what answers at ", options_.members[at], " is not etcd with its v3 interface (",
-                         status.error_message(), "); is the port that for clients (2379)?"));
+        return absl::FailedPreconditionError(absl::StrCat(
+            "what answers at ", options_.members[at], " is not etcd with its v3 interface (",
+            status.error_message(), "); is the port that for clients (2379)?"));
       case grpc::StatusCode::INVALID_ARGUMENT:
       case grpc::StatusCode::UNAUTHENTICATED:
       case grpc::StatusCode::PERMISSION_DENIED:
         return absl::FailedPreconditionError(
             absl::StrCat("etcd at ", options_.members[at], " refuses: ", status.error_message()));
-      default: why = status.error_message();
+      default:
+        why = status.error_message();
     }
   }
   return absl::UnavailableError(absl::StrCat(

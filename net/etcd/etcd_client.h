@@ -20,13 +20,14 @@ struct EtcdOptions {
   Duration patience = std::chrono::milliseconds(800);  // for one member's answer
 };
 
-// HOST:PORT, http://HOST:PORT or https://HOST:PORT, several with commas. `credentials` are shown to members
-// that are https; others have to be of this machine if there are any.
+// HOST:PORT, http://HOST:PORT or https://HOST:PORT, several with commas. `credentials` are shown to
+// members that are https; others have to be of this machine if there are any.
 absl::StatusOr<EtcdOptions> ParseEtcd(const std::string& text,
                                       std::shared_ptr<const Credentials> credentials);
 
-// Thread-safe. A member that does not answer is left for the next one. UNAVAILABLE: none answers; what was
-// asked for may have come to pass. FAILED_PRECONDITION: what answers is not etcd v3, or does not let us in.
+// Thread-safe. A member that does not answer is left for the next one. UNAVAILABLE: none answers;
+// what was asked for may have come to pass. FAILED_PRECONDITION: what answers is not etcd v3, or
+// does not let us in.
 class EtcdClient {
  public:
   explicit EtcdClient(EtcdOptions options);

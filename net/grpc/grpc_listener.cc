@@ -109,8 +109,8 @@ class GrpcListener : public GrpcEndpointBase {
     builder.RegisterCallbackGenericService(&service_);
     const auto& security = shared_->options.security;
     builder.AddListeningPort(
-        address.HostPort(),
-        GrpcServerCredentials(security ? security->credentials.get() : nullptr), &address.port);
+        address.HostPort(), GrpcServerCredentials(security ? security->credentials.get() : nullptr),
+        &address.port);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || address.port == 0) {
       return absl::UnavailableError(absl::StrCat("gRPC cannot listen at ", address.ToString()));

@@ -37,15 +37,15 @@ struct GrpcShared {
   std::condition_variable changed;
   std::deque<Parcel> inbox;
   size_t inbox_bytes = 0;
-  // Not reading until the inbox has room, by the turn that each has kept since it last read: the fast
-  // ones must not always be first.
+  // Not reading until the inbox has room, by the turn that each has kept since it last read: the
+  // fast ones must not always be first.
   std::map<uint64_t, std::shared_ptr<GrpcStream>> paused;
   uint64_t last_turn = 0;
   std::map<PeerId, std::shared_ptr<GrpcStream>> live;
   // For the owner to destroy: a stream holds its channel, and gRPC's threads, on which streams end,
   // cannot destroy a channel, since that may wait for them.
   std::vector<std::shared_ptr<GrpcStream>> ended;
-  uint64_t strangers = 0;  // calls of those who may not
+  uint64_t strangers = 0;    // calls of those who may not
   uint64_t crowded_out = 0;  // and of those who would have been one too many
   bool woken = false;
   bool closing = false;  // what comes in is discarded; what is queued is still sent

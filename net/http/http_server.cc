@@ -47,11 +47,14 @@ absl::StatusOr<int> ListeningSocket(const std::string& host, int port) {
     close(fd);
   }
   if (error == EADDRINUSE) {
-    return absl::UnavailableError(absl::StrCat("port ", port, " of ", host, " is taken by another program; take "
-                                               "another for the pages with --http (0: any free one)"));
+    return absl::UnavailableError(
+        absl::StrCat("port ", port, " of ", host,
+                     " is taken by another program; take "
+                     "another for the pages with --http (0: any free one)"));
   }
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", host, ":", port, " for the pages: ",
-                                             std::strerror(error), "; choose another address with --http"));
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", host, ":", port,
+                                             " for the pages: ", std::strerror(error),
+                                             "; choose another address with --http"));
 }
 
 int PortOf(int fd) {

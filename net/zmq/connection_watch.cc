@@ -14,8 +14,8 @@ namespace {
 
 constexpr Duration kLookEvery = std::chrono::milliseconds(25);
 constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
 sockaddr_storage PeerOf(int fd) {
   sockaddr_storage peer{};
@@ -94,8 +94,8 @@ void ConnectionWatch::Accepted(int fd) {
 void ConnectionWatch::End(int fd, const Connection& connection, std::string why) {
   const sockaddr_storage peer = PeerOf(fd);
   if (std::memcmp(&peer, &connection.peer, sizeof peer) != 0) return;
-  // Dissolves the connection, at both ends, whatever is still under way; ZeroMQ sees that and lets go
-  // of what it holds of it. A shutdown would be seen only once nothing comes in any more.
+  // Dissolves the connection, at both ends, whatever is still under way; ZeroMQ sees that and lets
+  // go of what it holds of it. A shutdown would be seen only once nothing comes in any more.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
   (void)::connect(fd, &nobody, sizeof nobody);
@@ -111,8 +111,8 @@ void ConnectionWatch::Look(bool empty, Time now) {
   for (auto it = connections_.begin(); it != connections_.end();) {
     auto& [fd, connection] = *it;
     const std::optional<uint64_t> bytes = BytesReceived(fd);
-    const bool new_count = std::exchange(connection.delivered, false) ||
-                           (bytes && *bytes < connection.counted);
+    const bool new_count =
+        std::exchange(connection.delivered, false) || (bytes && *bytes < connection.counted);
     if (bytes && new_count) connection.counted = *bytes;
     if (bytes && *bytes - connection.counted > limit) {
       End(fd, connection, absl::StrCat("more than ", limit, " bytes and not yet a message"));

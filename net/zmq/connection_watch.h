@@ -15,8 +15,8 @@ namespace psgd {
 
 struct ConnectionLimits {
   size_t connections = 0;
-  // Received on a connection since it last gave a message: while all whole messages are taken this is
-  // an unfinished one; otherwise whole ones may wait in ZeroMQ's queue.
+  // Received on a connection since it last gave a message: while all whole messages are taken this
+  // is an unfinished one; otherwise whole ones may wait in ZeroMQ's queue.
   size_t unfinished_bytes = 0;
   size_t waiting_bytes = 0;
 };
@@ -39,7 +39,7 @@ class ConnectionWatch {
   void Look(bool empty, Time now);
 
   uint64_t failed_handshakes() const { return failed_handshakes_; }
-  uint64_t ended() const { return ended_; }  // connections that broke a limit
+  uint64_t ended() const { return ended_; }          // connections that broke a limit
   const std::string& last() const { return last_; }  // of either, for people
 
  private:

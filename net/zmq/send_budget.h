@@ -1,5 +1,5 @@
-// How many bytes are on their way to each peer: ZeroMQ bounds its queues by messages alone, and a peer that
-// reads nothing would be given a thousand of them, of many MiB each.
+// How many bytes are on their way to each peer: ZeroMQ bounds its queues by messages alone, and a
+// peer that reads nothing would be given a thousand of them, of many MiB each.
 #pragma once
 
 #include <atomic>

@@ -38,8 +38,9 @@ ZapHandler::~ZapHandler() {
 }
 
 void ZapHandler::Serve() {
-  zmq_pollitem_t items[] = {{.socket = nullptr, .fd = stop_.fd(), .events = ZMQ_POLLIN, .revents = 0},
-                            {.socket = socket_.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0}};
+  zmq_pollitem_t items[] = {
+      {.socket = nullptr, .fd = stop_.fd(), .events = ZMQ_POLLIN, .revents = 0},
+      {.socket = socket_.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0}};
   while (true) {
     if (zmq_poll(items, 2, -1) < 0 && zmq_errno() == ETERM) return;
     if (stop_.Take()) return;

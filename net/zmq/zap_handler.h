@@ -1,4 +1,5 @@
-// Decides for ZeroMQ who may connect: its authentication protocol (ZAP, RFC 27), answered from a list.
+// Decides for ZeroMQ who may connect: its authentication protocol (ZAP, RFC 27), answered from a
+// list.
 #pragma once
 
 #include <memory>

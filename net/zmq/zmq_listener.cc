@@ -126,8 +126,8 @@ class ZmqListener : public ZmqEndpoint {
   }
 
  private:
-  // Whether the key of the connection is that of the worker named. Also of one that was let in and is
-  // no member any more.
+  // Whether the key of the connection is that of the worker named. Also of one that was let in and
+  // is no member any more.
   bool SpeaksForItself(const Origin& origin, const DataHeader& header) {
     if (!options_.security) return true;
     const bool own = options_.security->allowed->Belongs(origin.curve_key, header.worker(),

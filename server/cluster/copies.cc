@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "server/spread.h"
+#include "server/coordinator/spread.h"
 
 namespace psgd {
 namespace {
@@ -23,9 +23,8 @@ bool Remove(uint32_t server, Servers* servers) {
 }
 
 size_t CountPresent(const Servers& servers, const std::set<uint32_t>& present) {
-  return static_cast<size_t>(std::count_if(servers.begin(), servers.end(), [&](uint32_t server) {
-    return present.contains(server);
-  }));
+  return static_cast<size_t>(std::count_if(
+      servers.begin(), servers.end(), [&](uint32_t server) { return present.contains(server); }));
 }
 
 // The server with the fewest copies that holds none of this shard; 0: there is none.
@@ -39,8 +38,8 @@ uint32_t BestForAnother(const RunRecord& record, const ShardCopies& shard,
   return best;
 }
 
-// A copy that is one too many; 0: there is none. Absent servers go first, then copies that are not in sync, then those
-// of the server with most.
+// A copy that is one too many; 0: there is none. Absent servers go first, then copies that are not
+// in sync, then those of the server with most.
 uint32_t OneTooMany(const RunRecord& record, const ShardCopies& shard, const CopyTargets& targets) {
   const auto worth = [&](uint32_t server) {
     return std::tuple(targets.present.contains(server), IsInSync(shard, server),
@@ -162,14 +161,14 @@ absl::Status CheckCopies(const RunRecord& record) {
   for (int s = 0; s < record.shards_size(); ++s) {
     const ShardCopies& shard = record.shards(s);
     const auto wrong = [&](const char* what) {
-      return absl::DataLossError(
-          absl::StrCat("the run's record is damaged: shard ", s, " ", what));
+      return absl::DataLossError(absl::StrCat("the run's record is damaged: shard ", s, " ", what));
     };
     if (shard.epoch() == 0) return wrong("has no epoch");
     if (!IsInSync(shard, shard.leader())) return wrong("is led by a copy that is not in sync");
     for (const uint32_t server : shard.in_sync()) {
       if (!HoldsCopy(shard, server)) return wrong("has a server in sync that holds no copy");
-      if (server == 0 || server >= record.next_server()) return wrong("is on a server without number");
+      if (server == 0 || server >= record.next_server())
+        return wrong("is on a server without number");
     }
   }
   return absl::OkStatus();

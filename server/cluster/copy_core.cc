@@ -46,7 +46,7 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     trouble_.clear();
     shard_->BeginLeading(epoch);
     written_order_ = 0;
-    held_.push_back({began_at_, {}, {{shard_->core().last_order(), absl::OkStatus()}}});
+    held_.push_back({shard_->steps(), {}, {{shard_->core().last_order(), absl::OkStatus()}}});
   }
   for (const uint32_t server : in_sync) {
     if (in_sync_.contains(server)) continue;
@@ -56,7 +56,8 @@ void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t 
     if (!in_sync.contains(server)) others_[server].waited_from.reset();  // it catches up anew
   }
   in_sync_ = in_sync;
-  // Who is in sync is caught up by definition; who is neither, and by a report that was heard, is waited for no more.
+  // Who is in sync is caught up by definition; who is neither, and by a report that was heard, is
+  // waited for no more.
   for (const uint32_t server : in_sync_) {
     caught_up_.erase(server);
     waited_.erase(server);
@@ -99,18 +100,20 @@ void CopyCore::Execute(const ShardCommand& command, uint64_t number) {
 }
 
 void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
-  if (message.epoch != epoch_) return;  // of an earlier leadership, or one that this server will be told of
-  std::visit(Overloaded{
-                 [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
-                 [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
-                 [&](const CopyMessage::Image& image) {
-                   if (role_ == Role::kFollows && from == leader_) OnImage(*image.image, now);
-                 },
-                 [&](CopyMessage::Steps& steps) {
-                   if (role_ == Role::kFollows && from == leader_) OnSteps(std::move(steps), now);
-                 },
-             },
-             message.what);
+  if (message.epoch != epoch_)
+    return;  // of an earlier leadership, or one that this server will be told of
+  std::visit(
+      Overloaded{
+          [&](const CopyMessage::Has& has) { OnHas(from, has, now); },
+          [&](const CopyMessage::Written& written) { OnWritten(from, written.entries, now); },
+          [&](const CopyMessage::Image& image) {
+            if (role_ == Role::kFollows && from == leader_) OnImage(*image.image, now);
+          },
+          [&](CopyMessage::Steps& steps) {
+            if (role_ == Role::kFollows && from == leader_) OnSteps(std::move(steps), now);
+          },
+      },
+      message.what);
 }
 
 bool CopyCore::IsBeginning(const CopyMessage::Has& has) const {
@@ -139,7 +142,9 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
     other->written = 0;
     other->sent = start->image.record.entry();
     effects->copies.push_back(
-        {server, {options_.shard, epoch_, CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
+        {server,
+         {options_.shard, epoch_,
+          CopyMessage::Image{std::make_shared<ShardImage>(std::move(start->image))}}});
     if (!start->entries.empty()) {
       CopyMessage::Steps steps{{other->sent + 1, std::move(start->entries)}, checkpoint_done_};
       other->sent = steps.steps.last();
@@ -152,10 +157,10 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
 
 void CopyCore::OnImage(const ShardImage& image, Time now) {
   heard_ = now;
+  shard_.reset();  // it keeps its journal open, in the very place
+  log_epoch_ = 0;
   absl::StatusOr<DurableShardOptions> place = options_.empty_place();
   if (!place.ok()) return SetTrouble(place.status());
-  shard_.reset();
-  log_epoch_ = 0;
   auto made = DurableShard::FromImage(*std::move(place), image);
   if (!made.ok()) return SetTrouble(made.status());
   shard_ = *std::move(made);
@@ -178,7 +183,8 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   const absl::Status followed = shard_->Follow(steps.steps.first, std::move(steps.steps.entries));
   SetTrouble(followed);
   if (!followed.ok()) {
-    // A disk that is full may have room later; anything else is no beginning of the leader's journal.
+    // A disk that is full may have room later; anything else is no beginning of the leader's
+    // journal.
     if (!absl::IsResourceExhausted(followed)) log_epoch_ = 0;
     heard_ = now - options_.silence;
     return;
@@ -258,14 +264,17 @@ void CopyCore::ForgetKept() {
   }
   size_t gone = 0;
   // The latest stay, for copies that were away for a moment.
-  while (kept_bytes_ > options_.kept && gone < kept_.entries.size() && kept_.first + gone < needed) {
+  while (kept_bytes_ > options_.kept && gone < kept_.entries.size() &&
+         kept_.first + gone < needed) {
     kept_bytes_ -= kept_.entries[gone++].bytes();
   }
-  kept_.entries.erase(kept_.entries.begin(), kept_.entries.begin() + static_cast<std::ptrdiff_t>(gone));
+  kept_.entries.erase(kept_.entries.begin(),
+                      kept_.entries.begin() + static_cast<std::ptrdiff_t>(gone));
   kept_.first += gone;
 }
 
-// A copy that nobody waits for begins anew if it lags too far, rather than the memory of this server ends.
+// A copy that nobody waits for begins anew if it lags too far, rather than the memory of this
+// server ends.
 void CopyCore::LeaveLaggardsBehind() {
   if (kept_bytes_ <= 2 * options_.kept) return;
   for (auto& [server, other] : others_) {
@@ -278,7 +287,8 @@ void CopyCore::SendSteps(Time now, Effects* effects) {
   for (auto& [server, other] : others_) {
     if (!other.streams) continue;
     size_t under_way = 0;
-    for (uint64_t n = std::max(other.written + 1, kept_.first); n <= std::min(other.sent, kept_.last()); ++n) {
+    for (uint64_t n = std::max(other.written + 1, kept_.first);
+         n <= std::min(other.sent, kept_.last()); ++n) {
       under_way += kept_.entries[n - kept_.first].bytes();
     }
     CopyMessage::Steps next{{other.sent + 1, {}}, checkpoint_done_};
@@ -287,7 +297,8 @@ void CopyCore::SendSteps(Time now, Effects* effects) {
       under_way += entry.bytes();
       next.steps.entries.push_back(entry);
     }
-    if (next.steps.entries.empty() && now < other.told + options_.silence / kSignsPerSilence) continue;
+    if (next.steps.entries.empty() && now < other.told + options_.silence / kSignsPerSilence)
+      continue;
     other.told = now;
     effects->copies.push_back({server, {options_.shard, epoch_, std::move(next)}});
   }
@@ -335,12 +346,14 @@ void CopyCore::Commit(Time now, Effects* effects) {
   LetGo(effects);
   LeaveLaggardsBehind();
   const bool behind = kept_bytes_ > 2 * options_.kept && !held_.empty();
-  shard_->TurnAwayWhile(behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
-                               : absl::OkStatus());
+  shard_->TurnAwayWhile(
+      behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
+             : absl::OkStatus());
 }
 
 void CopyCore::Tick(Time now) {
-  if (role_ == Role::kFollows && now >= heard_ + options_.silence && now >= asked_ + options_.silence) {
+  if (role_ == Role::kFollows && now >= heard_ + options_.silence &&
+      now >= asked_ + options_.silence) {
     asked_ = now;
     CopyMessage::Has has;
     if (shard_ != nullptr) has = {log_epoch_, shard_->entries()};

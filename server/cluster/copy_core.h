@@ -1,10 +1,12 @@
-// One server's copy of a shard. One copy leads: it serves workers, and acknowledges a step once every copy in sync has
-// written it down. The others follow its journal. A state machine without IO, threads or clock, but for the journal that
-// its shard writes to; the shard's thread drives it in production, the simulator with a seeded scheduler.
+// One server's copy of a shard. One copy leads: it serves workers, and acknowledges a step once
+// every copy in sync has written it down. The others follow its journal. A state machine without
+// IO, threads or clock, but for the journal that its shard writes to; the shard's thread drives it
+// in production, the simulator with a seeded scheduler.
 //
-// A copy that begins to follow says what it has. If that is a beginning of what the leading copy has, it gets the steps
-// that it lacks; else it begins anew with an image. It is a beginning if the copy followed the leader under this epoch,
-// or if it was at the same leader's journal before and has no more steps than the leader had when its epoch began.
+// A copy that begins to follow says what it has. If that is a beginning of what the leading copy
+// has, it gets the steps that it lacks; else it begins anew with an image. It is a beginning if the
+// copy followed the leader under this epoch, or if it was at the same leader's journal before and
+// has no more steps than the leader had when its epoch began.
 //
 // A copy becomes in sync in this order, which holds whatever dies in between:
 //   1. The leading copy waits for it before it acknowledges.
@@ -29,7 +31,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
-#include "server/durable_shard.h"
+#include "server/durability/durable_shard.h"
 
 namespace psgd {
 
@@ -61,14 +63,16 @@ struct CopyMessage {
 
 struct CopyOptions {
   uint32_t shard = 0;
-  Duration silence{};   // after which a copy in sync is reported as silent
-  size_t window = 16u << 20;  // bytes that another copy is sent before it says that it has written them
-  size_t kept = 64u << 20;    // bytes of steps that are kept for copies that lack them
+  Duration silence{};  // after which a copy in sync is reported as silent
+  size_t window =
+      16u << 20;  // bytes that another copy is sent before it says that it has written them
+  size_t kept = 64u << 20;  // bytes of steps that are kept for copies that lack them
   // An empty place for a shard that is made from another's image; what was there goes.
   std::function<absl::StatusOr<DurableShardOptions>()> empty_place;
 };
 
-// What the server is told of its copy; `report` grows with each change of who is caught up or silent.
+// What the server is told of its copy; `report` grows with each change of who is caught up or
+// silent.
 struct CopyReport {
   uint64_t epoch = 0;  // 0: it was read from the disk, and neither leads nor follows yet
   bool leads = false;
@@ -95,7 +99,7 @@ class CopyCore {
     absl::Status status;
   };
   struct Effects {
-    Outbox workers;          // may leave now
+    Outbox workers;  // may leave now
     std::vector<Send> copies;
     std::vector<OrderDone> orders;
   };
@@ -103,21 +107,24 @@ class CopyCore {
   // `shard`: as its disk has it, or fresh; null: there is nothing yet.
   CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard);
 
-  // Leads from now on, or goes on to: under this epoch, with these other servers in sync. `heard`: the
-  // CopyReport.report that this takes into account. REQUIRES: there is a shard.
+  // Leads from now on, or goes on to: under this epoch, with these other servers in sync. `heard`:
+  // the CopyReport.report that this takes into account. REQUIRES: there is a shard.
   void Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now);
   // Follows that server's copy from now on.
   void Follow(uint64_t epoch, uint32_t leader, Time now);
 
   // From workers; nothing happens where this copy does not lead.
   void OnMessage(PeerId from, Message message);
-  // The coordinator's; Effects.orders tells what became of it. UNAVAILABLE: this copy does not lead.
+  // The coordinator's; Effects.orders tells what became of it. UNAVAILABLE: this copy does not
+  // lead.
   void Execute(const ShardCommand& command, uint64_t number);
   void OnCopy(uint32_t from, CopyMessage message, Time now);
   // A part of a message from the leading copy has come: more of it is on its way.
   void OnPart(Time now) { heard_ = now; }
-  // Writes down the steps since the last call, sends them to other copies, and lets go what everybody has who is waited
-  // for.
+  // The leading copy is reached anew: messages of either side may be lost.
+  void OnReached(Time now) { heard_ = asked_ = now - options_.silence; }
+  // Writes down the steps since the last call, sends them to other copies, and lets go what
+  // everybody has who is waited for.
   void Commit(Time now, Effects* effects);
   // To be called at least ten times in `silence`; Commit after it.
   void Tick(Time now);
@@ -136,12 +143,13 @@ class CopyCore {
   enum class Role { kNone, kLeads, kFollows };
   // Another server's copy, as the leading one sees it.
   struct Other {
-    bool streams = false;     // it was told where to begin, and gets every step
-    uint64_t sent = 0;        // steps up to this one
+    bool streams = false;  // it was told where to begin, and gets every step
+    uint64_t sent = 0;     // steps up to this one
     uint64_t written = 0;
     std::optional<CopyMessage::Has> asked;  // it waits to be told where to begin
-    std::optional<uint64_t> waited_from;  // steps up to this one it may have to fetch before it is caught up
-    Time heard{};             // that it wrote something, or had everything
+    std::optional<uint64_t>
+        waited_from;  // steps up to this one it may have to fetch before it is caught up
+    Time heard{};     // that it wrote something, or had everything
     Time told{};
   };
   // Answers, and how many steps have to be with everybody before they may leave.
@@ -157,8 +165,12 @@ class CopyCore {
   void OnWritten(uint32_t from, uint64_t entries, Time now);
   bool IsBeginning(const CopyMessage::Has& has) const;
   void Begin(uint32_t server, Other* other, Effects* effects);
-  void Reply(const CopyMessage::Written& written) { replies_.push_back({leader_, {options_.shard, epoch_, written}}); }
-  bool WaitsFor(uint32_t server) const { return in_sync_.contains(server) || waited_.contains(server); }
+  void Reply(const CopyMessage::Written& written) {
+    replies_.push_back({leader_, {options_.shard, epoch_, written}});
+  }
+  bool WaitsFor(uint32_t server) const {
+    return in_sync_.contains(server) || waited_.contains(server);
+  }
   // Steps that are with everybody who is waited for.
   uint64_t Committed() const;
   void CatchUp(uint32_t server, Other* other);
@@ -174,29 +186,30 @@ class CopyCore {
   std::unique_ptr<DurableShard> shard_;
   Role role_ = Role::kNone;
   uint64_t epoch_ = 0;
-  uint64_t log_epoch_ = 0;       // the leadership that the journal is of; 0: of an earlier life
+  uint64_t log_epoch_ = 0;  // the leadership that the journal is of; 0: of an earlier life
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
-  JournalEntries kept_;          // the latest steps, for copies that lack them
+  JournalEntries kept_;  // the latest steps, for copies that lack them
   size_t kept_bytes_ = 0;
 
   // Of a copy that follows.
   uint32_t leader_ = 0;
-  Time heard_{};                 // of the leading copy
+  Time heard_{};  // of the leading copy
   Time asked_{};
-  std::vector<Send> replies_;    // until Commit
+  std::vector<Send> replies_;  // until Commit
 
   // Of one that leads.
-  uint64_t earlier_epoch_ = 0;   // the leadership that its journal was of before
-  uint64_t began_at_ = 0;        // the steps that it had when its epoch began
-  std::set<uint32_t> in_sync_;   // other servers
-  std::set<uint32_t> waited_;    // that are not, or not known to be, in sync
+  uint64_t earlier_epoch_ = 0;  // the leadership that its journal was of before
+  uint64_t began_at_ = 0;       // the steps that it had when its epoch began
+  std::set<uint32_t> in_sync_;  // other servers
+  std::set<uint32_t> waited_;   // that are not, or not known to be, in sync
   std::set<uint32_t> caught_up_;
   std::set<uint32_t> silent_;
   uint64_t report_ = 0;
-  std::map<uint32_t, uint64_t> let_go_at_;  // by server: the report by which it was caught up no more
+  std::map<uint32_t, uint64_t>
+      let_go_at_;  // by server: the report by which it was caught up no more
   std::map<uint32_t, Other> others_;
-  uint64_t written_order_ = 0;   // orders up to this one are with every copy in sync
+  uint64_t written_order_ = 0;     // orders up to this one are with every copy in sync
   std::vector<OrderDone> orders_;  // until Commit
   std::deque<Held> held_;
 };

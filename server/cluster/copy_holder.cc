@@ -10,7 +10,8 @@ constexpr int kStatesPerPatience = 6;
 
 }  // namespace
 
-CopyHolder::CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk, Duration patience)
+CopyHolder::CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk,
+                       Duration patience)
     : patience_(patience), self_(std::move(self)), run_id_(std::move(run_id)) {
   for (const uint32_t shard : on_disk) copies_[shard].set_shard(shard);
 }
@@ -21,8 +22,11 @@ void CopyHolder::OnConnected(ServerEffects* effects, Time now) {
 }
 
 void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effects) {
-  const auto version = [](const auto& message) { return std::pair(message.run_epoch(), message.revision()); };
-  if (version(assignment) < std::pair(run_epoch_, revision_)) return;  // of one that leads the run no more
+  const auto version = [](const auto& message) {
+    return std::pair(message.run_epoch(), message.revision());
+  };
+  if (version(assignment) < std::pair(run_epoch_, revision_))
+    return;  // of one that leads the run no more
   run_epoch_ = assignment.run_epoch();
   revision_ = assignment.revision();
   run_id_ = assignment.run_id();
@@ -45,8 +49,8 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
 void CopyHolder::OnCopy(const CopyState& copy) {
   CopyState& known = copies_[copy.shard()];
   const auto deciding = [](const CopyState& state) {
-    return std::tuple(state.epoch(), state.leads(), state.empty(), state.report(), state.written_order(), state.endpoint(),
-                      state.trouble());
+    return std::tuple(state.epoch(), state.leads(), state.empty(), state.report(),
+                      state.written_order(), state.endpoint(), state.trouble());
   };
   changed_ = changed_ || deciding(known) != deciding(copy);
   known = copy;

@@ -1,5 +1,5 @@
-// What a server does for the run that another one, or this one, leads: it has the copies that it is assigned, and says
-// how they are. A state machine without IO.
+// What a server does for the run that another one, or this one, leads: it has the copies that it is
+// assigned, and says how they are. A state machine without IO.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace psgd {
 // Not thread-safe.
 class CopyHolder {
  public:
-  // `on_disk`: the shards of which its run directory has copies, of the run `run_id`; empty: of none. `patience`: of
-  // others, for a sign of life of this server.
-  CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk, Duration patience);
+  // `on_disk`: the shards of which its run directory has copies, of the run `run_id`; empty: of
+  // none. `patience`: of others, for a sign of life of this server.
+  CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk,
+             Duration patience);
 
   // A link to the run's leader is there: it hears everything anew.
   void OnConnected(ServerEffects* effects, Time now);
@@ -47,10 +48,10 @@ class CopyHolder {
   uint64_t revision_ = 0;
   uint64_t number_ = 0;
   bool leaving_ = false;
-  bool changed_ = false;   // since State was sent last
+  bool changed_ = false;  // since State was sent last
   Time sent_{};
   uint64_t checkpoint_done_ = 0;
-  std::map<uint32_t, CopyState> copies_;     // by shard, as they are
+  std::map<uint32_t, CopyState> copies_;       // by shard, as they are
   std::map<uint32_t, AssignedCopy> assigned_;  // that are to be
 };
 

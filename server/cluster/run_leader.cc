@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kRetry = std::chrono::milliseconds(50);
 constexpr Duration kAnswerWithin = std::chrono::seconds(2);
 constexpr uint32_t kWaitMs = 100;
-constexpr size_t kCatchingUp = 4;  // copies at once
+constexpr size_t kCatchingUp = 4;         // copies at once
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
 
 template <typename Reply>
@@ -85,16 +85,20 @@ RunLeader::RunLeader(RunLeaderOptions options, int64_t revision, RunRecord recor
       progress_(static_cast<size_t>(record_.shards_size())),
       targets_(LeadersOf(record_)) {}
 
-absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions options, int64_t revision, RunRecord record,
+absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions options,
+                                                           int64_t revision, RunRecord record,
                                                            const RunPlan* plan, Time now) {
   PSGD_RETURN_IF_ERROR(CheckCopies(record));
   if (record.has_plan() != (plan != nullptr)) {
     return absl::DataLossError("the run's record and its plan do not belong together");
   }
-  // Joins from before training began are not stored: who joined under an earlier epoch must not be taken for another.
-  options.coordinator.first_incarnation = static_cast<uint32_t>(1 + kJoinsAnEpoch * (record.epoch() - 1));
+  // Joins from before training began are not stored: who joined under an earlier epoch must not be
+  // taken for another.
+  options.coordinator.first_incarnation =
+      static_cast<uint32_t>(1 + kJoinsAnEpoch * (record.epoch() - 1));
   std::unique_ptr<RunLeader> leader(new RunLeader(std::move(options), revision, std::move(record)));
-  for (const RunServer& server : leader->record_.servers()) leader->peers_[server.server()].heard = now;
+  for (const RunServer& server : leader->record_.servers())
+    leader->peers_[server.server()].heard = now;
   if (plan != nullptr) PSGD_RETURN_IF_ERROR(leader->Restore(*plan, now));
   return leader;
 }
@@ -113,7 +117,8 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   return absl::OkStatus();
 }
 
-// --- Servers and copies -------------------------------------------------------------------------------------------
+// --- Servers and copies
+// ------------------------------------------------------------------------------------------
 
 void RunLeader::Welcome(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
   const auto refuse = [&](std::string why) {
@@ -121,8 +126,9 @@ void RunLeader::Welcome(uint64_t link, const ServerState& state, Time now, Serve
   };
   RunServer self = state.self();
   if (!state.run_id().empty() && state.run_id() != record_.run_id()) {
-    return refuse(absl::StrCat("the run directory of that server is of another run (", state.run_id(), "; this is ",
-                               record_.run_id(), "): give it another --run-dir"));
+    return refuse(absl::StrCat("the run directory of that server is of another run (",
+                               state.run_id(), "; this is ", record_.run_id(),
+                               "): give it another --run-dir"));
   }
   RunServer* known = nullptr;
   for (RunServer& server : *record_.mutable_servers()) {
@@ -136,21 +142,24 @@ void RunLeader::Welcome(uint64_t link, const ServerState& state, Time now, Serve
     news_.push_back(absl::StrCat("server ", known->server(), " (", self.name(), ") joined"));
   }
   self.set_server(known->server());
-  if (known->SerializeAsString() != self.SerializeAsString()) {
-    *known = self;
-    ++changes_;
-  }
+  *known = self;
+  // It is told what to do once that is stored: who was replaced in the lead and does not know it
+  // yet must not have others drop their copies.
+  ++changes_;
   Peer& peer = peers_[known->server()];
   peer = {};
   peer.link = link;
   peer.heard = now;
+  peer.came = changes_;
 }
 
 void RunLeader::OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
-  auto at = std::find_if(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer.second.link == link; });
+  auto at = std::find_if(peers_.begin(), peers_.end(),
+                         [&](const auto& peer) { return peer.second.link == link; });
   if (at == peers_.end()) {
     Welcome(link, state, now, effects);
-    at = std::find_if(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer.second.link == link; });
+    at = std::find_if(peers_.begin(), peers_.end(),
+                      [&](const auto& peer) { return peer.second.link == link; });
     if (at == peers_.end()) return;
   }
   Peer& peer = at->second;
@@ -159,7 +168,7 @@ void RunLeader::OnState(uint64_t link, const ServerState& state, Time now, Serve
   GoOn(now, effects);
 }
 
-void RunLeader::OnLinkGone(uint64_t link, Time now) {
+void RunLeader::OnLinkGone(uint64_t link) {
   for (auto& [server, peer] : peers_) {
     if (peer.link == link) Away(&peer);
   }
@@ -209,27 +218,35 @@ void RunLeader::SettleLeader(uint32_t s, Time now) {
   ShardCopies* const shard = record_.mutable_shards(static_cast<int>(s));
   const uint32_t leader = shard->leader();
   if (GoesOn(leader, s)) return;
-  uint32_t goes_on = 0, from_disk = 0;  // others in sync
+  uint32_t goes_on = 0;    // another one in sync
+  uint32_t from_disk = 0;  // one in sync that has more than others
   bool may_come = false;
   for (const uint32_t server : shard->in_sync()) {
+    const CopyState* const copy = Find(server, s);
+    if (copy != nullptr &&
+        (from_disk == 0 || copy->entries() > Find(from_disk, s)->entries() ||
+         (copy->entries() == Find(from_disk, s)->entries() && server == leader))) {
+      from_disk = server;
+    }
     if (server == leader) continue;
     if (GoesOn(server, s)) goes_on = server;
-    if (Find(server, s) != nullptr) from_disk = server;
     may_come = may_come || (!IsHere(server) && !IsGone(server, now));
   }
   if (!IsHere(leader) && !IsGone(leader, now)) return;
   if (goes_on != 0) return Promote(s, goes_on);
-  // Somebody may come whose copy went on all the time: it has what a machine that lost power may have lost.
+  // Somebody may come whose copy went on all the time: it has what a machine that lost power may
+  // have lost.
   if (may_come) return;
-  if (Find(leader, s) != nullptr) {
-    peers_.at(leader).restarted.insert(s);
+  if (from_disk == leader) {
     shard->set_epoch(shard->epoch() + 1);
+    peers_.at(leader).restarted[s] = shard->epoch();
     ++changes_;
   } else if (from_disk != 0) {
-    peers_.at(from_disk).restarted.insert(s);
     Promote(s, from_disk);
+    peers_.at(from_disk).restarted[s] = shard->epoch();
   } else if (IsHere(leader) && shard->in_sync_size() == 1) {
-    Lose(absl::StrCat("server ", leader, " came back without shard ", s, ", of which nobody else has a copy"));
+    Lose(absl::StrCat("server ", leader, " came back without shard ", s,
+                      ", of which nobody else has a copy"));
   }
 }
 
@@ -239,7 +256,8 @@ void RunLeader::Promote(uint32_t s, uint32_t server) {
   Apply({CopyChange::kPromote, s, server}, &record_);
   RemoveInSync(before, shard);
   ++changes_;
-  news_.push_back(absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
+  news_.push_back(
+      absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
 }
 
 void RunLeader::SettleFollowers(uint32_t s, Time now) {
@@ -275,14 +293,15 @@ void RunLeader::HearReports(uint32_t s) {
   for (const uint32_t server : copy->silent()) {
     if (!RemoveInSync(server, shard)) continue;
     ++changes_;
-    news_.push_back(absl::StrCat("shard ", s, " goes on without its copy on server ", server, ", which does not answer"));
+    news_.push_back(absl::StrCat("shard ", s, " goes on without its copy on server ", server,
+                                 ", which does not answer"));
   }
   for (const uint32_t server : copy->caught_up()) {
     if (AddInSync(server, shard)) ++changes_;
   }
 }
 
-void RunLeader::Balance(Time now) {
+void RunLeader::Balance() {
   if (!training() || record_.over() || coordinator_.over()) return;
   const std::set<uint32_t> present = Present();
   if (present != spread_over_) {
@@ -295,7 +314,8 @@ void RunLeader::Balance(Time now) {
     const ShardCopies& shard = record_.shards(s);
     catching_up += static_cast<size_t>(shard.copies_size() - shard.in_sync_size());
     // A shard whose leader is away stays where it is until that is settled.
-    if (!present.contains(shard.leader()) && !IsHere(shard.leader())) targets.leaders[s] = shard.leader();
+    if (!present.contains(shard.leader()) && !IsHere(shard.leader()))
+      targets.leaders[s] = shard.leader();
   }
   for (uint32_t s = 0; s < static_cast<uint32_t>(record_.shards_size()); ++s) {
     if (!GoesOn(record_.shards(static_cast<int>(s)).leader(), s)) continue;
@@ -334,7 +354,8 @@ void RunLeader::Lose(const std::string& why) {
   deposed_ = absl::DataLossError(why);
 }
 
-// --- Requests -----------------------------------------------------------------------------------------------------
+// --- Requests
+// ------------------------------------------------------------------------------------------
 
 void RunLeader::Decide(Effects decided) {
   ++changes_;
@@ -343,24 +364,27 @@ void RunLeader::Decide(Effects decided) {
 }
 
 template <typename Reply>
-void RunLeader::AnswerOnceStored(uint64_t request, absl::StatusOr<Reply> reply, Effects decided, Time now) {
+void RunLeader::AnswerOnceStored(uint64_t request, absl::StatusOr<Reply> reply, Effects decided,
+                                 Time now) {
   Decide(std::move(decided));
   pending_.push_back(
       {request, AsControlReply(std::move(reply)), changes_, orders_.last(), now + kAnswerWithin});
 }
 
-void RunLeader::AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply, ServerEffects* effects) {
+void RunLeader::AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply,
+                          ServerEffects* effects) {
   effects->push_back(effect::Answer{request, std::move(reply)});
 }
 
-absl::StatusOr<RegisterReply> RunLeader::Register(const RegisterRequest& request, Time now, Effects* decided) {
+absl::StatusOr<RegisterReply> RunLeader::Register(const RegisterRequest& request, Time now,
+                                                  Effects* decided) {
   if (!EndpointsKnown()) return absl::UnavailableError("the shards are not ready yet");
   return coordinator_.Register(request, Endpoints(), now, decided);
 }
 
 absl::StatusOr<NextSegmentReply> RunLeader::NextSegment(const NextSegmentRequest& request, Time now,
                                                         Effects* decided) {
-  const std::string waits = gathered_ ? "" : WaitsFor(now);
+  const std::string waits = gathered_ ? "" : WaitsFor();
   gathered_ = waits.empty() || coordinator_.drained();
   if (gathered_) return coordinator_.NextSegment(request, now, decided);
   NextSegmentReply wait;
@@ -375,10 +399,12 @@ absl::StatusOr<RebalanceReply> RunLeader::Rebalance(const RebalanceRequest& requ
   if (request.moves_size() > 0) targets = targets_;
   for (const RebalanceRequest::Move& move : request.moves()) {
     if (move.shard() >= targets.size()) {
-      return absl::NotFoundError(absl::StrCat("there is no shard ", move.shard(), "; ps-ctl status lists the shards"));
+      return absl::NotFoundError(
+          absl::StrCat("there is no shard ", move.shard(), "; ps-ctl status lists the shards"));
     }
     if (!Present().contains(move.server())) {
-      return absl::NotFoundError(absl::StrCat("server ", move.server(), " is not there, or leaves; ps-ctl status lists "
+      return absl::NotFoundError(absl::StrCat("server ", move.server(),
+                                              " is not there, or leaves; ps-ctl status lists "
                                               "the servers"));
     }
     targets[move.shard()] = move.server();
@@ -390,7 +416,8 @@ absl::StatusOr<RebalanceReply> RunLeader::Rebalance(const RebalanceRequest& requ
   return reply;
 }
 
-void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects) {
+void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time now,
+                          ServerEffects* effects) {
   Effects decided;
   if (const auto* join = std::get_if<JoinRequest>(&asked)) {
     auto reply = coordinator_.Join(*join, now, &decided);
@@ -407,11 +434,16 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
   } else if (const auto* beat = std::get_if<HeartbeatRequest>(&asked)) {
     // Only counts change: they are stored with the next decision.
     auto reply = coordinator_.Heartbeat(*beat, now);
-    // Workers stay where they are until it is known where all shards are.
-    if (reply.ok() && EndpointsKnown()) {
-      for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
+    if (!reply.ok()) {
+      // A worker ends by that, so whoever says it leads the run still.
+      AnswerOnceStored(request, std::move(reply), std::move(decided), now);
+    } else {
+      // Workers stay where they are until it is known where all shards are.
+      if (EndpointsKnown()) {
+        for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
+      }
+      AnswerNow(request, AsControlReply(std::move(reply)), effects);
     }
-    AnswerNow(request, AsControlReply(std::move(reply)), effects);
   } else if (const auto* leave = std::get_if<LeaveRequest>(&asked)) {
     const absl::Status status = coordinator_.Leave(*leave, now, &decided);
     AnswerOnceStored(request, IfOk<LeaveReply>(status), std::move(decided), now);
@@ -464,7 +496,8 @@ StatusReply RunLeader::Status(Time now) const {
   for (int s = 0; s < stored_.shards_size(); ++s) {
     const ShardCopies& shard = stored_.shards(s);
     ShardStatus* const told = status.add_shards();
-    if (const CopyState* const copy = Find(shard.leader(), static_cast<uint32_t>(s))) *told = copy->status();
+    if (const CopyState* const copy = Find(shard.leader(), static_cast<uint32_t>(s)))
+      *told = copy->status();
     told->set_shard(static_cast<uint32_t>(s));
     told->set_server(shard.leader());
     told->set_endpoint(shard.endpoint());
@@ -472,7 +505,7 @@ StatusReply RunLeader::Status(Time now) const {
   return status;
 }
 
-std::string RunLeader::WaitsFor(Time now) const {
+std::string RunLeader::WaitsFor() const {
   std::vector<std::string> waits;
   if (!store_trouble_.empty()) waits.push_back(absl::StrCat("the run store: ", store_trouble_));
   const size_t here = Present().size();
@@ -489,14 +522,17 @@ std::string RunLeader::WaitsFor(Time now) const {
       waits.push_back(absl::StrCat("a copy of shard ", s));
     }
     const CopyState* const copy = Find(shard.leader(), number);
-    if (copy != nullptr && !copy->trouble().empty()) waits.push_back(absl::StrCat("shard ", s, ": ", copy->trouble()));
+    if (copy != nullptr && !copy->trouble().empty())
+      waits.push_back(absl::StrCat("shard ", s, ": ", copy->trouble()));
   }
   return waits.empty() ? "" : absl::StrCat("waiting for ", absl::StrJoin(waits, "; "));
 }
 
-// --- What became of effects -----------------------------------------------------------------------------------------
+// --- What became of effects
+// -----------------------------------------------------------------------------------------
 
-void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now, ServerEffects* effects) {
+void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now,
+                               ServerEffects* effects) {
   write_under_way_ = false;
   if (absl::IsAborted(revision.status())) {
     deposed_ = revision.status();
@@ -518,8 +554,8 @@ void RunLeader::OnStoreWritten(const absl::StatusOr<int64_t>& revision, Time now
   GoOn(now, effects);
 }
 
-void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status, Time now,
-                            ServerEffects* effects) {
+void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
+                            const absl::Status& status, Time now, ServerEffects* effects) {
   Progress& progress = progress_[shard];
   if (epoch != progress.epoch || number <= progress.done) return;
   if (absl::IsUnavailable(status)) {
@@ -536,7 +572,8 @@ void RunLeader::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, con
   GoOn(now, effects);
 }
 
-void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt, Time now,
+void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard,
+                       const absl::StatusOr<ShardReceipt>& receipt, Time now,
                        ServerEffects* effects) {
   const auto& under_way = coordinator_.checkpoint_under_way();
   if (!under_way || under_way->checkpoint != checkpoint || sealing_) return;
@@ -544,6 +581,7 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr
     OnSealed(checkpoint, receipt.status(), now, effects);
     return;
   }
+  if (std::exchange(receipts_of_, checkpoint) != checkpoint) receipts_.clear();
   receipts_[shard] = *receipt;
   if (receipts_.size() < static_cast<size_t>(record_.shards_size())) return;
   sealing_ = true;
@@ -557,7 +595,8 @@ void RunLeader::OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr
   manifest.set_epoch(under_way->position.epoch);
   *manifest.mutable_remaining() = under_way->position.remaining.Save();
   manifest.set_batches_per_epoch(coordinator_.batches_per_epoch());
-  manifest.set_epoch_progress(ProgressAt(under_way->position, static_cast<uint32_t>(coordinator_.batches_per_epoch())));
+  manifest.set_epoch_progress(
+      ProgressAt(under_way->position, static_cast<uint32_t>(coordinator_.batches_per_epoch())));
   manifest.set_seconds_trained(coordinator_.SecondsTrained(now));
   *manifest.mutable_hyper() = under_way->hyper;
   *manifest.mutable_total() = under_way->total;
@@ -592,7 +631,8 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInf
   GoOn(now, effects);
 }
 
-void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now, ServerEffects* effects) {
+void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
+                              ServerEffects* effects) {
   Effects decided;
   coordinator_.Quarantine(worker, why, &decided);
   Decide(std::move(decided));
@@ -610,7 +650,8 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
   GoOn(now, effects);
 }
 
-// --- What is to be told ---------------------------------------------------------------------------------------------
+// --- What is to be told
+// ------------------------------------------------------------------------------------------
 
 void RunLeader::GoOn(Time now, ServerEffects* effects) {
   if (!deposed_.ok()) return;
@@ -624,13 +665,14 @@ void RunLeader::GoOn(Time now, ServerEffects* effects) {
     SettleLeader(s, now);
     SettleFollowers(s, now);
   }
-  Balance(now);
+  Balance();
   GiveOrders(now, effects);
   Store(now, effects);
   Assign(effects);
   AnswerPending(now, effects);
   if (stored_changes_ == changes_ || !training()) {
-    for (std::string& text : std::exchange(news_, {})) effects->push_back(effect::News{std::move(text)});
+    for (std::string& text : std::exchange(news_, {}))
+      effects->push_back(effect::News{std::move(text)});
   }
 }
 
@@ -648,15 +690,18 @@ RunRecord RunLeader::RecordNow(Time now) const {
 
 void RunLeader::Store(Time now, ServerEffects* effects) {
   if (stored_changes_ == changes_) stored_heard_ = heard_;
-  if (write_under_way_ || stored_changes_ == changes_ || now < write_again_ || orders_.installs()) return;
+  if (write_under_way_ || stored_changes_ == changes_ || now < write_again_ || orders_.installs())
+    return;
   write_under_way_ = true;
-  // One that nobody answered may have come to pass: it is written again as it was, or the store takes this server for
-  // another one.
+  // One that nobody answered may have come to pass: it is written again as it was, or the store
+  // takes this server for another one.
   if (!store_trouble_.empty()) {
     effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
     return;
   }
-  writing_ = {RecordNow(now), plan_stored_ ? nullptr : plan_, changes_, orders_.last(), checkpoint_done_, heard_};
+  writing_ = {RecordNow(now),   plan_stored_ ? nullptr : plan_,
+              changes_,         orders_.last(),
+              checkpoint_done_, heard_};
   effects->push_back(effect::WriteStore{0, revision_, writing_.record, writing_.plan});
 }
 
@@ -677,7 +722,8 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     }
     Progress& progress = progress_[s];
     const uint64_t link = peers_.at(shard.leader()).link;
-    if (progress.epoch != shard.epoch()) progress = {shard.epoch(), link, 0, copy->written_order(), {}};
+    if (progress.epoch != shard.epoch())
+      progress = {shard.epoch(), link, 0, copy->written_order(), {}};
     if (progress.link != link || progress.sent == 0) {  // what was on its way is lost with its link
       progress.link = link;
       progress.sent = progress.done;
@@ -689,12 +735,8 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
       if (order.number <= progress.sent && Installs(order.command)) break;
       if (order.number <= progress.sent) continue;
       if (training() && !Installs(order.command) && order.number > stored_order_) break;
-      if (const auto* take = std::get_if<TakeCheckpoint>(&order.command); take != nullptr && take->id > begun_checkpoint_) {
-        begun_checkpoint_ = take->id;
-        receipts_.clear();
-        effects->push_back(effect::BeginCheckpoint{take->id});
-      }
-      effects->push_back(effect::SendOrder{{shard.leader(), peers_.at(shard.leader()).link, s, shard.epoch(), order.number, order.command}});
+      effects->push_back(effect::SendOrder{{shard.leader(), peers_.at(shard.leader()).link, s,
+                                            shard.epoch(), order.number, order.command}});
       progress.sent = order.number;
       if (Installs(order.command)) break;  // nothing comes before a disk has the weights
     }
@@ -713,7 +755,18 @@ void RunLeader::GiveOrders(Time now, ServerEffects* effects) {
     return;
   }
   if (!training()) return;
-  if (const absl::Status fits = orders_.Written(written); !fits.ok()) Lose(std::string(fits.message()));
+  if (const absl::Status fits = orders_.Written(written); !fits.ok())
+    Lose(std::string(fits.message()));
+}
+
+// What was just read from a disk leads only once that is settled, and under an epoch of its own.
+bool RunLeader::MayLead(uint32_t server, uint32_t s) const {
+  const CopyState* const copy = Find(server, s);
+  if (copy == nullptr) return false;
+  if (copy->epoch() > 0) return true;
+  const auto& restarted = peers_.at(server).restarted;
+  const auto from = restarted.find(s);
+  return from != restarted.end() && stored_.shards(static_cast<int>(s)).epoch() >= from->second;
 }
 
 Assignment RunLeader::AssignmentFor(uint32_t server) const {
@@ -738,8 +791,7 @@ Assignment RunLeader::AssignmentFor(uint32_t server) const {
     }
     if (shard.leader() == server) {
       assigned.set_fresh(!stored_.has_plan());
-      // What was just read from a disk leads only once that is settled.
-      if (!assigned.fresh() && !GoesOn(server, number)) assigned.set_epoch(0);
+      if (!assigned.fresh() && !MayLead(server, number)) assigned.set_epoch(0);
       assigned.set_heard(stored_heard_[number]);
     }
     *assignment.add_copies() = std::move(assigned);
@@ -749,9 +801,10 @@ Assignment RunLeader::AssignmentFor(uint32_t server) const {
 
 void RunLeader::Assign(ServerEffects* effects) {
   for (auto& [server, peer] : peers_) {
-    const bool known = std::any_of(stored_.servers().begin(), stored_.servers().end(),
-                                   [&, number = server](const RunServer& other) { return other.server() == number; });
-    if (peer.link == 0 || !known) continue;
+    const bool known = std::any_of(
+        stored_.servers().begin(), stored_.servers().end(),
+        [&, number = server](const RunServer& other) { return other.server() == number; });
+    if (peer.link == 0 || !known || peer.came > stored_changes_) continue;
     Assignment assignment = AssignmentFor(server);
     Assignment same = assignment;
     same.clear_revision();  // what it is to do did not change
@@ -769,8 +822,9 @@ void RunLeader::AnswerPending(Time now, ServerEffects* effects) {
     if (stored && at->order <= done && !orders_.installs()) {
       AnswerNow(at->request, std::move(at->reply), effects);
     } else if (now >= at->deadline) {
-      const std::string waits = WaitsFor(now);
-      AnswerNow(at->request, absl::UnavailableError(waits.empty() ? "the server is busy" : waits), effects);
+      const std::string waits = WaitsFor();
+      AnswerNow(at->request, absl::UnavailableError(waits.empty() ? "the server is busy" : waits),
+                effects);
     } else {
       ++at;
       continue;

@@ -43,11 +43,12 @@ void ServerCore::Start(Time now, ServerEffects* effects) {
   }
   const auto shards = static_cast<uint32_t>(options_.leader.coordinator.config.cluster().shards());
   taking_over_ = FirstRecord(options_.run_id, options_.self, shards);
-  effects->push_back(effect::WriteStore{++writes_, 0, taking_over_, nullptr, RunStore::As::kSuccessor});
+  effects->push_back(
+      effect::WriteStore{++writes_, 0, taking_over_, nullptr, RunStore::As::kSuccessor});
 }
 
-void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const RunPlan* plan, Time now,
-                             ServerEffects* effects) {
+void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const RunPlan* plan,
+                             Time now, ServerEffects* effects) {
   store_busy_ = false;
   read_again_ = now + kReadRetry;
   if (leader_ != nullptr || ended_ || !held.ok()) return;
@@ -60,11 +61,13 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   const uint32_t number = NumberOf(held->record, holder_.self().identity());
   if (number == 0 || (held->led && held->record.leader() != number)) return;
   holder_.SetNumber(number);
-  // Others that hear of the leader do not bring it down with this server; the store decides between those that do not.
+  // Others that hear of the leader do not bring it down with this server; the store decides between
+  // those that do not.
   taking_over_ = TakenOver(held->record, holder_.self());
   plan_ = plan == nullptr ? nullptr : std::make_shared<RunPlan>(*plan);
   store_busy_ = true;
-  effects->push_back(effect::WriteStore{++writes_, held->revision, taking_over_, nullptr, RunStore::As::kSuccessor});
+  effects->push_back(effect::WriteStore{++writes_, held->revision, taking_over_, nullptr,
+                                        RunStore::As::kSuccessor});
 }
 
 void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& revision, Time now,
@@ -87,7 +90,8 @@ void ServerCore::OnStoreWritten(uint64_t number, const absl::StatusOr<int64_t>& 
   Lead(*revision, std::move(taking_over_), plan_.get(), now, effects);
 }
 
-void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now, ServerEffects* effects) {
+void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, Time now,
+                      ServerEffects* effects) {
   RunLeaderOptions options = options_.leader;
   options.server = record.leader();
   const uint64_t epoch = record.epoch();
@@ -97,14 +101,16 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
   begins_ = false;
   leader_address_ = holder_.self().address();
   keep_again_ = now;
-  effects->push_back(effect::News{absl::StrCat("server ", leader_->stored().leader(), " leads the run, under epoch ",
-                                               epoch)});
+  effects->push_back(effect::News{
+      absl::StrCat("server ", leader_->stored().leader(), " leads the run, under epoch ", epoch)});
   holder_.OnConnected(effects, now);
   Settle(now, effects);
 }
 
-void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now, ServerEffects* effects) {
-  if (leader_ != nullptr && epoch == leader_->stored().epoch() && absl::IsAborted(kept)) Step(kept, effects);
+void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now,
+                             ServerEffects* effects) {
+  if (leader_ != nullptr && epoch == leader_->stored().epoch() && absl::IsAborted(kept))
+    Step(kept, effects);
 }
 
 // It leads the run no more, or is not part of it.
@@ -144,7 +150,8 @@ void ServerCore::OnDropped(uint32_t shard, Time now, ServerEffects* effects) {
   Settle(now, effects);
 }
 
-void ServerCore::OnState(uint64_t link, const ServerState& state, Time now, ServerEffects* effects) {
+void ServerCore::OnState(uint64_t link, const ServerState& state, Time now,
+                         ServerEffects* effects) {
   if (leader_ == nullptr) {
     effects->push_back(effect::Refuse{link, absl::UnavailableError(leader_address_)});
     return;
@@ -154,17 +161,18 @@ void ServerCore::OnState(uint64_t link, const ServerState& state, Time now, Serv
 }
 
 void ServerCore::OnLinkGone(uint64_t link, Time now, ServerEffects* effects) {
-  if (leader_ != nullptr) leader_->OnLinkGone(link, now);
+  if (leader_ != nullptr) leader_->OnLinkGone(link);
   Settle(now, effects);
 }
 
-void ServerCore::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number, const absl::Status& status, Time now,
-                             ServerEffects* effects) {
+void ServerCore::OnOrderDone(uint32_t shard, uint64_t epoch, uint64_t number,
+                             const absl::Status& status, Time now, ServerEffects* effects) {
   if (leader_ != nullptr) leader_->OnOrderDone(shard, epoch, number, status, now, effects);
   Settle(now, effects);
 }
 
-void ServerCore::OnPart(uint64_t checkpoint, uint32_t shard, const absl::StatusOr<ShardReceipt>& receipt, Time now,
+void ServerCore::OnPart(uint64_t checkpoint, uint32_t shard,
+                        const absl::StatusOr<ShardReceipt>& receipt, Time now,
                         ServerEffects* effects) {
   if (leader_ != nullptr) leader_->OnPart(checkpoint, shard, receipt, now, effects);
   Settle(now, effects);
@@ -176,17 +184,19 @@ void ServerCore::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointIn
   Settle(now, effects);
 }
 
-void ServerCore::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now, ServerEffects* effects) {
+void ServerCore::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
+                               ServerEffects* effects) {
   if (leader_ != nullptr) leader_->OnQuarantined(worker, why, now, effects);
   Settle(now, effects);
 }
 
-void ServerCore::OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects) {
+void ServerCore::OnRequest(uint64_t request, const ControlRequest& asked, Time now,
+                           ServerEffects* effects) {
   if (leader_ == nullptr) {
     effects->push_back(effect::Answer{
-        request, absl::UnavailableError(absl::StrCat("this server does not lead the run; ",
-                                                     leader_address_.empty() ? "nobody is known to"
-                                                                             : leader_address_ + " does"))});
+        request, absl::UnavailableError(absl::StrCat(
+                     "this server does not lead the run; ",
+                     leader_address_.empty() ? "nobody is known to" : leader_address_ + " does"))});
     return;
   }
   leader_->OnRequest(request, asked, now, effects);
@@ -202,7 +212,8 @@ void ServerCore::Tick(Time now, ServerEffects* effects) {
       keep_again_ = now + options_.leader.patience / kKeepsPerPatience;
       effects->push_back(effect::KeepLease{leader_->stored().epoch()});
     }
-  } else if (options_.may_lead && !store_busy_ && now >= read_again_ && now >= heard_ + options_.leader.patience) {
+  } else if (options_.may_lead && !store_busy_ && now >= read_again_ &&
+             now >= heard_ + options_.leader.patience) {
     store_busy_ = true;
     effects->push_back(effect::ReadStore{});
   }
@@ -216,7 +227,8 @@ void ServerCore::Settle(Time now, ServerEffects* effects) {
       const ServerState state = says->state;
       effects->erase(effects->begin() + static_cast<std::ptrdiff_t>(i--));
       leader_->OnState(kOwnLink, state, now, effects);
-    } else if (auto* write = std::get_if<effect::WriteStore>(&(*effects)[i]); write != nullptr && write->number == 0) {
+    } else if (auto* write = std::get_if<effect::WriteStore>(&(*effects)[i]);
+               write != nullptr && write->number == 0) {
       write->number = ++writes_;
     } else if (const auto* told = std::get_if<effect::SendAssignment>(&(*effects)[i]);
                told != nullptr && told->link == kOwnLink) {

@@ -12,7 +12,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/control.pb.h"
 #include "proto/run.pb.h"
-#include "server/shard_command.h"
+#include "server/shard/shard_command.h"
 
 namespace psgd {
 
@@ -26,11 +26,13 @@ struct ShardOrderTo {
   ShardCommand command;
 };
 
-using ControlRequest = std::variant<JoinRequest, RegisterRequest, NextSegmentRequest, EvaluatedRequest, HeartbeatRequest,
-                                    LeaveRequest, CheckpointRequest, DrainRequest, SetHyperRequest, RebalanceRequest,
-                                    StatusRequest>;
-using ControlReply = std::variant<JoinReply, RegisterReply, NextSegmentReply, EvaluatedReply, HeartbeatReply, LeaveReply,
-                                  CheckpointReply, DrainReply, SetHyperReply, RebalanceReply, StatusReply>;
+using ControlRequest =
+    std::variant<JoinRequest, RegisterRequest, NextSegmentRequest, EvaluatedRequest,
+                 HeartbeatRequest, LeaveRequest, CheckpointRequest, DrainRequest, SetHyperRequest,
+                 RebalanceRequest, StatusRequest>;
+using ControlReply = std::variant<JoinReply, RegisterReply, NextSegmentReply, EvaluatedReply,
+                                  HeartbeatReply, LeaveReply, CheckpointReply, DrainReply,
+                                  SetHyperReply, RebalanceReply, StatusReply>;
 
 // The link of a server to itself.
 inline constexpr uint64_t kOwnLink = UINT64_MAX;
@@ -82,10 +84,6 @@ struct Answer {
   uint64_t request = 0;
   absl::StatusOr<ControlReply> reply;
 };
-// Shards' parts of it will come.
-struct BeginCheckpoint {
-  uint64_t id = 0;
-};
 // OnSealed follows.
 struct SealCheckpoint {
   CheckpointManifest manifest;
@@ -101,9 +99,10 @@ struct End {
 }  // namespace effect
 
 using ServerEffect =
-    std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState, effect::SendAssignment,
-                 effect::SendOrder, effect::Refuse, effect::ReadStore, effect::WriteStore, effect::KeepLease,
-                 effect::Answer, effect::BeginCheckpoint, effect::SealCheckpoint, effect::News, effect::End>;
+    std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState,
+                 effect::SendAssignment, effect::SendOrder, effect::Refuse, effect::ReadStore,
+                 effect::WriteStore, effect::KeepLease, effect::Answer, effect::SealCheckpoint,
+                 effect::News, effect::End>;
 using ServerEffects = std::vector<ServerEffect>;
 
 }  // namespace psgd

@@ -16,7 +16,7 @@ class CheckArchitectureTest(unittest.TestCase):
         self.write("server/shard.cc", '#include "common/bytes.h"\n#include "net/message.h"\n')
         self.write("experiment/yaml.cc", "#include <yaml-cpp/yaml.h>\nauto e = getenv(\"HOME\");\n")
         self.write("net/grpc/stream.cc", "#include <grpcpp/channel.h>\n")
-        self.write("server/control_service.cc", '#include "proto/control.grpc.pb.h"\n')
+        self.write("server/control/control_service.cc", '#include "proto/control.grpc.pb.h"\n')
         self.write("worker/session.cc", '#include "worker/session.h"\n#include <vector>\n')
         self.write("tests/unit/both_test.cc", '#include "server/a.h"\n#include "worker/b.h"\n')
 
@@ -50,6 +50,9 @@ class CheckArchitectureTest(unittest.TestCase):
 
     def test_common_includes_nothing_of_ours(self):
         self.assert_found("common/x.cc", '#include "proto/config.pb.h"\n', "no other room")
+
+    def test_a_worker_knows_no_engine(self):
+        self.assert_found("worker/x.cc", '#include "engine/runtime/network.h"\n', "worker/ may include")
 
     def test_nobody_includes_upwards(self):
         self.assert_found("engine/x.cc", '#include "experiment/run.h"\n', "engine/ may include")
@@ -90,9 +93,19 @@ class CheckArchitectureTest(unittest.TestCase):
         self.assertEqual(self.findings(), [])
         self.assert_found("engine/cudnn/dense.cc", "cudaStreamSynchronize(stream);\n", "WAITERS")
 
-    def test_long_files(self):
-        self.write("data/fits.cc", "//\n" * 400)
-        self.assert_found("data/long.cc", "//\n" * 401, "has 401 lines")
+    def test_long_files_are_listed_and_do_not_fail(self):
+        self.write("data/fits.cc", "//\n" * 800)
+        self.write("data/long.cc", "//\n" * 801)
+        self.assertEqual(list(check_architecture.long_files(self.root)), [("data/long.cc", 801)])
+        self.assertEqual(self.findings(), [])
+
+    def test_rooms_inside_a_room_include_those_before_them(self):
+        self.write("server/cluster/x.cc", '#include "server/shard/y.h"\n')
+        self.write("compression/codec.cc", '#include "compression/sparse/topk.h"\n')
+        self.write("compression/sparse/topk.cc", '#include "compression/codec.h"\n')
+        self.assertEqual(self.findings(), [])
+        self.assert_found("server/shard/x.h", '#include "server/durability/rocks.h"\n',
+                          "server/shard/ may include no other room of server only")
 
     def test_promises(self):
         for word in ("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"):

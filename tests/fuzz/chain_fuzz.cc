@@ -1,9 +1,10 @@
-// Any text as what etcd holds of a run (--chain=json): refused with a reason that says where it lies, or a chain that is
-// the same when it is written again, and which every one of its servers, and nobody else, may go on with.
+// Any text as what etcd holds of a run (--chain=json): refused with a reason that says where it
+// lies, or a chain that is the same when it is written again, and which every one of its servers,
+// and nobody else, may go on with.
 #include <google/protobuf/util/message_differencer.h>
 
 #include "net/etcd/etcd_chain_store.h"
-#include "server/chain.h"
+#include "server/control/chain.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace psgd::fuzz {
@@ -40,7 +41,8 @@ void Read(const std::string& text) {
 }  // namespace psgd::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  psgd::fuzz::Require(psgd::fuzz::Variant("chain", *argc, *argv) == "json", "say what, as --chain=json");
+  psgd::fuzz::Require(psgd::fuzz::Variant("chain", *argc, *argv) == "json",
+                      "say what, as --chain=json");
   return 0;
 }
 

@@ -1,13 +1,15 @@
-// Any manifest (--checkpoint=manifest), or any values under a manifest whose receipts are made to fit them
-// (--checkpoint=values): refused, or a checkpoint of which every range can be cut out. An input of the latter is
+// Any manifest (--checkpoint=manifest), or any values under a manifest whose receipts are made to
+// fit them
+// (--checkpoint=values): refused, or a checkpoint of which every range can be cut out. An input of
+// the latter is
 //   u16 bytes of the manifest's message, the message, and a row of
 //   u8 shard, u8 kind, u8 first, u8 second, u16 length, contents
 #include <cstring>
 
-#include "experiment/weights_collector.h"
-#include "server/checkpoint_files.h"
-#include "server/placement.h"
-#include "server/snapshot_reader.h"
+#include "experiment/record/weights_collector.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/snapshot_reader.h"
+#include "server/shard/placement.h"
 #include "tests/fuzz/input_cursor.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -17,7 +19,7 @@ namespace {
 bool values = false;
 constexpr size_t kMostShards = 4;
 
-// As server/checkpoint_manifest.cc lays it out.
+// As server/durability/checkpoint_manifest.cc lays it out.
 std::vector<uint8_t> ManifestFile(std::span<const uint8_t> message) {
   std::vector<uint8_t> file(32 + message.size());
   std::memcpy(file.data(), "PSGDCKPT", 8);
@@ -37,8 +39,8 @@ absl::StatusOr<CheckpointManifest> Read(std::span<const uint8_t> file) {
 void Use(const LoadedCheckpoint& loaded) {
   for (const ParameterSpec& parameter : loaded.manifest().model().parameters()) {
     const uint64_t elements = ElementsOf(parameter);
-    for (const auto& [offset, count] : {std::pair<uint64_t, uint64_t>{0, elements},
-                                        {elements / 2, elements - elements / 2}}) {
+    for (const auto& [offset, count] :
+         {std::pair<uint64_t, uint64_t>{0, elements}, {elements / 2, elements - elements / 2}}) {
       const auto contents = loaded.Extract(parameter.name(), offset, count);
       Require(contents.ok(), "a range cannot be cut out");
       Require(contents->weights.size() == count * sizeof(float), "a range has another length");

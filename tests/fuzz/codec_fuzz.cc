@@ -1,5 +1,5 @@
-// Any bytes as a payload: the decoder refuses them, or hands out finite values in range. --codec=NAME says
-// which decoder.
+// Any bytes as a payload: the decoder refuses them, or hands out finite values in range.
+// --codec=NAME says which decoder.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -63,8 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace psgd::fuzz;
   if (size < kCodecHeader) return 0;
   const std::vector<psgd::SliceShape> shapes = ShapesOfInput(data);
-  const psgd::ByteSpan payload =
-      std::as_bytes(std::span(data + kCodecHeader, size - kCodecHeader));
+  const psgd::ByteSpan payload = std::as_bytes(std::span(data + kCodecHeader, size - kCodecHeader));
   const auto opened = chosen->OpenShared(payload, shapes);
   if (!opened.ok()) {
     Require(!opened.status().message().empty(), "it was refused without a reason");

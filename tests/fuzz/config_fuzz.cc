@@ -1,10 +1,11 @@
-// Any text as a configuration (--config=yaml), or any assignments to one (--config=set, a line each): refused
-// with an error that says where, or read; what was read and written out again is the same.
+// Any text as a configuration (--config=yaml), or any assignments to one (--config=set, a line
+// each): refused with an error that says where, or read; what was read and written out again is the
+// same.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <string>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input_cursor.h"
 

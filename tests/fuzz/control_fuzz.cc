@@ -1,6 +1,6 @@
-// Any calls to a coordinator: those that are refused are refused with a reason, models that do not fit are
-// never made, shards carry out what it orders, and what is written down of it is read back as it was.
-// An input is a row of
+// Any calls to a coordinator: those that are refused are refused with a reason, models that do not
+// fit are never made, shards carry out what it orders, and what is written down of it is read back
+// as it was. An input is a row of
 //   u8 kind, u16 bytes of the request, request
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "server/coordinator_core.h"
-#include "server/placement.h"
-#include "server/shard_core.h"
+#include "server/coordinator/coordinator_core.h"
+#include "server/shard/placement.h"
+#include "server/shard/shard_core.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input_cursor.h"
 
@@ -39,7 +39,8 @@ class SmallRun {
  public:
   SmallRun() : core_(std::make_unique<CoordinatorCore>(Options())) {
     for (uint32_t shard = 0; shard < kShards; ++shard) {
-      shards_.push_back(std::make_unique<ShardCore>(ShardOptions{.shard = shard, .config = Options().config}));
+      shards_.push_back(
+          std::make_unique<ShardCore>(ShardOptions{.shard = shard, .config = Options().config}));
     }
   }
 
@@ -47,17 +48,39 @@ class SmallRun {
     Effects effects;
     now_ += std::chrono::milliseconds(kind);
     switch (kind % 12) {
-      case 0: Check(core_->Join(Read<JoinRequest>(request), now_, &effects).status()); break;
-      case 1: Check(core_->Register(Read<RegisterRequest>(request), {"a", "b"}, now_, &effects).status()); break;
-      case 2: Check(core_->NextSegment(Read<NextSegmentRequest>(request), now_, &effects).status()); break;
-      case 3: Check(core_->Evaluated(Read<EvaluatedRequest>(request), now_, &effects)); break;
-      case 4: Check(core_->Heartbeat(Read<HeartbeatRequest>(request), now_).status()); break;
-      case 5: Check(core_->Leave(Read<LeaveRequest>(request), now_, &effects)); break;
-      case 6: core_->Drain(Read<DrainRequest>(request), &effects); break;
-      case 7: Check(core_->SetHyper(Read<SetHyperRequest>(request), &effects).status()); break;
-      case 8: Check(core_->RequestCheckpoint().status()); break;
-      case 9: Check(core_->DrainWorker(Read<DrainRequest>(request).worker(), &effects)); break;
-      case 10: core_->Quarantine(Read<LeaveRequest>(request).key(), "bad pushes", &effects); break;
+      case 0:
+        Check(core_->Join(Read<JoinRequest>(request), now_, &effects).status());
+        break;
+      case 1:
+        Check(core_->Register(Read<RegisterRequest>(request), {"a", "b"}, now_, &effects).status());
+        break;
+      case 2:
+        Check(core_->NextSegment(Read<NextSegmentRequest>(request), now_, &effects).status());
+        break;
+      case 3:
+        Check(core_->Evaluated(Read<EvaluatedRequest>(request), now_, &effects));
+        break;
+      case 4:
+        Check(core_->Heartbeat(Read<HeartbeatRequest>(request), now_).status());
+        break;
+      case 5:
+        Check(core_->Leave(Read<LeaveRequest>(request), now_, &effects));
+        break;
+      case 6:
+        core_->Drain(Read<DrainRequest>(request), &effects);
+        break;
+      case 7:
+        Check(core_->SetHyper(Read<SetHyperRequest>(request), &effects).status());
+        break;
+      case 8:
+        Check(core_->RequestCheckpoint().status());
+        break;
+      case 9:
+        Check(core_->DrainWorker(Read<DrainRequest>(request).worker(), &effects));
+        break;
+      case 10:
+        core_->Quarantine(Read<LeaveRequest>(request).key(), "bad pushes", &effects);
+        break;
       default:
         now_ += std::chrono::seconds(6);
         core_->Tick(now_, &effects);
@@ -88,7 +111,8 @@ class SmallRun {
     for (const ShardCommand& command : effects.commands) {
       if (const auto* install = std::get_if<InstallModel>(&command)) {
         uint64_t elements = 0;
-        for (const ParameterSpec& parameter : install->model->parameters()) elements += ElementsOf(parameter);
+        for (const ParameterSpec& parameter : install->model->parameters())
+          elements += ElementsOf(parameter);
         Require(elements * 3 * sizeof(float) <= kMemory, "a model that does not fit");
       }
       for (const auto& shard : shards_) {

@@ -12,7 +12,8 @@ namespace psgd::fuzz {
 struct DataFormat {
   std::string name;
   DataConfig::Format format;
-  // By file of the input: the names under which it is in the folder. None: the file itself is data.path.
+  // By file of the input: the names under which it is in the folder. None: the file itself is
+  // data.path.
   std::vector<std::vector<std::string>> files;
   bool byte_pairs = false;
 };

@@ -1,5 +1,6 @@
-// Any bytes as the files of a dataset: refused with an error that names one, or samples within what the dataset
-// says of itself. --data=idx, tar, libsvm, ...: data_files.h has the formats, and how an input is cut into files.
+// Any bytes as the files of a dataset: refused with an error that names one, or samples within what
+// the dataset says of itself. --data=idx, tar, libsvm, ...: data_files.h has the formats, and how
+// an input is cut into files.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -43,7 +44,8 @@ void MakeFolder() {
 
 void Prepare() {
   files = new std::vector<std::unique_ptr<MemoryFile>>();
-  for (size_t i = 0; i < chosen->files.size(); ++i) files->push_back(std::make_unique<MemoryFile>());
+  for (size_t i = 0; i < chosen->files.size(); ++i)
+    files->push_back(std::make_unique<MemoryFile>());
   const bool alone = chosen->files[0].empty();
   if (!alone) MakeFolder();
   config = new DataConfig();

@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: on every file that it is given, then on mutations of them, which
-// follow from the seed. Takes libFuzzer's flags of the same names.
+// Runs a fuzz target without libFuzzer: on every file that it is given, then on mutations of them,
+// which follow from the seed. Takes libFuzzer's flags of the same names.
 //
 //   codec_fuzz --codec=topk -runs=20000 -seed=1 tests/fuzz/corpus/codec/topk
 #include <sys/resource.h>
@@ -46,7 +46,8 @@ Input ReadFile(const std::filesystem::path& path) {
 std::vector<Input> ReadCorpus(const std::string& where) {
   if (!std::filesystem::is_directory(where)) return {ReadFile(where)};
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(where)) paths.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(where))
+    paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<Input> inputs;
   for (const auto& path : paths) inputs.push_back(ReadFile(path));
@@ -78,7 +79,8 @@ void MutateOnce(const std::vector<Input>& corpus, bool keep_length, RandomStream
       break;
     }
     case 3:
-      input->erase(input->begin() + at, input->begin() + at + below(std::min<size_t>(rest, 64) + 1));
+      input->erase(input->begin() + at,
+                   input->begin() + at + below(std::min<size_t>(rest, 64) + 1));
       break;
     case 4:
       input->insert(input->begin() + at, below(32), static_cast<uint8_t>(random->NextBits()));

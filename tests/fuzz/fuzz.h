@@ -1,5 +1,5 @@
-// What every fuzz target has: one function that takes any bytes. Clang's libFuzzer calls it where that is
-// there (preset `fuzz`), else driver.cc, so that no target falls out of use.
+// What every fuzz target has: one function that takes any bytes. Clang's libFuzzer calls it where
+// that is there (preset `fuzz`), else driver.cc, so that no target falls out of use.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ inline void Require(bool holds, const char* what) {
   std::abort();
 }
 
-// Of --NAME=VALUE; empty where it is not given. A target with several ways to read an input is told by
-// it which, and corpus/NAME/VALUE is what it begins with.
+// Of --NAME=VALUE; empty where it is not given. A target with several ways to read an input is told
+// by it which, and corpus/NAME/VALUE is what it begins with.
 inline std::string Variant(const std::string& name, int argc, char** argv) {
   const std::string flag = "--" + name + "=";
   for (int i = 1; i < argc; ++i) {

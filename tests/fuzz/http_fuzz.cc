@@ -9,7 +9,7 @@
 #include <string>
 
 #include "net/http/http_server.h"
-#include "server/metrics_page.h"
+#include "server/control/metrics_page.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace psgd::fuzz {
@@ -20,8 +20,8 @@ constexpr int kMostSeconds = 20;
 constexpr int kPauseMilliseconds = 5;
 HttpServer* page = nullptr;
 
-// What the page says to these bytes. After a while, or after an answer, nothing more will come, and the page is
-// told so: whoever says it at once gets no answer.
+// What the page says to these bytes. After a while, or after an answer, nothing more will come, and
+// the page is told so: whoever says it at once gets no answer.
 std::string Ask(std::span<const uint8_t> bytes, int milliseconds) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval patience{.tv_sec = kMostSeconds, .tv_usec = 0};

@@ -1,9 +1,10 @@
-// Anything under a sound checksum as what a journal holds, or what a leader sends its followers. --journal=steps: each
-// is refused as an entry or read back, and a shard goes that step or says that it does not fit. --journal=image: it is
-// refused as an image's record, or a shard is made from it that can be written down again. An input is a row of
+// Anything under a sound checksum as what a journal holds, or what a leader sends its followers.
+// --journal=steps: each is refused as an entry or read back, and a shard goes that step or says
+// that it does not fit. --journal=image: it is refused as an image's record, or a shard is made
+// from it that can be written down again. An input is a row of
 //   u16 length, contents
-#include "server/journal_format.h"
-#include "server/stored_value.h"
+#include "server/durability/journal_format.h"
+#include "server/durability/stored_value.h"
 #include "tests/fuzz/input_cursor.h"
 #include "tests/fuzz/small_shard.h"
 

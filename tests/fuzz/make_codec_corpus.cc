@@ -6,17 +6,19 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compression/factors_payload.h"
+#include "compression/low_rank/factors_payload.h"
 #include "tests/fuzz/codec_input.h"
 
 namespace psgd::fuzz {
 namespace {
 
-// Two steps of a gradient with large elements and small ones, so that sparse codecs have both to choose from.
+// Two steps of a gradient with large elements and small ones, so that sparse codecs have both to
+// choose from.
 std::vector<std::byte> SecondPayload(const Codec& codec, const SliceShape& shape) {
   RandomStream random(MakeKey(shape.elements, RandomPurpose::kSynthetic), 1);
   const auto encoder = codec.NewEncoder(shape);
-  std::vector<float> gradient(shape.elements), residual(codec.keeps_residual() ? shape.elements : 0);
+  std::vector<float> gradient(shape.elements),
+      residual(codec.keeps_residual() ? shape.elements : 0);
   std::vector<std::byte> payload;
   for (uint64_t step = 0; step < 2; ++step) {
     for (float& g : gradient) {

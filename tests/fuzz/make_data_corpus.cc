@@ -2,7 +2,7 @@
 //   make_data_corpus tests/fuzz/corpus
 #include "absl/strings/str_cat.h"
 #include "data/safetensors.h"
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "tests/fuzz/corpus_file.h"
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/picture_files.h"
@@ -14,8 +14,10 @@ namespace {
 using std::filesystem::path;
 
 void WriteIdx(const path& folder) {
-  const std::string images = IdxHeader({6, 3, 5}) + Ramp(6 * 15, 256), labels = IdxHeader({6}) + Ramp(6, 4);
-  const std::string small = IdxHeader({2, 3, 5}) + Ramp(2 * 15, 256), two = IdxHeader({2}) + Ramp(2, 4);
+  const std::string images = IdxHeader({6, 3, 5}) + Ramp(6 * 15, 256),
+                    labels = IdxHeader({6}) + Ramp(6, 4);
+  const std::string small = IdxHeader({2, 3, 5}) + Ramp(2 * 15, 256),
+                    two = IdxHeader({2}) + Ramp(2, 4);
   const auto join = [](const std::string& a, const std::string& b, const std::string& c,
                        const std::string& d) {
     return WithLength<uint16_t>(a) + WithLength<uint16_t>(b) + WithLength<uint16_t>(c) + d;
@@ -30,11 +32,12 @@ void WritePictures(const path& folder) {
   const std::string small = JpegOf(Gradient(11, 9), 60), large = JpegOf(Gradient(40, 24), 30);
   WriteCorpusFile(folder / "jpeg" / "small.jpg", small);
   WriteCorpusFile(folder / "jpeg" / "large.jpg", large);
-  const std::string mask = PgmOf(PictureOf(11, 9, 1, [](int x, int y, int) { return (x + y) % 3; }));
+  const std::string mask =
+      PgmOf(PictureOf(11, 9, 1, [](int x, int y, int) { return (x + y) % 3; }));
   WriteCorpusFile(folder / "segmentation" / "pair.bin", WithLength<uint16_t>(small) + mask);
-  WriteCorpusFile(folder / "tar" / "plain.tar", TarFile("a/0.jpg", small) + TarFile("a/0.cls", "1") +
-                                                    TarFile("a/1.cls", "0") +
-                                                    TarFile("a/1.jpg", large) + TarEnd());
+  WriteCorpusFile(folder / "tar" / "plain.tar",
+                  TarFile("a/0.jpg", small) + TarFile("a/0.cls", "1") + TarFile("a/1.cls", "0") +
+                      TarFile("a/1.jpg", large) + TarEnd());
   WriteCorpusFile(folder / "tar" / "long.tar",
                   TarFile("././@LongLink", "long/0.jpg", 'L') + TarFile("long", small) +
                       TarFile("x", "19 path=long/0.cls\n", 'x') + TarFile("long", "0") + TarEnd());
@@ -51,7 +54,8 @@ void WriteTables(const path& folder) {
     criteo += "\n";
   }
   WriteCorpusFile(folder / "criteo" / "plain.txt", criteo);
-  WriteCorpusFile(folder / "ratings" / "colons.txt", "a::x::5::1\na::y::4::2\nb::z::3::3\nb::x::1::9\n");
+  WriteCorpusFile(folder / "ratings" / "colons.txt",
+                  "a::x::5::1\na::y::4::2\nb::z::3::3\nb::x::1::9\n");
   WriteCorpusFile(folder / "ratings" / "commas.txt",
                   "userId,movieId,rating,timestamp\n1,10,4.0,964982703\n1,11,4,964\n2,12,1,7\n");
 }
@@ -65,9 +69,10 @@ void WriteTexts(const path& folder) {
     WriteCorpusFile(folder / format / "bytes.bin", std::string(200, '\0') + "\xFF\xC3 \n\t" + text);
   }
   for (const char* format : {"translation", "translation_byte_pairs"}) {
-    WriteCorpusFile(folder / format / "pairs.txt",
-                    "the word\tword the\tleft out\n\nmade by it\tit by made\nwas\tsaw\nand the words\t"
-                    "sdrow eht dna\nwithout\ttuohtiw\nthing\tgniht\n");
+    WriteCorpusFile(
+        folder / format / "pairs.txt",
+        "the word\tword the\tleft out\n\nmade by it\tit by made\nwas\tsaw\nand the words\t"
+        "sdrow eht dna\nwithout\ttuohtiw\nthing\tgniht\n");
   }
 }
 
@@ -85,10 +90,11 @@ void WriteSafetensorsFiles(const path& folder) {
 void WriteConfigs(const path& folder) {
   Config config;
   WriteCorpusFile(folder / "yaml" / "defaults.yaml", FormatConfig(config));
-  WriteCorpusFile(folder / "yaml" / "short.yaml",
-                  "model: {zoo: lenet5}\ncompression: topk\nschedule: {warmup: 1 epoch, cosine: {}}\n"
-                  "durability: {checkpoint: 30s}\nconsistency: {staleness: unbounded}\n"
-                  "name: \"a \\\"b\\x01\"\ndata: {mean: [0.1, 1e-3], path: 'x'}\n");
+  WriteCorpusFile(
+      folder / "yaml" / "short.yaml",
+      "model: {zoo: lenet5}\ncompression: topk\nschedule: {warmup: 1 epoch, cosine: {}}\n"
+      "durability: {checkpoint: 30s}\nconsistency: {staleness: unbounded}\n"
+      "name: \"a \\\"b\\x01\"\ndata: {mean: [0.1, 1e-3], path: 'x'}\n");
   WriteCorpusFile(folder / "yaml" / "rules.yaml",
                   "compression:\n  push: {topk: {density: 0.01}}\n  rules:\n"
                   "    - &r {match: \"fc*\", push: int8}\n    - *r\n    - {match: b}\n");
@@ -99,12 +105,14 @@ void WriteConfigs(const path& folder) {
 }
 
 void WriteRequests(const path& folder) {
-  WriteCorpusFile(folder / "get.txt", "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  WriteCorpusFile(folder / "get.txt",
+                  "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   WriteCorpusFile(folder / "twice.txt",
                   "GET /metrics?a=%41&b HTTP/1.1\r\nHost: a\r\n\r\nHEAD / HTTP/1.0\r\n\r\n");
-  WriteCorpusFile(folder / "post.txt",
-                  "POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n"
-                  "Content-Type: application/x-www-form-urlencoded\r\n\r\na=b&c");
+  WriteCorpusFile(
+      folder / "post.txt",
+      "POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n"
+      "Content-Type: application/x-www-form-urlencoded\r\n\r\na=b&c");
   WriteCorpusFile(folder / "chunked.txt",
                   "PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\nRange: bytes=0-1,5-\r\n"
                   "Accept-Encoding: gzip\r\n\r\n4\r\nabcd\r\n0\r\n\r\n");

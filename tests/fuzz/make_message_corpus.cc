@@ -4,10 +4,10 @@
 
 #include "net/etcd/etcd_chain_store.h"
 #include "net/wire_format.h"
-#include "server/chain.h"
-#include "server/checkpoint_format.h"
-#include "server/journal_format.h"
-#include "server/stored_value.h"
+#include "server/control/chain.h"
+#include "server/durability/checkpoint_format.h"
+#include "server/durability/journal_format.h"
+#include "server/durability/stored_value.h"
 #include "tests/fuzz/corpus_file.h"
 #include "tests/fuzz/small_shard.h"
 
@@ -61,7 +61,8 @@ SliceShape ShapeOfSlice(uint32_t slice) {
 Bytes PayloadOf(const Codec& codec, uint32_t slice, uint64_t step) {
   const SliceShape shape = ShapeOfSlice(slice);
   const auto encoder = codec.NewEncoder(shape);
-  std::vector<float> gradient(shape.elements), residual(codec.keeps_residual() ? shape.elements : 0);
+  std::vector<float> gradient(shape.elements),
+      residual(codec.keeps_residual() ? shape.elements : 0);
   for (uint32_t i = 0; i < shape.elements; ++i) gradient[i] = 0.01f * static_cast<float>(i + step);
   std::vector<std::byte> payload;
   encoder->Encode({gradient, residual, MakeKey(1, RandomPurpose::kCodec), step}, &payload);
@@ -148,7 +149,8 @@ void WriteShard(const path& folder, const Codec& none) {
     WriteCorpusFile(folder / kind / "cut.bin", cut);
     WriteCorpusFile(folder / kind / "change.bin", change);
   }
-  WriteCorpusFile(folder / "async" / "packed.bin", Record(0, Packed(PushOf(none, 0, 1, 1, {0, 1}))));
+  WriteCorpusFile(folder / "async" / "packed.bin",
+                  Record(0, Packed(PushOf(none, 0, 1, 1, {0, 1}))));
   for (const CodecConfig& config : DefaultCodecs()) {
     const auto codec = MakeCodec(config).value();
     WriteCorpusFile(folder / "async" / (std::string(codec->name()) + ".bin"),
@@ -239,8 +241,10 @@ void WriteSession(const path& folder, const CodecTable& codecs) {
                                              Record(0, refusal(Refusal::OUT_OF_ORDER)) +
                                              Record(0, refusal(Refusal::OVERLOADED)) +
                                              Record(0, refusal(Refusal::NON_FINITE)));
-  WriteCorpusFile(folder / "state.bin", std::string("\xCF") + Record(0, state) + "\xCE" + Record(0, ack(3)));
-  WriteCorpusFile(folder / "probe.bin", std::string("\xD0") + Record(0, welcome) + Record(1, welcome));
+  WriteCorpusFile(folder / "state.bin",
+                  std::string("\xCF") + Record(0, state) + "\xCE" + Record(0, ack(3)));
+  WriteCorpusFile(folder / "probe.bin",
+                  std::string("\xD0") + Record(0, welcome) + Record(1, welcome));
 }
 
 void WriteCheckpoint(const path& folder) {
@@ -254,14 +258,16 @@ void WriteCheckpoint(const path& folder) {
   const std::string message = manifest.SerializeAsString();
   WriteCorpusFile(folder / "manifest" / "small.bin", message);
   std::string rows = WithLength<uint16_t>(message);
-  const auto add = [&](ValueKind kind, uint32_t first, uint32_t second, const std::string& contents) {
+  const auto add = [&](ValueKind kind, uint32_t first, uint32_t second,
+                       const std::string& contents) {
     rows += NumberBytes(uint8_t{0}) + NumberBytes(kind) + NumberBytes(static_cast<uint8_t>(first)) +
             NumberBytes(static_cast<uint8_t>(second)) + WithLength<uint16_t>(contents);
   };
   for (uint32_t slice = 0; slice < std::size(kSliceElements); ++slice) {
     SliceRecord record;
     *record.mutable_spec() = manifest.placement().slices(static_cast<int>(slice));
-    record.set_parameter(manifest.model().parameters(static_cast<int>(record.spec().parameter())).name());
+    record.set_parameter(
+        manifest.model().parameters(static_cast<int>(record.spec().parameter())).name());
     record.add_states("momentum_buffer");
     add(ValueKind::kSlice, slice, 0, record.SerializeAsString());
   }
@@ -299,7 +305,8 @@ void WriteJournal(const path& folder, const Codec& none) {
   for (const JournalEntry& entry : shard.core().TakeJournal()) {
     std::string value;
     EncodeEntry(EncodeJournalKey(JournalKind::kEntry, ++number), entry, &value);
-    // It begins with a shard that has gone the first of them: three workers came, and a segment began.
+    // It begins with a shard that has gone the first of them: three workers came, and a segment
+    // began.
     if (number > kShardWorkers + 1) steps += WithLength<uint16_t>(value.substr(kStoredPrefixSize));
   }
   WriteCorpusFile(folder / "steps" / "some.bin", steps);
@@ -316,7 +323,8 @@ void WriteChain(const path& folder) {
   follower.set_address("10.0.0.2:7070");
   WriteCorpusFile(folder / "json" / "led.json", ChainToJson(chain));
   WriteCorpusFile(folder / "json" / "followed.json", ChainToJson(With(chain, follower)));
-  WriteCorpusFile(folder / "json" / "taken_over.json", ChainToJson(TakenOver(With(chain, follower), 2)));
+  WriteCorpusFile(folder / "json" / "taken_over.json",
+                  ChainToJson(TakenOver(With(chain, follower), 2)));
 }
 
 // What control_fuzz reads: two workers train, one leaves, the run is drained.

@@ -1,4 +1,5 @@
-// Ten thousand damaged files of checkpoints: each is refused, or what is loaded is what was written.
+// Ten thousand damaged files of checkpoints: each is refused, or what is loaded is what was
+// written.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,8 +8,8 @@
 #include <map>
 
 #include "common/philox.h"
-#include "server/checkpoint_files.h"
-#include "tests/unit/server/checkpoint_fixture.h"
+#include "server/durability/checkpoint_files.h"
+#include "tests/unit/server/durability/checkpoint_fixture.h"
 
 namespace psgd {
 namespace {
@@ -50,7 +51,8 @@ class MutatedCheckpoints : public CheckpointTest {
   std::string Mutate(const std::string& path, RandomStream* random) const {
     std::string file = sound_.at(path);
     const auto below = [&](size_t limit) {
-      return static_cast<size_t>(random->NextBelow(static_cast<uint32_t>(std::max<size_t>(limit, 1))));
+      return static_cast<size_t>(
+          random->NextBelow(static_cast<uint32_t>(std::max<size_t>(limit, 1))));
     };
     switch (below(10)) {
       case 0:
@@ -139,7 +141,8 @@ TEST_F(MutatedCheckpoints, AManifestThatVouchesForDamageDoesNotHelpIt) {
   for (int i = 0; i < kMutations / 20 && !HasFailure(); ++i) {
     CheckpointManifest changed = *manifest;
     ShardReceipt& shard = *changed.mutable_shards(i % kShards);
-    const int number = static_cast<int>(random.NextBelow(static_cast<uint32_t>(shard.files_size())));
+    const int number =
+        static_cast<int>(random.NextBelow(static_cast<uint32_t>(shard.files_size())));
     CheckpointFile& file = *shard.mutable_files(number);
     const std::string path = ShardFolder(root_, 2, shard.shard()) + "/" + file.name();
     SCOPED_TRACE(path);

@@ -1,5 +1,6 @@
-// A million data-plane messages, most of them changed on their way, to shards that train on meanwhile: none is
-// taken for what it was not, what is refused changes nothing, and who goes on properly is served.
+// A million data-plane messages, most of them changed on their way, to shards that train on
+// meanwhile: none is taken for what it was not, what is refused changes nothing, and who goes on
+// properly is served.
 //   mutated_messages 1000000
 #include <array>
 #include <cstring>
@@ -137,7 +138,8 @@ class Payloads {
   std::array<std::vector<Travelling>, std::size(kSliceElements)> by_slice_;
 };
 
-// Three workers of one shard, who are told apart from what a change made of their messages by what it answers.
+// Three workers of one shard, who are told apart from what a change made of their messages by what
+// it answers.
 class Traffic {
  public:
   Traffic(const std::string& kind, bool cuts, const Payloads& payloads)
@@ -195,7 +197,8 @@ class Traffic {
         save->set_checkpoint(cut_);
         save->set_last(true);
         save->add_slices(2);
-        message.payloads.push_back(Bytes::CopyOf(AsBytes(std::vector<float>(kSliceElements[2], 1))));
+        message.payloads.push_back(
+            Bytes::CopyOf(AsBytes(std::vector<float>(kSliceElements[2], 1))));
         return message;
       }
       case 3:
@@ -203,7 +206,8 @@ class Traffic {
         Pull* pull = message.header.mutable_pull();
         pull->set_request(++request_);
         pull->set_clock(worker.clock);
-        for (size_t i = 0; i < std::size(kSliceElements); ++i) pull->add_marks(random->NextBelow(3));
+        for (size_t i = 0; i < std::size(kSliceElements); ++i)
+          pull->add_marks(random->NextBelow(3));
         return message;
       }
       default:
@@ -235,7 +239,8 @@ class Traffic {
     const std::vector<float> before = shard_.Weights();
     const bool push = message.header.has_push();
     const Outbox out = shard_.Send(std::move(message));
-    Require(shard_.core().waiting_pulls() <= kShardWorkers, "more pulls wait than there are workers");
+    Require(shard_.core().waiting_pulls() <= kShardWorkers,
+            "more pulls wait than there are workers");
     bool refused = false, acknowledged = false;
     for (const Outgoing& outgoing : out) {
       const DataHeader& header = outgoing.message.header;
@@ -246,7 +251,8 @@ class Traffic {
     }
     const std::vector<float> after = shard_.Weights();
     Require(AllFinite(after), "a weight is not finite");
-    // Where clocks or a checkpoint hold pushes back, a message may let go of those that came before.
+    // Where clocks or a checkpoint hold pushes back, a message may let go of those that came
+    // before.
     if (!cuts_ && (!push || (refused && !synchronous_))) {
       Require(before == after, "the weights changed without a push that was accepted");
     }

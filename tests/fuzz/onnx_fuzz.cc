@@ -1,6 +1,6 @@
-// Any bytes as an ONNX model: refused, or a graph of a few nodes with its values. --onnx=small, images or tokens
-// says for which samples.
-#include "engine/graph.h"
+// Any bytes as an ONNX model: refused, or a graph of a few nodes with its values. --onnx=small,
+// images or tokens says for which samples.
+#include "engine/graph/graph.h"
 #include "engine/onnx/import.h"
 #include "tests/fuzz/memory_file.h"
 

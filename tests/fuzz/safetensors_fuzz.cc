@@ -1,4 +1,5 @@
-// Any bytes as a .safetensors file: refused, or tensors that lie within it and are written again as they were.
+// Any bytes as a .safetensors file: refused, or tensors that lie within it and are written again as
+// they were.
 #include <cstring>
 
 #include "data/safetensors.h"

@@ -1,7 +1,8 @@
-// Any answers to a worker's session: no crash, what it sends and remembers stays in bounds, and weights are
-// installed as they were checked or not at all. An input is a row of
-//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: an answer
-//   u8 kind                                                                       what the worker does
+// Any answers to a worker's session: no crash, what it sends and remembers stays in bounds, and
+// weights are installed as they were checked or not at all. An input is a row of
+//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: an
+//   answer u8 kind                                                                       what the
+//   worker does
 #include <cmath>
 #include <vector>
 
@@ -73,9 +74,7 @@ class Worker {
     if (!pulling || session_.pulling()) return true;
     const std::vector<PulledSlice> pulled = session_.TakePulled();
     Require(pulled.size() == std::size(kSliceElements), "a pull brought other slices");
-    const auto weights = [&](int p) {
-      return std::span<float>(weights_[static_cast<size_t>(p)]);
-    };
+    const auto weights = [&](int p) { return std::span<float>(weights_[static_cast<size_t>(p)]); };
     return InstallPulled(codecs_, model_, placement_, pulled, own_, weights, weights).ok();
   }
 
@@ -84,7 +83,8 @@ class Worker {
     while (const auto next = session_.Next()) {
       Require(++sent < kMostSent, "it sends without end");
       Require(next->to < 2, "it sends to a shard that there is not");
-      Require(EncodeMessage(*next->message, kMostMessageBytes).ok(), "it sends what cannot be sent");
+      Require(EncodeMessage(*next->message, kMostMessageBytes).ok(),
+              "it sends what cannot be sent");
       session_.Sent(now_);
     }
   }

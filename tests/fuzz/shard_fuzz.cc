@@ -1,8 +1,8 @@
-// Any messages to a shard, and what its coordinator may say in between: what is refused is refused with a
-// reason and changes no weight, and weights are finite whatever is accepted. --shard=sync, async or
-// unbounded says which shard. An input is a row of
-//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: a message
-//   u8 kind, u8 argument                                                          a command
+// Any messages to a shard, and what its coordinator may say in between: what is refused is refused
+// with a reason and changes no weight, and weights are finite whatever is accepted. --shard=sync,
+// async or unbounded says which shard. An input is a row of
+//   u8 kind, u8 bytes of the header, u8 bytes of the payloads, header, payloads   kind < 200: a
+//   message u8 kind, u8 argument                                                          a command
 #include "tests/fuzz/small_shard.h"
 
 #include "tests/fuzz/input_cursor.h"
@@ -42,7 +42,8 @@ void Send(SmallShard& shard, Message message, bool alone) {
   const Outbox out = shard.Send(std::move(message));
   for (const Outgoing& outgoing : out) {
     const DataHeader& header = outgoing.message.header;
-    if (header.has_refusal()) Require(!header.refusal().detail().empty(), "refused without a reason");
+    if (header.has_refusal())
+      Require(!header.refusal().detail().empty(), "refused without a reason");
     Require(EncodeMessage(outgoing.message, kMostMessageBytes).ok(), "an answer cannot be encoded");
   }
   const std::vector<float> after = shard.Weights();

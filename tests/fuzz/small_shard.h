@@ -1,4 +1,5 @@
-// A shard with a few small slices and three workers in a segment, as fuzzing and its tests drive it.
+// A shard with a few small slices and three workers in a segment, as fuzzing and its tests drive
+// it.
 #pragma once
 
 #include <cmath>
@@ -8,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/shard_core.h"
+#include "server/shard/shard_core.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace psgd::fuzz {
@@ -47,7 +48,8 @@ inline Placement SmallPlacement() {
   return placement;
 }
 
-// "sync", "async" (with a bound, and weights as differences), "unbounded" (adam, compensated delay).
+// "sync", "async" (with a bound, and weights as differences), "unbounded" (adam, compensated
+// delay).
 inline Config SmallConfig(const std::string& kind) {
   Config config;
   ConsistencyConfig* consistency = config.mutable_consistency();
@@ -64,7 +66,8 @@ inline Config SmallConfig(const std::string& kind) {
 class SmallShard {
  public:
   explicit SmallShard(const Config& config, bool journal = false)
-      : core_(ShardOptions{.config = config, .reply_bytes = 256, .held_bytes = 4096, .journal = journal}) {
+      : core_(ShardOptions{
+            .config = config, .reply_bytes = 256, .held_bytes = 4096, .journal = journal}) {
     InstallModel install;
     install.model = std::make_shared<const ModelSpec>(SmallModel());
     install.placement = std::make_shared<const Placement>(SmallPlacement());

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/files.h"
-#include "experiment/config_reader.h"
-#include "experiment/yaml_tree.h"
+#include "experiment/config/config_reader.h"
+#include "experiment/config/yaml_tree.h"
 #include "tests/sim/gradients.h"
 
 namespace psgd::sim {
@@ -24,13 +24,17 @@ absl::Status Wrong(int event, const std::string& what) {
 absl::StatusOr<uint32_t> NumberOf(absl::string_view text, absl::string_view kind, int event) {
   const std::string whole(text);
   uint32_t number = 0;
-  if (absl::ConsumePrefix(&text, kind) && absl::ConsumePrefix(&text, " ") && absl::SimpleAtoi(text, &number)) return number;
-  return Wrong(event, absl::StrCat("\"", whole, "\" is not a ", std::string(kind), ", as \"", std::string(kind), " 0\""));
+  if (absl::ConsumePrefix(&text, kind) && absl::ConsumePrefix(&text, " ") &&
+      absl::SimpleAtoi(text, &number))
+    return number;
+  return Wrong(event, absl::StrCat("\"", whole, "\" is not a ", std::string(kind), ", as \"",
+                                   std::string(kind), " 0\""));
 }
 
 class EventReader {
  public:
-  EventReader(const SimCase& written, const Scenario& scenario) : written_(written), scenario_(scenario) {}
+  EventReader(const SimCase& written, const Scenario& scenario)
+      : written_(written), scenario_(scenario) {}
 
   absl::StatusOr<Event> Read(int index) {
     index_ = index;
@@ -40,7 +44,8 @@ class EventReader {
     event_.length = Milliseconds(from.for_());
     event_.writing_image = from.writing_image();
     PSGD_RETURN_IF_ERROR(ReadWhat(from));
-    if (event_.writing_image && (event_.at_worker || (event_.what != Event::kKill && event_.what != Event::kPower))) {
+    if (event_.writing_image &&
+        (event_.at_worker || (event_.what != Event::kKill && event_.what != Event::kPower))) {
       return Wrong(index, "writing_image goes with kill and power of a server");
     }
     return event_;
@@ -61,13 +66,15 @@ class EventReader {
       case SimEvent::kPause:
         event_.what = Event::kPause;
         PSGD_RETURN_IF_ERROR(ReadWho(from.pause()));
-        return event_.who == Event::kStandby ? Wrong(index_, "the standby is killed, not paused") : absl::OkStatus();
+        return event_.who == Event::kStandby ? Wrong(index_, "the standby is killed, not paused")
+                                             : absl::OkStatus();
       case SimEvent::kClock:
         event_.what = Event::kClock;
         event_.step = Milliseconds(from.ahead() - from.back());
         PSGD_RETURN_IF_ERROR(ReadWho(from.clock()));
-        return event_.at_worker || event_.who == 1 ? absl::OkStatus()
-                                                   : Wrong(index_, "only the server and workers go by a clock");
+        return event_.at_worker || event_.who == 1
+                   ? absl::OkStatus()
+                   : Wrong(index_, "only the server and workers go by a clock");
       case SimEvent::kCut:
         event_.what = Event::kCut;
         return ReadCut(from);
@@ -112,16 +119,19 @@ class EventReader {
     event_.at_worker = who.starts_with("worker");
     if (event_.at_worker) {
       PSGD_ASSIGN_OR_RETURN(event_.who, NumberOf(who, "worker", index_));
-      return event_.who < kMembers ? absl::OkStatus() : Wrong(index_, absl::StrCat("workers are below ", kMembers));
+      return event_.who < kMembers ? absl::OkStatus()
+                                   : Wrong(index_, absl::StrCat("workers are below ", kMembers));
     }
     if (who == "server") event_.who = 1;
     if (who == "standby") event_.who = Event::kStandby;
     if (who == "server" || who == "standby") return absl::OkStatus();
-    if (!who.starts_with("server")) return Wrong(index_, absl::StrCat("\"", who, "\" is none of worker 0, ..., ", kServers));
+    if (!who.starts_with("server"))
+      return Wrong(index_, absl::StrCat("\"", who, "\" is none of worker 0, ..., ", kServers));
     PSGD_ASSIGN_OR_RETURN(event_.who, NumberOf(who, "server", index_));
     const auto last = static_cast<uint32_t>(written_.servers());
-    return event_.who >= 1 && event_.who <= last ? absl::OkStatus()
-                                                 : Wrong(index_, absl::StrCat("there are servers 1 to ", last));
+    return event_.who >= 1 && event_.who <= last
+               ? absl::OkStatus()
+               : Wrong(index_, absl::StrCat("there are servers 1 to ", last));
   }
 
   absl::Status ReadJoined(const std::string& who) {
@@ -134,7 +144,8 @@ class EventReader {
   absl::Status ReadShard(const std::string& shard) {
     PSGD_ASSIGN_OR_RETURN(event_.shard, NumberOf(shard, "shard", index_));
     const auto shards = static_cast<uint32_t>(scenario_.config.cluster().shards());
-    return event_.shard < shards ? absl::OkStatus() : Wrong(index_, absl::StrCat("there are ", shards, " shards"));
+    return event_.shard < shards ? absl::OkStatus()
+                                 : Wrong(index_, absl::StrCat("there are ", shards, " shards"));
   }
 
   absl::Status ReadCut(const SimEvent& from) {
@@ -161,7 +172,8 @@ absl::Status CheckCase(const SimCase& written, const Scenario& s) {
     if (dies && !event.at_worker && level == DurabilityConfig::MEMORY) {
       return Wrong(i, "a server that dies ends a run with durability.acknowledge: memory");
     }
-    if (dies && event.at_worker && lossy) return Wrong(i, "a worker that dies takes what its codec left behind with it");
+    if (dies && event.at_worker && lossy)
+      return Wrong(i, "a worker that dies takes what its codec left behind with it");
     if (event.who == Event::kStandby && level != DurabilityConfig::REPLICATED) {
       return Wrong(i, "there is a standby with durability.acknowledge: replicated");
     }
@@ -170,7 +182,8 @@ absl::Status CheckCase(const SimCase& written, const Scenario& s) {
     return absl::InvalidArgumentError("servers: a run that is followed lies on one server");
   }
   if (lossy && !s.config.compression().push().has_topk()) {
-    return absl::InvalidArgumentError("config.compression.push: the simulator's workers know none and topk");
+    return absl::InvalidArgumentError(
+        "config.compression.push: the simulator's workers know none and topk");
   }
   return absl::OkStatus();
 }

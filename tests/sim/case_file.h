@@ -1,4 +1,5 @@
-// Runs of the simulator as people write them down: tests/sim/cases has some, docs/simulator.md the keys.
+// Runs of the simulator as people write them down: tests/sim/cases has some, docs/simulator.md the
+// keys.
 #pragma once
 
 #include <string>

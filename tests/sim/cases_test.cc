@@ -54,7 +54,8 @@ TEST(SimulationCases, SayWhatIsWrongWithThem) {
       {"config: {compression: {push: onebit}}", "know none and topk"},
       {"rates: {drop: 2}", "drop"},
   };
-  for (const auto& [text, why] : kWrong) EXPECT_THAT(std::string(ErrorOf(text).message()), HasSubstr(why)) << text;
+  for (const auto& [text, why] : kWrong)
+    EXPECT_THAT(std::string(ErrorOf(text).message()), HasSubstr(why)) << text;
 }
 
 TEST(SimulationCases, WhatIsWrittenDownHappens) {
@@ -69,7 +70,8 @@ TEST(SimulationCases, WhatIsWrittenDownHappens) {
         - {at: 70ms, kill: worker 1}
         - {at: 80ms, start: worker}
         - {at: 90ms, drop: 0.5, for: 50ms}
-  )", "a.yaml");
+  )",
+                                 "a.yaml");
   ASSERT_TRUE(written.ok()) << written.status();
   const auto scenario = ScenarioOf(*written, 1);
   ASSERT_TRUE(scenario.ok()) << scenario.status();

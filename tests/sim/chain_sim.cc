@@ -30,8 +30,10 @@ class LossyStore final : public ChainStore {
       held->led = true;
     };
     if (Fails()) {
-      if (chance_.Happens(0.3)) change();
-      else if (chance_.Happens(0.5)) held_->late.push_back(change);
+      if (chance_.Happens(0.3))
+        change();
+      else if (chance_.Happens(0.5))
+        held_->late.push_back(change);
       return Nobody();
     }
     change();
@@ -83,12 +85,14 @@ ChainSim::ChainSim(uint64_t seed, ChainSabotage sabotage) : chance_(seed, 9), sa
 
 std::string ChainSim::Run(int steps) {
   for (int i = 0; i < steps && wrong_.empty(); ++i) {
-    if (chance_.Happens(0.02)) held_->led = false;  // a lease runs out, of a leader that lives or not
+    if (chance_.Happens(0.02))
+      held_->led = false;  // a lease runs out, of a leader that lives or not
     if (!held_->late.empty() && chance_.Happens(0.1)) {
       held_->late.back()();
       held_->late.pop_back();
     }
-    Step(servers_[static_cast<size_t>(chance_.Between(int64_t{0}, static_cast<int64_t>(servers_.size()) - 1))]);
+    Step(servers_[static_cast<size_t>(
+        chance_.Between(int64_t{0}, static_cast<int64_t>(servers_.size()) - 1))]);
   }
   if (wrong_.empty()) Heal();
   return wrong_;
@@ -101,7 +105,8 @@ void ChainSim::Heal() {
   const size_t before = acknowledged_.size();
   for (int i = 0; i < 20'000 && wrong_.empty() && acknowledged_.size() < before + 10; ++i) {
     held_->led = std::any_of(servers_.begin(), servers_.end(), [&](const Server& server) {
-      return server.up && server.keeper != nullptr && server.replica == held_->chain.members(0).replica();
+      return server.up && server.keeper != nullptr &&
+             server.replica == held_->chain.members(0).replica();
     });
     Step(servers_[static_cast<size_t>(i) % servers_.size()]);
   }
@@ -172,13 +177,18 @@ void ChainSim::StepOfLeader(Server& server) {
       server.entries.push_back(next_entry_++);
       return server.followers->Publish(kEntryLog, std::move(part), server.entries.size());
     }
-    case 1: return Answer(server);
-    case 2: (void)server.keeper->Keep(); return;
-    case 3: return TakeIn(server);
+    case 1:
+      return Answer(server);
+    case 2:
+      (void)server.keeper->Keep();
+      return;
+    case 3:
+      return TakeIn(server);
     case 4:
       if (chance_.Happens(0.05)) Drop(server);
       return;
-    default: return Ship(server);
+    default:
+      return Ship(server);
   }
 }
 
@@ -223,8 +233,9 @@ void ChainSim::Drop(Server& leader) {
     });
   }
   if (followers.empty()) return;
-  const uint32_t replica =
-      followers[static_cast<size_t>(chance_.Between(int64_t{0}, static_cast<int64_t>(followers.size()) - 1))].replica();
+  const uint32_t replica = followers[static_cast<size_t>(chance_.Between(
+                                         int64_t{0}, static_cast<int64_t>(followers.size()) - 1))]
+                               .replica();
   if (sabotage_ == ChainSabotage::kForgetBeforeTheChain) leader.followers->Forget(replica);
   if (leader.keeper->TakeOut(replica).ok()) Ship(leader);
 }

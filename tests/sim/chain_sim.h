@@ -1,7 +1,7 @@
-// Servers that settle by a store who leads, while answers of the store get lost or its changes come to pass
-// late, servers die, hang and come back, and links break between any two steps. Real are the chain's rules and
-// what a leader knows of its followers (server/chain.h, chain_keeper.h, follower_set.h); a shard is a list of
-// numbers.
+// Servers that settle by a store who leads, while answers of the store get lost or its changes come
+// to pass late, servers die, hang and come back, and links break between any two steps. Real are
+// the chain's rules and what a leader knows of its followers (server/control/chain.h,
+// chain_keeper.h, follower_set.h); a shard is a list of numbers.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/chain_keeper.h"
+#include "server/control/chain_keeper.h"
 #include "simulate/chance.h"
 
 namespace psgd::sim {
@@ -18,10 +18,10 @@ namespace psgd::sim {
 // What is broken on purpose, to see that it is found out.
 enum class ChainSabotage {
   kNone,
-  kStoreComparesNothing,    // whoever asks for a change gets it
-  kForgetBeforeTheChain,    // acknowledgements wait no more for a follower that the chain still holds
-  kSayWrittenBeforehand,    // a follower
-  kForgetWhenItCameIn,      // a follower that left and came back is taken for what it was
+  kStoreComparesNothing,  // whoever asks for a change gets it
+  kForgetBeforeTheChain,  // acknowledgements wait no more for a follower that the chain still holds
+  kSayWrittenBeforehand,  // a follower
+  kForgetWhenItCameIn,    // a follower that left and came back is taken for what it was
 };
 
 struct StoreRegister {

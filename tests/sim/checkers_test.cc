@@ -45,8 +45,9 @@ void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
     case Sabotage::kForgetOrders:
     case Sabotage::kOldRecord:
     case Sabotage::kDontWait:
-      scenario->config.mutable_durability()->set_acknowledge(
-          sabotage == Sabotage::kDontWait ? DurabilityConfig::REPLICATED : DurabilityConfig::JOURNAL);
+      scenario->config.mutable_durability()->set_acknowledge(sabotage == Sabotage::kDontWait
+                                                                 ? DurabilityConfig::REPLICATED
+                                                                 : DurabilityConfig::JOURNAL);
       scenario->server_crashes = 2;
       scenario->config.mutable_train()->set_epochs(3);
       break;
@@ -60,7 +61,8 @@ void MakeRoomFor(Sabotage sabotage, Scenario* scenario) {
 void MakeRoomFor(DiskFault fault, Scenario* scenario) {
   if (fault == DiskFault::kNone) return;
   const bool power = fault >= DiskFault::kNeverSyncs;
-  scenario->config.mutable_durability()->set_acknowledge(power ? DurabilityConfig::FSYNC : DurabilityConfig::JOURNAL);
+  scenario->config.mutable_durability()->set_acknowledge(power ? DurabilityConfig::FSYNC
+                                                               : DurabilityConfig::JOURNAL);
   scenario->config.mutable_train()->set_epochs(3);
   scenario->server_crashes = 4;
   if (!power) return;
@@ -112,19 +114,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Breakage{Sabotage::kKeepMove, "came back without shard"}));
 INSTANTIATE_TEST_SUITE_P(
     Journal, CheckersCanFail,
-    testing::Values(Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kForgetsLast},
-                    Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},
-                    Breakage{Sabotage::kNone, "the applied updates make", DiskFault::kChangesOne},
-                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kWritesLate},
-                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kNeverSyncs},
-                    Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
-                             DiskFault::kForgetsToSyncWhatItFinds},
-                    Breakage{Sabotage::kNone, "is in, but nobody made it", DiskFault::kKeepsTorn}));
+    testing::Values(
+        Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kForgetsLast},
+        Breakage{Sabotage::kNone, "was applied 2 times", DiskFault::kRepeatsLast},
+        Breakage{Sabotage::kNone, "the applied updates make", DiskFault::kChangesOne},
+        Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kWritesLate},
+        Breakage{Sabotage::kNone, "has lost pushes that it acknowledged", DiskFault::kNeverSyncs},
+        Breakage{Sabotage::kNone, "has lost pushes that it acknowledged",
+                 DiskFault::kForgetsToSyncWhatItFinds},
+        Breakage{Sabotage::kNone, "is in, but nobody made it", DiskFault::kKeepsTorn}));
 INSTANTIATE_TEST_SUITE_P(Staleness, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kIgnoreGate, "stale pull"},
                                          Breakage{Sabotage::kGateOff, "stale pull"},
                                          Breakage{Sabotage::kForgetOwn, "stale pull"},
-                                         Breakage{Sabotage::kClaimNewer, "has other weights than version"}));
+                                         Breakage{Sabotage::kClaimNewer,
+                                                  "has other weights than version"}));
 INSTANTIATE_TEST_SUITE_P(Checkpoints, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kLateCut, "beyond its clock"},
                                          Breakage{Sabotage::kIgnoreMarker, "beyond its clock"},
@@ -132,10 +136,12 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, CheckersCanFail,
                                          Breakage{Sabotage::kChangeState, "is of clock"}));
 INSTANTIATE_TEST_SUITE_P(BadMessages, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kRefuseSound, "refused a sound push"},
-                                         Breakage{Sabotage::kCleanPoison, "is in, but was not finite"}));
+                                         Breakage{Sabotage::kCleanPoison,
+                                                  "is in, but was not finite"}));
 INSTANTIATE_TEST_SUITE_P(Membership, CheckersCanFail,
                          testing::Values(Breakage{Sabotage::kKeepDead, "the run did not end"},
-                                         Breakage{Sabotage::kHideStep, "was put out, though it was heard"}));
+                                         Breakage{Sabotage::kHideStep,
+                                                  "was put out, though it was heard"}));
 
 class LossyBooksCanFail : public testing::TestWithParam<Sabotage> {};
 
@@ -143,7 +149,8 @@ TEST_P(LossyBooksCanFail, AndSayWhy) {
   Scenario scenario = CalmScenario(1, 2, 1);
   scenario.config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.05);
   scenario.sabotage = GetParam();
-  EXPECT_THAT(Cluster(scenario, false).Run().breaches, testing::Contains(testing::HasSubstr("applied and kept to")));
+  EXPECT_THAT(Cluster(scenario, false).Run().breaches,
+              testing::Contains(testing::HasSubstr("applied and kept to")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Conservation, LossyBooksCanFail,

@@ -23,7 +23,8 @@ void Cluster::Ask(Worker* worker, ControlRequest request, Answered answer) {
   Attempt(worker, request, std::make_shared<bool>(false), std::move(answer));
 }
 
-void Cluster::Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer) {
+void Cluster::Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
+                      Answered answer) {
   const Link link = ToCoordinator(worker->process());
   network_.Send(link, true, [=, this] {
     server_->WhenAwake([=, this] {
@@ -46,7 +47,8 @@ void Cluster::Attempt(Worker* worker, const ControlRequest& request, std::shared
 
 absl::StatusOr<ControlReply> Cluster::Handle(const ControlRequest& request, Effects* effects) {
   const Time now = server_->Now();
-  if (const auto* join = std::get_if<JoinRequest>(&request)) return coordinator().Join(*join, now, effects);
+  if (const auto* join = std::get_if<JoinRequest>(&request))
+    return coordinator().Join(*join, now, effects);
   if (const auto* registers = std::get_if<RegisterRequest>(&request)) {
     auto reply = coordinator().Register(*registers, server_->Endpoints(), now, effects);
     if (reply.ok()) oracle_.Registered(registers->key(), reply->placement());
@@ -108,7 +110,8 @@ void Cluster::PlanMisfortunes() {
   });
   plan(scenario_.pauses, [this] {
     if (Worker* worker = AnyWorker()) {
-      worker->Pause(chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
+      worker->Pause(
+          chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
     }
   });
   plan(scenario_.partitions, [this] {
@@ -139,7 +142,8 @@ void Cluster::PlanMisfortunes() {
   plan_deaths(scenario_.server_crashes, Server::Death::kKilled);
   plan_deaths(scenario_.power_losses, Server::Death::kPower);
   plan(scenario_.server_pauses, [this] {
-    server_->PauseAny(chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500)));
+    server_->PauseAny(
+        chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500)));
   });
   plan(scenario_.standby_deaths, [this] { server_->KillStandby(); });
   plan(scenario_.joined_crashes, [this] { server_->KillJoined(Server::Death::kKilled); });
@@ -155,7 +159,8 @@ void Cluster::PlanMisfortunes() {
     Worker* worker = AnyWorker();
     const bool of_server = worker == nullptr || chance_.Happens(0.5);
     if (tracing()) {
-      Note(absl::StrCat("the clock of ", of_server ? "the server" : absl::StrCat("process ", worker->process()),
+      Note(absl::StrCat("the clock of ",
+                        of_server ? "the server" : absl::StrCat("process ", worker->process()),
                         " steps by ", Seconds(step), " s"));
     }
     if (of_server) {
@@ -177,9 +182,7 @@ void Cluster::FoundOut(const std::string& what) {
   outcome_.found_out = what;
 }
 
-void Cluster::Ended(Worker* worker) {
-  Mix(worker->process());
-}
+void Cluster::Ended(Worker* worker) { Mix(worker->process()); }
 
 void Cluster::SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message) {
   const uint32_t process = worker->process();
@@ -243,15 +246,16 @@ Outcome Cluster::Run() {
   PlanEvents();
   Tick();
   const Time limit = scenario_.network.heals_at + scenario_.patience;
-  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() && outcome_.found_out.empty() &&
-         queue_.RunOne()) {
+  while (!Over() && queue_.now() < limit && oracle_.breaches().empty() &&
+         outcome_.found_out.empty() && queue_.RunOne()) {
   }
   if (!outcome_.found_out.empty()) {
     // What the weights are worth, the checkpoints know.
   } else if (Over()) {
     CheckEnd();
   } else if (oracle_.breaches().empty() && oracle_.may_have_lost()) {
-    // Nobody knows of the segment that a worker is in: nothing is trained wrongly, and people see it.
+    // Nobody knows of the segment that a worker is in: nothing is trained wrongly, and people see
+    // it.
     outcome_.found_out = "training stood still";
   } else if (oracle_.breaches().empty()) {
     std::string waiting;

@@ -20,24 +20,24 @@ namespace psgd::sim {
 
 struct Outcome {
   std::vector<std::string> breaches;
-  std::string found_out;                            // that acknowledged pushes are lost, where they may be; the run's end
-  uint64_t hash = 0;                                // of everything that happened
-  std::map<uint32_t, std::vector<float>> weights;   // by slice, at the end
+  std::string found_out;  // that acknowledged pushes are lost, where they may be; the run's end
+  uint64_t hash = 0;      // of everything that happened
+  std::map<uint32_t, std::vector<float>> weights;  // by slice, at the end
   Oracle::Counts counts;
-  ShardStats stats;                                 // over all shards
+  ShardStats stats;  // over all shards
   uint64_t resent = 0;
   Duration took{};
   size_t evaluations = 0;
-  uint64_t crashes = 0;                             // of the server
-  uint64_t takeovers = 0;                           // by a server that followed
-  uint64_t moves = 0;                               // of shards, that came to their end
+  uint64_t crashes = 0;    // of the server
+  uint64_t takeovers = 0;  // by a server that followed
+  uint64_t moves = 0;      // of shards, that came to their end
   uint64_t undone_moves = 0;
-  uint64_t joined_crashes = 0;                      // of servers that joined
-  uint64_t images = 0;                              // of its shards' journals
-  uint64_t power_losses = 0;                        // of servers' machines
-  uint64_t torn_images = 0;                         // that were passed over
+  uint64_t joined_crashes = 0;  // of servers that joined
+  uint64_t images = 0;          // of its shards' journals
+  uint64_t power_losses = 0;    // of servers' machines
+  uint64_t torn_images = 0;     // that were passed over
   uint64_t server_pauses = 0;
-  std::vector<std::string> trace;                   // its tail, when asked for
+  std::vector<std::string> trace;  // its tail, when asked for
 };
 
 // Not thread-safe. Runs one scenario once.
@@ -49,13 +49,15 @@ class Cluster final : public World {
   // REQUIRES: the server is up.
   CoordinatorCore& coordinator() { return server_->coordinator(); }
   void Ask(Worker* worker, ControlRequest request, Answered answer) override;
-  void SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message) override;
+  void SendToShard(Worker* worker, uint32_t server, uint32_t shard,
+                   const Message& message) override;
   void Ended(Worker* worker) override;
   void FoundOut(const std::string& what) override;
   void CountResent(uint64_t messages) override { outcome_.resent += messages; }
 
   // For the server: what a shard, as it is now, has for a worker.
-  void Answer(uint32_t process, uint32_t server, uint32_t shard, Message message, const ShardCore& core);
+  void Answer(uint32_t process, uint32_t server, uint32_t shard, Message message,
+              const ShardCore& core);
 
  private:
   static constexpr uint32_t kMostShards = 1024;
@@ -64,7 +66,8 @@ class Cluster final : public World {
     return {process, server * kMostShards + shard};
   }
   Link ToCoordinator(uint32_t process) const { return {process, UINT32_MAX}; }
-  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer);
+  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
+               Answered answer);
   absl::StatusOr<ControlReply> Handle(const ControlRequest& request, Effects* effects);
   void StartProcess();
   void PlanMisfortunes();

@@ -26,7 +26,8 @@ void Cluster::Happen(const Event& event) {
     case Event::kKill:
     case Event::kPower:
       if (event.who == Event::kStandby) return server_->KillStandby();
-      return event.writing_image ? server_->DieWithImage(event.who, death) : server_->Kill(event.who, death);
+      return event.writing_image ? server_->DieWithImage(event.who, death)
+                                 : server_->Kill(event.who, death);
     case Event::kPause:
       return server_->Pause(event.who, event.length);
     case Event::kFullDisk:
@@ -76,7 +77,8 @@ void Cluster::HappenToWorker(const Event& event) {
 
 void Cluster::ChangeRates(const Event& event) {
   const double drop = network_.drop(), repeat = network_.repeat(), slow = network_.slow();
-  network_.SetRates(event.what == Event::kDrop ? event.rate : drop, event.what == Event::kRepeat ? event.rate : repeat,
+  network_.SetRates(event.what == Event::kDrop ? event.rate : drop,
+                    event.what == Event::kRepeat ? event.rate : repeat,
                     event.what == Event::kSlow ? event.rate : slow);
   queue_.After(event.length, [=, this] { network_.SetRates(drop, repeat, slow); });
 }

@@ -8,7 +8,8 @@
 
 namespace psgd::sim {
 
-Holder::Holder(Cluster* cluster, const Scenario& scenario, uint32_t server, Saboteur* saboteur, OnCut on_cut)
+Holder::Holder(Cluster* cluster, const Scenario& scenario, uint32_t server, Saboteur* saboteur,
+               OnCut on_cut)
     : cluster_(cluster),
       scenario_(scenario),
       server_(server),
@@ -91,13 +92,14 @@ void Holder::Deliver(uint32_t process, uint32_t shard, Message message) {
 
 void Holder::CommitLater(uint32_t shard) {
   if (!commit_due_.insert(shard).second) return;
-  cluster_->queue().After(chance_.Between(Duration(0), scenario_.disk_delay), [this, shard, life = life_] {
-    if (life != life_) return;
-    WhenAwake([this, shard] {
-      commit_due_.erase(shard);
-      Commit(shard);
-    });
-  });
+  cluster_->queue().After(chance_.Between(Duration(0), scenario_.disk_delay),
+                          [this, shard, life = life_] {
+                            if (life != life_) return;
+                            WhenAwake([this, shard] {
+                              commit_due_.erase(shard);
+                              Commit(shard);
+                            });
+                          });
 }
 
 void Holder::Commit(uint32_t shard) {
@@ -107,8 +109,8 @@ void Holder::Commit(uint32_t shard) {
   durable->Commit(&out);
   for (Outgoing& outgoing : out) {
     saboteur_->OnAnswer(&outgoing.message);
-    cluster_->Answer(static_cast<uint32_t>(outgoing.to), server_, shard, std::move(outgoing.message),
-                     durable->core());
+    cluster_->Answer(static_cast<uint32_t>(outgoing.to), server_, shard,
+                     std::move(outgoing.message), durable->core());
   }
   while (auto cut = durable->TakeFinishedCut()) {
     saboteur_->OnCut(durable->core(), &*cut);
@@ -122,7 +124,8 @@ void Holder::CommitAll() {
 }
 
 void Holder::SaveImageLater(uint32_t shard, ShardImage image) {
-  const Duration length = chance_.Between(std::chrono::milliseconds(0), std::chrono::milliseconds(80));
+  const Duration length =
+      chance_.Between(std::chrono::milliseconds(0), std::chrono::milliseconds(80));
   if (const OnImage on_image = std::exchange(on_image_, nullptr)) on_image(length);
   cluster_->queue().After(length, [this, shard, life = life_, image = std::move(image)] {
     if (life == life_) WhenAwake([this, shard, image] { SaveImageNow(shard, image); });

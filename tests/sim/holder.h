@@ -1,5 +1,5 @@
-// A server process of the simulation as a holder of shards: the coordinator's own, or those of one that joined
-// it. Its disks outlive it.
+// A server process of the simulation as a holder of shards: the coordinator's own, or those of one
+// that joined it. Its disks outlive it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "server/durable_shard.h"
+#include "server/durability/durable_shard.h"
 #include "simulate/chance.h"
 #include "tests/sim/sabotage.h"
 #include "tests/sim/scenario.h"
@@ -26,13 +26,16 @@ class Holder {
   // Each finished checkpoint's cut.
   using OnCut = std::function<void(uint32_t shard, const ShardCut& cut)>;
 
-  Holder(Cluster* cluster, const Scenario& scenario, uint32_t server, Saboteur* saboteur, OnCut on_cut);
+  Holder(Cluster* cluster, const Scenario& scenario, uint32_t server, Saboteur* saboteur,
+         OnCut on_cut);
 
   uint32_t server() const { return server_; }
   // This life.
   const Shards& shards() const { return shards_; }
   DurableShard* Find(uint32_t shard) const;
-  void Put(uint32_t shard, std::unique_ptr<DurableShard> durable) { shards_[shard] = std::move(durable); }
+  void Put(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+    shards_[shard] = std::move(durable);
+  }
   // Its machine loses power, or only the process is killed. True: something that it wrote is lost.
   bool Die(bool power);
   // It does nothing until then.

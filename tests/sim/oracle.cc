@@ -80,7 +80,7 @@ void Oracle::Made(const Message& message, bool poisoned) {
   MemberBooks& books = members_[*member];
   if (message.header.has_pull()) {
     books.pulls[message.header.pull().request()] = {message.header.pull().clock(),
-                                                        message.header.pull().own_clock()};
+                                                    message.header.pull().own_clock()};
   } else if (message.header.has_push()) {
     const Push& push = message.header.push();
     auto [it, fresh] = books.pushes[message.header.shard()].try_emplace(push.seq());
@@ -94,8 +94,8 @@ void Oracle::Made(const Message& message, bool poisoned) {
 
 void Oracle::Answered(const Message& message, uint32_t server) {
   if (!owners_.empty() && !may_have_lost() && owners_[message.header.shard()] != server) {
-    Breach(absl::StrCat("server ", server, " answered for shard ", message.header.shard(), ", which server ",
-                        owners_[message.header.shard()], " holds"));
+    Breach(absl::StrCat("server ", server, " answered for shard ", message.header.shard(),
+                        ", which server ", owners_[message.header.shard()], " holds"));
   }
   WorkerKey key;
   key.set_worker(message.header.worker());

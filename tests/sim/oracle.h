@@ -14,7 +14,7 @@
 #include "net/message.h"
 #include "proto/control.pb.h"
 #include "proto/model.pb.h"
-#include "server/shard_core.h"
+#include "server/shard/shard_core.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/scenario.h"
 #include "worker/session_core.h"
@@ -42,8 +42,8 @@ class Oracle {
   void CutOrdered(const TakeCheckpoint& command);
   void CutTaken(uint32_t shard, const ShardCut& cut);
 
-  // The weights that a shard has as it answers a pull, and those that a worker has once it installed
-  // the answer: where only what changed travels, they are the same all the same.
+  // The weights that a shard has as it answers a pull, and those that a worker has once it
+  // installed the answer: where only what changed travels, they are the same all the same.
   void Showed(const PullReply& reply, const std::vector<std::pair<uint32_t, Bytes>>& weights);
   void Installed(const WorkerKey& key, uint32_t slice, const PulledSlice& pulled,
                  std::span<const float> weights);
@@ -54,10 +54,13 @@ class Oracle {
   void Accumulated(uint32_t slice, uint64_t clock, std::span<const float> gradient);
   void Keeps(const WorkerKey& key, uint32_t slice, std::span<const float> residual);
 
-  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone, which the workers that
-  // are in have to find out.
+  // A machine lost power, and not all that it wrote was synced: what was acknowledged may be gone,
+  // which the workers that are in have to find out.
   void MayHaveLost();
-  bool may_have_lost() const { return may_have_lost_ && scenario_.config.durability().acknowledge() == DurabilityConfig::JOURNAL; }
+  bool may_have_lost() const {
+    return may_have_lost_ &&
+           scenario_.config.durability().acknowledge() == DurabilityConfig::JOURNAL;
+  }
 
   void Breach(const std::string& what);
   const std::vector<std::string>& breaches() const { return breaches_; }
@@ -86,11 +89,11 @@ class Oracle {
   struct MemberBooks {
     WorkerKey key;
     bool in = true;
-    uint64_t first_clock = 0;                            // of its first segment
-    std::map<uint64_t, Batch> steps;                     // clocks that it has a batch for
-    std::map<uint64_t, PullMade> pulls;                  // by request
+    uint64_t first_clock = 0;                                 // of its first segment
+    std::map<uint64_t, Batch> steps;                          // clocks that it has a batch for
+    std::map<uint64_t, PullMade> pulls;                       // by request
     std::map<uint32_t, std::map<uint64_t, MadePush>> pushes;  // shard -> seq
-    std::map<uint32_t, uint64_t> acknowledged;           // shard -> pushes below this
+    std::map<uint32_t, uint64_t> acknowledged;                // shard -> pushes below this
   };
   struct OrderedCut {
     uint64_t clock = 0;

@@ -31,19 +31,19 @@ void Oracle::CheckSlice(const std::string& where, uint32_t slice, std::span<cons
     if (applied[i] == 0) continue;
     const uint32_t member = i / kClocks;
     const uint64_t clock = i % kClocks + 1;
-    const std::string what = absl::StrCat(where, ": clock ", clock, " of member ", member,
-                                          " in slice ", slice);
+    const std::string what =
+        absl::StrCat(where, ": clock ", clock, " of member ", member, " in slice ", slice);
     if (applied[i] != 1) Breach(absl::StrCat(what, " was applied ", applied[i], " times"));
     bool acknowledged = false;
-    const MadePush* push = member < members_.size() ? Find(member, clock, slice, &acknowledged)
-                                                    : nullptr;
+    const MadePush* push =
+        member < members_.size() ? Find(member, clock, slice, &acknowledged) : nullptr;
     if (push == nullptr) {
       Breach(absl::StrCat(what, " is in, but nobody made it"));
       continue;
     }
     if (push->poisoned) Breach(absl::StrCat(what, " is in, but was not finite"));
-    const auto gradient = WholeGradient(scenario_.seed, member, clock, slice,
-                                        static_cast<uint32_t>(weights.size()));
+    const auto gradient =
+        WholeGradient(scenario_.seed, member, clock, slice, static_cast<uint32_t>(weights.size()));
     for (size_t k = 0; k < expected.size(); ++k) expected[k] -= gradient[kRegister + k];
   }
   for (size_t k = 0; k < expected.size(); ++k) {
@@ -109,8 +109,8 @@ void Oracle::CheckCutStates(const std::string& where, const OrderedCut& cut, uin
     }
     for (int slice = 0; slice < placement_.slices_size(); ++slice) {
       if (placement_.slices(slice).shard() != shard || times[slice] == 1) continue;
-      Breach(absl::StrCat(where, ": the state of ", Name(member), " for slice ", slice, " is there ",
-                          times[slice], " times"));
+      Breach(absl::StrCat(where, ": the state of ", Name(member), " for slice ", slice,
+                          " is there ", times[slice], " times"));
     }
   }
 }
@@ -152,12 +152,13 @@ void Oracle::CheckWholeMessages(const std::map<uint32_t, Applied>& applied) {
         for (uint32_t slice : push.slices) {
           in += applied.at(slice)[RegisterAt(m, push.clock)] != 0;
         }
-        const std::string what = absl::StrCat("push ", seq, " (clock ", push.clock, ") of ", Name(m),
-                                              " to shard ", shard);
+        const std::string what = absl::StrCat("push ", seq, " (clock ", push.clock, ") of ",
+                                              Name(m), " to shard ", shard);
         if (in != 0 && in != static_cast<int>(push.slices.size())) {
           Breach(absl::StrCat(what, " was applied in part"));
         }
-        if (seq < below && in == 0 && !MayBeMissed(m)) Breach(absl::StrCat(what, " was acknowledged and is lost"));
+        if (seq < below && in == 0 && !MayBeMissed(m))
+          Breach(absl::StrCat(what, " was acknowledged and is lost"));
         if (seq >= below) ++counts_.pushes_in_doubt;
       }
     }

@@ -1,4 +1,5 @@
-// Random runs of servers with copies: the production cores of servers and sessions, each run watched by an oracle.
+// Random runs of servers with copies: the production cores of servers and sessions, each run
+// watched by an oracle.
 //
 //   run_sim_test --seeds=10000 --first=1     more of them
 //   run_sim_test --first=4711 --seeds=1      one again, with its trace where it fails
@@ -28,8 +29,8 @@ Range& RandomRuns() {
 std::string Failure(const Scenario& scenario, const RunFaults& faults) {
   const RunOutcome outcome = RunWorld(scenario, faults, true).Run();
   if (outcome.breaches.empty()) return "";
-  return absl::StrCat(Describe(scenario, faults), "\n", absl::StrJoin(outcome.trace, "\n"), "\nbreach: ",
-                      absl::StrJoin(outcome.breaches, "\n"));
+  return absl::StrCat(Describe(scenario, faults), "\n", absl::StrJoin(outcome.trace, "\n"),
+                      "\nbreach: ", absl::StrJoin(outcome.breaches, "\n"));
 }
 
 TEST(RunSimulation, RandomRunsKeepEveryPromise) {
@@ -52,11 +53,51 @@ TEST(RunSimulation, RandomRunsKeepEveryPromise) {
     total.moves += outcome.moves;
     total.images += outcome.images;
   }
-  std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, " << total.counts.pulls_checked
-            << " pulls and " << total.counts.cuts_checked << " cuts checked, " << total.deaths << " servers died, "
-            << total.promotions << " copies promoted, " << total.takeovers << " leaderships of runs, " << total.moves
+  std::cout << range.seeds << " runs: " << total.counts.pushes_made << " pushes, "
+            << total.counts.pulls_checked << " pulls and " << total.counts.cuts_checked
+            << " cuts checked, " << total.deaths << " servers died, " << total.promotions
+            << " copies promoted, " << total.takeovers << " leaderships of runs, " << total.moves
             << " shards moved, " << total.images << " images\n";
 }
+
+struct PlantedBug {
+  const char* name;
+  CopyBug bug;
+};
+
+void PrintTo(const PlantedBug& planted, std::ostream* out) { *out << planted.name; }
+
+class PlantedBugs : public testing::TestWithParam<PlantedBug> {};
+
+constexpr uint64_t kFindWithin = 200;
+
+TEST_P(PlantedBugs, AreFound) {
+  for (uint64_t seed = 1; seed <= kFindWithin; ++seed) {
+    auto [scenario, faults] = RandomRun(seed);
+    faults.bug = GetParam().bug;
+    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    if (outcome.breaches.empty()) continue;
+    std::cout << "seed " << seed << ": " << outcome.breaches.front() << "\n";
+    return;
+  }
+  ADD_FAILURE() << "no seed up to " << kFindWithin << " finds it";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlantedBugs,
+    testing::Values(PlantedBug{"AcknowledgesBeforeCopiesHaveIt", CopyBug::kDontWait},
+                    PlantedBug{"PromotesACopyThatLags", CopyBug::kPromoteLagging},
+                    PlantedBug{"ForgetsTheSegmentsOfTheRecord", CopyBug::kForgetLedger},
+                    PlantedBug{"TwoLeadersUnderOneEpoch", CopyBug::kSameEpoch},
+                    PlantedBug{"ForgetsOrdersOfTheRecord", CopyBug::kForgetOrders},
+                    PlantedBug{"ForgetsAMemberOfTheRecord", CopyBug::kForgetMembers},
+                    PlantedBug{"ForgetsTheCheckpointUnderWay", CopyBug::kForgetCheckpoint},
+                    PlantedBug{"TellsWhatIsNotStored", CopyBug::kTellUnstored},
+                    PlantedBug{"SkipsAStepOfTheJournal", CopyBug::kSkipStep},
+                    PlantedBug{"KeepsWhatDiverged", CopyBug::kKeepDiverged},
+                    PlantedBug{"BelievesACopyThatRestarted", CopyBug::kBelieveRestarted},
+                    PlantedBug{"IgnoresWhoLeadsInTheStore", CopyBug::kIgnoreStore}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 

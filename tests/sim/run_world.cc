@@ -12,6 +12,8 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(10);
 constexpr Duration kAskNext = std::chrono::milliseconds(150);
 constexpr uint32_t kWorkersBeforeCalm = kMembers - 5;  // the rest is for ending the run
+// How often a server dies right after it answers a push, where the scenario has such deaths.
+constexpr double kDiesAfterAnswer = 0.05;
 
 }  // namespace
 
@@ -20,7 +22,9 @@ RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace
       faults_(faults),
       network_(&queue_, scenario_.network_seed, scenario_.network),
       chance_(scenario_.network_seed, 2),
-      store_(&queue_, scenario_.network_seed, kServerSilence, faults_.shared_store, faults_.lost_answers),
+      store_(&queue_, scenario_.network_seed, kServerSilence, faults_.shared_store,
+             faults_.lost_answers),
+      answer_kills_(faults_.answer_kills),
       start_(queue_.now()) {
   for (int i = 0; i < faults_.machines; ++i) {
     machines_.push_back(std::make_unique<SimServer>(this, static_cast<uint32_t>(i)));
@@ -49,12 +53,13 @@ SimServer* RunWorld::Leading() {
   return leads ? machine : nullptr;
 }
 
-// --- Workers --------------------------------------------------------------------------------------------------------
+// --- Workers
+// ------------------------------------------------------------------------------------------
 
 void RunWorld::StartProcess() {
   if (workers_.size() >= kMembers) return;
-  workers_.push_back(
-      std::make_unique<Worker>(this, static_cast<uint32_t>(workers_.size()), scenario_.network_seed));
+  workers_.push_back(std::make_unique<Worker>(this, static_cast<uint32_t>(workers_.size()),
+                                              scenario_.network_seed));
   if (tracing()) Note(absl::StrCat("process ", workers_.back()->process(), " starts"));
   workers_.back()->Start();
 }
@@ -63,8 +68,8 @@ void RunWorld::Ask(Worker* worker, ControlRequest request, Answered answer) {
   Attempt(worker, request, std::make_shared<bool>(false), std::move(answer));
 }
 
-void RunWorld::Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
-                       Answered answer) {
+void RunWorld::Attempt(Worker* worker, const ControlRequest& request,
+                       std::shared_ptr<bool> answered, Answered answer) {
   const uint32_t process = worker->process();
   const uint32_t machine = asks_[process];
   network_.Send({process, machine}, true, [=, this] {
@@ -100,26 +105,42 @@ void RunWorld::AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> repl
   network_.Send({asked.worker->process(), asked.machine}, false, [=] { asked.answer(reply); });
 }
 
-void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard, const Message& message) {
+void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
+                           const Message& message) {
   const uint32_t process = worker->process();
   network_.Send({process, 1000 * (machine + 1) + shard}, true, [=, this] {
     Mix(static_cast<uint64_t>(queue_.now().count()));
-    if (tracing()) Note(absl::StrCat("-> machine ", machine, " ", message.header.ShortDebugString()));
+    if (tracing())
+      Note(absl::StrCat("-> machine ", machine, " ", message.header.ShortDebugString()));
     machines_[machine]->Deliver(process, shard, message);
   });
 }
 
-void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core) {
+void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing,
+                            const ShardCore& core) {
   oracle_.Answered(outgoing.message, machine);
   if (outgoing.message.header.has_pull_reply()) {
     oracle_.Showed(outgoing.message.header.pull_reply(), core.ShareWeights());
   }
-  if (tracing()) Note(absl::StrCat("<- machine ", machine, " ", outgoing.message.header.ShortDebugString()));
+  if (tracing())
+    Note(absl::StrCat("<- machine ", machine, " ", outgoing.message.header.ShortDebugString()));
+  MayDieAfter(machine, outgoing.message);
   const auto process = static_cast<uint32_t>(outgoing.to);
   network_.Send({process, 1000 * (machine + 1) + shard}, false,
                 [this, process, shard, message = std::move(outgoing.message)] {
                   workers_[process]->Receive(shard, message);
                 });
+}
+
+void RunWorld::MayDieAfter(uint32_t machine, const Message& answer) {
+  if (!answer.header.has_push_ack() || answer_kills_ == 0 || !chance_.Happens(kDiesAfterAnswer)) {
+    return;
+  }
+  --answer_kills_;
+  queue_.After(Duration(0), [this, machine] {
+    if (machines_[machine]->up() && !machines_[machine]->over())
+      machines_[machine]->Die(false, false);
+  });
 }
 
 void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
@@ -131,7 +152,8 @@ void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
     if (begin->segment.id() <= last_segment_) return;
     last_segment_ = begin->segment.id();
     // It may begin before a worker hears that it is registered.
-    for (const uint32_t worker : begin->segment.workers()) oracle_.Registered(admitted_[worker], *placement);
+    for (const uint32_t worker : begin->segment.workers())
+      oracle_.Registered(admitted_[worker], *placement);
     oracle_.Dealt(begin->segment);
   } else if (const auto* take = std::get_if<TakeCheckpoint>(&order.command)) {
     if (take->id <= last_checkpoint_) return;
@@ -144,24 +166,34 @@ void RunWorld::Ordered(const ShardOrderTo& order, const Placement* placement) {
 }
 
 void RunWorld::CutTaken(uint32_t shard, const ShardCut& cut) {
-  if (cut.checkpoint == last_checkpoint_ && cut_taken_.insert(shard).second) oracle_.CutTaken(shard, cut);
+  if (cut.checkpoint == last_checkpoint_ && cut_taken_.insert(shard).second)
+    oracle_.CutTaken(shard, cut);
 }
 
-// --- Servers --------------------------------------------------------------------------------------------------------
+// --- Servers
+// ------------------------------------------------------------------------------------------
 
 bool RunWorld::AreCut(uint32_t from, uint32_t to) const {
   const auto cut = cuts_.find({from, to});
   return cut != cuts_.end() && queue_.now() < cut->second;
 }
 
-void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost) {
+void RunWorld::Carry(uint32_t from, uint32_t to, std::function<void()> deliver,
+                     std::function<void()> lost) {
   if (AreCut(from, to)) return lost();
-  const Duration delay = chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
+  const Duration delay =
+      chance_.Between(std::chrono::microseconds(50), std::chrono::milliseconds(3));
   Time& last = last_arrival_[{from, to}];
   last = std::max(last, queue_.now() + delay);
-  queue_.At(last, [=, this] {
-    AreCut(from, to) ? lost() : deliver();
+  queue_.At(last, [=, this, life = machines_[from]->life()] {
+    const bool died = machines_[from]->life() != life && queue_.now() > heard_until_[from];
+    died || AreCut(from, to) ? lost() : deliver();
   });
+}
+
+void RunWorld::Died(uint32_t machine) {
+  heard_until_[machine] =
+      queue_.now() + chance_.Between(Duration(0), Duration(std::chrono::milliseconds(3)));
 }
 
 bool RunWorld::CanLoseDisk(const SimServer& server) const {
@@ -170,12 +202,13 @@ bool RunWorld::CanLoseDisk(const SimServer& server) const {
   if (!faults_.shared_store && server.machine() == 0) return false;  // the record is on it
   for (const ShardCopies& shard : record.shards()) {
     if (!IsInSync(shard, server.server())) continue;
-    const bool elsewhere = std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
-      return other != server.server() &&
-             std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
-               return machine->up() && machine->server() == other;
-             });
-    });
+    const bool elsewhere =
+        std::any_of(shard.in_sync().begin(), shard.in_sync().end(), [&](uint32_t other) {
+          return other != server.server() &&
+                 std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
+                   return machine->up() && machine->server() == other;
+                 });
+        });
     if (!elsewhere) return false;
   }
   return true;
@@ -187,14 +220,18 @@ void RunWorld::KillAny(bool power) {
   const bool soon = !power && chance_.Happens(0.4);
   if (soon) return server.DieSoon();
   const bool lose_disk = chance_.Happens(faults_.deleted_disks) && CanLoseDisk(server);
-  server.Die(power && scenario_.config.durability().acknowledge() == DurabilityConfig::FSYNC, lose_disk);
+  // What was not synced is lost with the power, which only other copies can make good.
+  const bool synced = scenario_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  server.Die(power && (synced || CanLoseDisk(server)), lose_disk);
 }
 
 void RunWorld::CutAny() {
   if (faults_.machines < 2) return;
   const auto from = static_cast<uint32_t>(chance_.Between(0, faults_.machines - 1));
-  const auto to = (from + static_cast<uint32_t>(chance_.Between(1, faults_.machines - 1))) % machines();
-  const Time until = std::min(queue_.now() + chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(2500)),
+  const auto to =
+      (from + static_cast<uint32_t>(chance_.Between(1, faults_.machines - 1))) % machines();
+  const Time until = std::min(queue_.now() + chance_.Between(std::chrono::milliseconds(20),
+                                                             std::chrono::milliseconds(2500)),
                               scenario_.network.heals_at);
   const bool alone = chance_.Happens(0.3);  // from everybody
   for (uint32_t other = 0; other < machines(); ++other) {
@@ -202,19 +239,23 @@ void RunWorld::CutAny() {
     cuts_[{from, other}] = until;
     if (!chance_.Happens(0.2)) cuts_[{other, from}] = until;
   }
-  if (tracing()) Note(absl::StrCat("machine ", from, " is cut off from ", alone ? "all" : absl::StrCat(to)));
+  if (tracing())
+    Note(absl::StrCat("machine ", from, " is cut off from ", alone ? "all" : absl::StrCat(to)));
 }
 
 void RunWorld::PlanMisfortunes() {
   const auto plan = [this](int times, std::function<void()> what) {
-    for (int i = 0; i < times; ++i) queue_.After(chance_.Between(Duration(0), kFaultsFor * 3 / 4), what);
+    for (int i = 0; i < times; ++i)
+      queue_.After(chance_.Between(Duration(0), kFaultsFor * 3 / 4), what);
   };
   const auto any_worker = [this]() -> Worker* {
     std::vector<Worker*> alive;
     for (const auto& worker : workers_) {
       if (!worker->dead() && !worker->done()) alive.push_back(worker.get());
     }
-    return alive.empty() ? nullptr : alive[static_cast<size_t>(chance_.Between(0, static_cast<int64_t>(alive.size()) - 1))];
+    return alive.empty() ? nullptr
+                         : alive[static_cast<size_t>(
+                               chance_.Between(0, static_cast<int64_t>(alive.size()) - 1))];
   };
   plan(scenario_.crashes, [=, this] {
     Worker* const worker = any_worker();
@@ -225,7 +266,8 @@ void RunWorld::PlanMisfortunes() {
   });
   plan(scenario_.pauses, [=, this] {
     if (Worker* const worker = any_worker()) {
-      worker->Pause(chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
+      worker->Pause(
+          chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(1800)));
     }
   });
   if (scenario_.drain_after.count() > 0) {
@@ -239,8 +281,10 @@ void RunWorld::PlanMisfortunes() {
   plan(faults_.power_losses, [this] { KillAny(true); });
   plan(faults_.pauses, [this] {
     SimServer& server = *machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))];
-    const Duration length = chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500));
-    if (tracing()) Note(absl::StrCat("machine ", server.machine(), " stands still for ", Seconds(length), " s"));
+    const Duration length =
+        chance_.Between(std::chrono::milliseconds(10), std::chrono::milliseconds(2500));
+    if (tracing())
+      Note(absl::StrCat("machine ", server.machine(), " stands still for ", Seconds(length), " s"));
     server.Pause(queue_.now() + length);
   });
   plan(faults_.cuts, [this] { CutAny(); });
@@ -250,13 +294,17 @@ void RunWorld::PlanMisfortunes() {
   plan(faults_.rebalances, [this] {
     RebalanceRequest request;
     RebalanceRequest::Move* const move = request.add_moves();
-    move->set_shard(static_cast<uint32_t>(chance_.Between(0, scenario_.config.cluster().shards() - 1)));
+    move->set_shard(
+        static_cast<uint32_t>(chance_.Between(0, scenario_.config.cluster().shards() - 1)));
     move->set_server(static_cast<uint32_t>(chance_.Between(1, faults_.machines)));
     if (SimServer* const leader = Leading()) leader->Request(next_request_++, request);
   });
-  plan(faults_.leaves, [this] { machines_[static_cast<size_t>(chance_.Between(1, faults_.machines - 1))]->Leave(); });
+  plan(faults_.leaves, [this] {
+    machines_[static_cast<size_t>(chance_.Between(1, faults_.machines - 1))]->Leave();
+  });
   plan(scenario_.full_disks, [this] {
-    SimServer* const server = machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))].get();
+    SimServer* const server =
+        machines_[static_cast<size_t>(chance_.Between(0, faults_.machines - 1))].get();
     server->FillDisk(true);
     queue_.After(chance_.Between(std::chrono::milliseconds(20), std::chrono::milliseconds(900)),
                  [server] { server->FillDisk(false); });
@@ -271,8 +319,8 @@ void RunWorld::CheckLeaders() {
       if (copy == nullptr || !copy->leads()) continue;
       const auto [at, first] = leaders.emplace(copy->epoch(), machine->machine());
       if (!first) {
-        oracle_.Breach(absl::StrCat("machines ", at->second, " and ", machine->machine(), " both lead shard ", s,
-                                    " under epoch ", copy->epoch()));
+        oracle_.Breach(absl::StrCat("machines ", at->second, " and ", machine->machine(),
+                                    " both lead shard ", s, " under epoch ", copy->epoch()));
       }
     }
   }
@@ -302,9 +350,9 @@ void RunWorld::Tick() {
 }
 
 bool RunWorld::Over() const {
-  return store_.record().over() && std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-           return worker->dead() || worker->done();
-         });
+  return store_.record().over() &&
+         std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return worker->dead() || worker->done(); });
 }
 
 void RunWorld::CheckEnd() {
@@ -326,13 +374,15 @@ void RunWorld::CheckEnd() {
     for (const auto& machine : machines_) {
       const CopyCore* const copy = machine->copy(s);
       if (copy == nullptr || copy->shard() == nullptr || copy->epoch() != leading->epoch() ||
-          !IsInSync(shard, machine->server()) || copy->shard()->entries() != leading->shard()->entries()) {
+          !IsInSync(shard, machine->server()) ||
+          copy->shard()->entries() != leading->shard()->entries()) {
         continue;
       }
       for (const auto& [slice, bytes] : copy->shard()->core().ShareWeights()) {
         const auto values = AsFloats(bytes);
         if (!std::equal(values.begin(), values.end(), outcome_.weights[slice].begin())) {
-          oracle_.Breach(absl::StrCat("machine ", machine->machine(), " has other weights of slice ", slice));
+          oracle_.Breach(
+              absl::StrCat("machine ", machine->machine(), " has other weights of slice ", slice));
         }
       }
     }
@@ -352,18 +402,22 @@ RunOutcome RunWorld::Run() {
     CheckEnd();
   } else if (oracle_.breaches().empty()) {
     SimServer* const leader = Leading();
-    std::string why = leader == nullptr ? "nobody leads it" : leader->core().leader()->WaitsFor(queue_.now());
-    for (const ShardCopies& shard : store_.record().shards()) absl::StrAppend(&why, " {", shard.ShortDebugString(), "}");
+    std::string why = leader == nullptr ? "nobody leads it" : leader->core().leader()->WaitsFor();
+    for (const ShardCopies& shard : store_.record().shards())
+      absl::StrAppend(&why, " {", shard.ShortDebugString(), "}");
     oracle_.Breach(absl::StrCat("the run did not end: ", why));
   }
   if (!oracle_.breaches().empty() && tracing()) {
     for (const auto& machine : machines_) {
       for (const auto& [s, copy] : machine->copies()) {
         const CopyReport report = copy->Report();
-        Note(absl::StrCat("machine ", machine->machine(), " (server ", machine->server(), ") shard ", s, report.leads ? " leads" : " follows",
-                          " epoch ", report.epoch, " entries ", report.entries, " waits for ", absl::StrJoin(report.waits_for, ","),
-                          " caught up ", absl::StrJoin(report.caught_up, ","), " silent ", absl::StrJoin(report.silent, ","), " ", report.trouble,
-                          copy->shard() != nullptr && copy->shard()->has_unwritten() ? " unwritten" : ""));
+        Note(absl::StrCat(
+            "machine ", machine->machine(), " (server ", machine->server(), ") shard ", s,
+            report.leads ? " leads" : " follows", " epoch ", report.epoch, " entries ",
+            report.entries, " waits for ", absl::StrJoin(report.waits_for, ","), " caught up ",
+            absl::StrJoin(report.caught_up, ","), " silent ", absl::StrJoin(report.silent, ","),
+            " ", report.trouble,
+            copy->shard() != nullptr && copy->shard()->has_unwritten() ? " unwritten" : ""));
       }
     }
     for (const ShardCopies& shard : store_.record().shards()) Note(shard.ShortDebugString());
@@ -382,8 +436,10 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   // What the other servers of the scenario did is here what befalls machines.
   s.joined = 0;
   s.power_losses = s.server_crashes = s.standby_deaths = 0;
-  s.config.mutable_durability()->set_acknowledge(
-      chance.Choice({DurabilityConfig::JOURNAL, DurabilityConfig::JOURNAL, DurabilityConfig::FSYNC}));
+  // Longer than all misfortunes of a run together: nobody gives up.
+  s.config.mutable_cluster()->set_deadline(30000);
+  s.config.mutable_durability()->set_acknowledge(chance.Choice(
+      {DurabilityConfig::JOURNAL, DurabilityConfig::JOURNAL, DurabilityConfig::FSYNC}));
   s.image_after = chance.Choice<uint64_t>({20u << 10, 100u << 10, 1u << 30});
   s.given_bytes = chance.Choice<size_t>({0, 64u << 20});
   s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
@@ -391,6 +447,7 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.copies = static_cast<size_t>(chance.Between(1, 3));
   f.shared_store = chance.Happens(0.7);
   f.kills = static_cast<int>(chance.Choice({0, 1, 2, 5}));
+  f.answer_kills = static_cast<int>(chance.Choice({0, 0, 2, 4}));
   f.power_losses = static_cast<int>(chance.Choice({0, 0, 1, 2}));
   f.deleted_disks = chance.Choice({0.0, 0.3});
   f.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
@@ -398,14 +455,21 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.store_outages = static_cast<int>(chance.Choice({0, 0, 1, 2}));
   f.lost_answers = f.shared_store ? chance.Choice({0.0, 0.0, 0.05, 0.2}) : 0;
   f.rebalances = static_cast<int>(chance.Choice({0, 1, 4}));
+  if (s.config.durability().acknowledge() == DurabilityConfig::JOURNAL && f.power_losses > 0) {
+    // What was not synced is lost if the other copies are away just then: one misfortune at a time.
+    f.power_losses = 1;
+    f.kills = f.answer_kills = f.pauses = f.cuts = 0;
+  }
   return {s, f};
 }
 
 std::string Describe(const Scenario& s, const RunFaults& f) {
   return absl::StrCat(Describe(s), "; ", f.machines, " machines, ", f.copies, " copies, ",
-                      f.shared_store ? "shared" : "local", " store, kills ", f.kills, ", power losses ", f.power_losses,
-                      ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts, ", store outages ",
-                      f.store_outages, ", lost answers ", f.lost_answers, ", rebalances ", f.rebalances);
+                      f.shared_store ? "shared" : "local", " store, kills ", f.kills, " and ",
+                      f.answer_kills, " after an answer", ", power losses ", f.power_losses,
+                      ", deleted disks ", f.deleted_disks, ", pauses ", f.pauses, ", cuts ", f.cuts,
+                      ", store outages ", f.store_outages, ", lost answers ", f.lost_answers,
+                      ", rebalances ", f.rebalances);
 }
 
 }  // namespace psgd::sim

@@ -1,5 +1,5 @@
-// One simulated run of servers with copies: the production ServerCore, CopyCore and session cores, joined by a simulated
-// network and run store, and watched by an oracle.
+// One simulated run of servers with copies: the production ServerCore, CopyCore and session cores,
+// joined by a simulated network and run store, and watched by an oracle.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,16 @@ namespace psgd::sim {
 struct RunFaults {
   int machines = 3;
   size_t copies = 2;
-  bool shared_store = true;      // etcd: any server may lead the run
-  int kills = 0;                 // of any server
+  bool shared_store = true;  // etcd: any server may lead the run
+  int kills = 0;             // of any server
+  int answer_kills = 0;      // of a server right after it acknowledged a push
   int power_losses = 0;
-  double deleted_disks = 0;      // share of deaths after which the disk is empty, where others have all that is on it
+  double deleted_disks =
+      0;  // share of deaths after which the disk is empty, where others have all that is on it
   int pauses = 0;
-  int cuts = 0;                  // between two servers, in one direction or both
+  int cuts = 0;  // between two servers, in one direction or both
   int store_outages = 0;
-  double lost_answers = 0;       // of the store
+  double lost_answers = 0;  // of the store
   int leaves = 0;
   int rebalances = 0;
   CopyBug bug = CopyBug::kNone;
@@ -53,7 +55,8 @@ class RunWorld final : public World {
   RunOutcome Run();
 
   void Ask(Worker* worker, ControlRequest request, Answered answer) override;
-  void SendToShard(Worker* worker, uint32_t machine, uint32_t shard, const Message& message) override;
+  void SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
+                   const Message& message) override;
   void Ended(Worker*) override {}
   void FoundOut(const std::string& what) override { oracle_.Breach(what); }
   void CountResent(uint64_t messages) override { outcome_.resent += messages; }
@@ -65,6 +68,8 @@ class RunWorld final : public World {
   void AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing, const ShardCore& core);
   // A message from machine to machine, in order; `lost` is called where they are cut off.
   void Carry(uint32_t from, uint32_t to, std::function<void()> deliver, std::function<void()> lost);
+  // What a machine that died has sent last may be lost.
+  void Died(uint32_t machine);
   bool AreCut(uint32_t from, uint32_t to) const;
   SimServer* MachineOf(uint32_t server);
   SimServer& machine(uint32_t index) { return *machines_[index]; }
@@ -83,10 +88,12 @@ class RunWorld final : public World {
     std::function<void(absl::StatusOr<ControlReply>)> answer;
   };
 
-  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered, Answered answer);
+  void Attempt(Worker* worker, const ControlRequest& request, std::shared_ptr<bool> answered,
+               Answered answer);
   void StartProcess();
   void PlanMisfortunes();
   void KillAny(bool power);
+  void MayDieAfter(uint32_t machine, const Message& answer);
   // Every shard that it has in sync is in sync elsewhere, too.
   bool CanLoseDisk(const SimServer& server) const;
   void CutAny();
@@ -106,9 +113,11 @@ class RunWorld final : public World {
   std::map<uint64_t, Asked> asked_;
   uint64_t next_request_ = 1;
   std::map<std::pair<uint32_t, uint32_t>, Time> cuts_, last_arrival_;
+  std::map<uint32_t, Time> heard_until_;    // by machine that died
   std::map<uint32_t, WorkerKey> admitted_;  // the newest, by worker
   uint64_t last_segment_ = 0, last_checkpoint_ = 0;
   std::set<uint32_t> cut_taken_;
+  int answer_kills_ = 0;  // that are left
   Time start_{};
   RunOutcome outcome_;
 };

@@ -6,7 +6,8 @@ namespace psgd::sim {
 
 std::string WhatHappened(const Scenario& scenario, const Outcome& traced) {
   std::string text = absl::StrCat(Describe(scenario), "\n");
-  for (const std::string& line : traced.trace) absl::StrAppend(&text, "  ", line.substr(0, 240), "\n");
+  for (const std::string& line : traced.trace)
+    absl::StrAppend(&text, "  ", line.substr(0, 240), "\n");
   for (const std::string& breach : traced.breaches) absl::StrAppend(&text, "BREACH ", breach, "\n");
   return text;
 }

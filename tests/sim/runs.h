@@ -7,7 +7,8 @@
 
 namespace psgd::sim {
 
-// Empty when all is well; otherwise what to read: the seed, the breaches, the last things that happened.
+// Empty when all is well; otherwise what to read: the seed, the breaches, the last things that
+// happened.
 std::string Failure(const Scenario& scenario);
 std::string WhatHappened(const Scenario& scenario, const Outcome& traced);
 // Others that hold shards, which move and are cut short all the time.

@@ -31,7 +31,8 @@ void Saboteur::ChangeOther(Message* message) const {
     for (uint64_t& mark : *header.mutable_pull()->mutable_marks()) mark += mark > 0;
   }
   if (!header.has_save_state()) return;
-  if (shifted_from_.contains(SenderOf(*message))) header.mutable_save_state()->set_seq(header.save_state().seq() + 1);
+  if (shifted_from_.contains(SenderOf(*message)))
+    header.mutable_save_state()->set_seq(header.save_state().seq() + 1);
   if (kind_ != Sabotage::kChangeState) return;
   for (Bytes& payload : message->payloads) {
     std::vector<float> changed = FloatsOf(payload);
@@ -44,7 +45,8 @@ bool Saboteur::IsVictim(const Sender& sender, const Push& push) {
   if (push.parts_size() == 0 || !push.end_of_clock()) return false;
   if (kind_ == Sabotage::kApplyRepeats) {
     // The latest that was absorbed, once more.
-    return shifted_from_.empty() && push.seq() > kVictimAfter && push.seq() + 1 == acknowledged_[sender];
+    return shifted_from_.empty() && push.seq() > kVictimAfter &&
+           push.seq() + 1 == acknowledged_[sender];
   }
   if (victim_.empty() && push.seq() > kVictimAfter) victim_[sender] = push.seq();
   const auto victim = victim_.find(sender);
@@ -123,7 +125,8 @@ std::vector<Message> Saboteur::ChangeVictim(const Sender& sender, Message messag
 
 ShardCommand Saboteur::OnCommand(uint32_t shard, const ShardCommand& command) const {
   if (shard != 0) return command;
-  if (const auto* removed = std::get_if<RemoveWorker>(&command); removed != nullptr && kind_ == Sabotage::kKeepDead) {
+  if (const auto* removed = std::get_if<RemoveWorker>(&command);
+      removed != nullptr && kind_ == Sabotage::kKeepDead) {
     RemoveWorker nobody = *removed;
     nobody.key.set_worker(UINT32_MAX);
     return nobody;

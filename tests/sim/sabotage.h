@@ -1,4 +1,5 @@
-// Breaks one promise on purpose, between the network and the shards, to prove that a checker sees it.
+// Breaks one promise on purpose, between the network and the shards, to prove that a checker sees
+// it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "net/message.h"
-#include "server/durable_shard.h"
+#include "server/durability/durable_shard.h"
 #include "tests/sim/scenario.h"
 
 namespace psgd::sim {

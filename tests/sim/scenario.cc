@@ -54,10 +54,17 @@ Scenario RandomScenario(uint64_t seed) {
   s.config.mutable_consistency()->set_pull_ahead(s.config.consistency().staleness() != 0 &&
                                                  chance.Happens(0.4));
   switch (chance.Between(0, 3)) {
-    case 0: s.config.mutable_durability()->mutable_checkpoint()->set_epochs(1); break;
-    case 1: s.config.mutable_durability()->mutable_checkpoint()->set_steps(5); break;
-    case 2: s.config.mutable_durability()->mutable_checkpoint()->set_steps(1); break;
-    default: break;
+    case 0:
+      s.config.mutable_durability()->mutable_checkpoint()->set_epochs(1);
+      break;
+    case 1:
+      s.config.mutable_durability()->mutable_checkpoint()->set_steps(5);
+      break;
+    case 2:
+      s.config.mutable_durability()->mutable_checkpoint()->set_steps(1);
+      break;
+    default:
+      break;
   }
   // At most as many updates as fit the register even if one worker makes them all.
   s.batches_per_epoch = static_cast<uint32_t>(chance.Between(3, 14));
@@ -79,8 +86,9 @@ Scenario RandomScenario(uint64_t seed) {
     const bool followed = level == DurabilityConfig::REPLICATED;
     s.config.mutable_durability()->set_acknowledge(level);
     // With a journal that is not synced the run may end there.
-    s.power_losses = static_cast<int>(level == DurabilityConfig::JOURNAL ? chance.Choice({0, 0, 0, 1})
-                                                                         : chance.Choice({0, 1, 1, 2}));
+    s.power_losses =
+        static_cast<int>(level == DurabilityConfig::JOURNAL ? chance.Choice({0, 0, 0, 1})
+                                                            : chance.Choice({0, 1, 1, 2}));
     s.torn_images = chance.Choice({0.0, 0.5});
     s.standby_deaths = followed ? static_cast<int>(chance.Choice({0, 0, 1, 3})) : 0;
     s.server_crashes = static_cast<int>(chance.Choice({0, 1, 2, 4}));
@@ -142,18 +150,19 @@ std::string Describe(const Scenario& s) {
       s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", server crashes ", s.server_crashes,
-      " (", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ")",
+      s.poison, ", server crashes ", s.server_crashes, " (",
+      DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ")",
       ", standby deaths ", s.standby_deaths, ", power losses ", s.power_losses, "+",
-      s.joined_power_losses, ", torn images ", s.torn_images, ", server pauses ", s.server_pauses, ", full disks ",
-      s.full_disks, ", clock steps ",
-      s.clock_steps, ", joined servers ", s.joined, ", their crashes ", s.joined_crashes, ", broken connections ",
-      s.broken_connections, ", leaves ", s.leaves, ", moves ", s.moves, ", broken calls ", s.broken_calls,
-      ", late calls ", s.late_calls, ", killed moves ", s.killed_moves, ", disk delay ", Seconds(s.disk_delay), " s, images after ", s.image_after,
-      ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
-      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
-      s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
-      ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
+      s.joined_power_losses, ", torn images ", s.torn_images, ", server pauses ", s.server_pauses,
+      ", full disks ", s.full_disks, ", clock steps ", s.clock_steps, ", joined servers ", s.joined,
+      ", their crashes ", s.joined_crashes, ", broken connections ", s.broken_connections,
+      ", leaves ", s.leaves, ", moves ", s.moves, ", broken calls ", s.broken_calls,
+      ", late calls ", s.late_calls, ", killed moves ", s.killed_moves, ", disk delay ",
+      Seconds(s.disk_delay), " s, images after ", s.image_after, ", failed checkpoints ",
+      s.failed_checkpoints, ", slow step ", Seconds(s.slow_step), " s, drained after ",
+      Seconds(s.drain_after), s.config.consistency().pull_ahead() ? " s, pull ahead" : " s",
+      ", reply ", s.reply_bytes, ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ",
+      s.fuse_bytes);
 }
 
 }  // namespace psgd::sim

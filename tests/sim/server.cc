@@ -41,7 +41,8 @@ DurableShardOptions Server::ShardOptionsWithoutJournal(uint32_t shard) {
   DurableShardOptions options;
   options.shard.shard = shard;
   options.shard.config = scenario_.config;
-  if (scenario_.sabotage == Sabotage::kGateOff) options.shard.config.mutable_consistency()->set_staleness(-1);
+  if (scenario_.sabotage == Sabotage::kGateOff)
+    options.shard.config.mutable_consistency()->set_staleness(-1);
   options.shard.reply_bytes = scenario_.reply_bytes;
   options.shard.held_bytes = scenario_.held_bytes;
   options.shard.starts = ++shard_lives_;
@@ -56,7 +57,8 @@ DurableShardOptions Server::ShardOptionsFor(Holder& holder, uint32_t shard) {
   if (replicated()) {
     options.journal = std::make_unique<SimReplicatedJournal>(disk, shard, behind_);
   } else if (journals()) {
-    options.journal = std::make_unique<SimJournal>(disk, SimJournalOptions{syncs(), scenario_.disk_fault});
+    options.journal =
+        std::make_unique<SimJournal>(disk, SimJournalOptions{syncs(), scenario_.disk_fault});
   }
   return options;
 }
@@ -152,7 +154,8 @@ absl::Status Server::Execute(uint32_t shard, const ShardCommand& command, uint64
 
 bool Server::SaveRecord() {
   std::vector<uint32_t> owners = moves_.owners();
-  if (scenario_.sabotage == Sabotage::kTellUnwritten) owners.assign(shards(), ShardMoves::kCoordinator);
+  if (scenario_.sabotage == Sabotage::kTellUnwritten)
+    owners.assign(shards(), ShardMoves::kCoordinator);
   if (!journals()) cluster_->oracle().WrittenDown(owners);
   if (!journals() || coordinator_->model() == nullptr) return true;
   if (own_.full()) return false;
@@ -187,7 +190,9 @@ void Server::Tell(uint64_t number, const ShardCommand& command) {
 
 void Server::Deliver(uint32_t process, uint32_t server, uint32_t shard, Message message) {
   Holder* const holder = HolderAt(server);
-  holder->WhenAwake([holder, process, shard, message = std::move(message)] { holder->Deliver(process, shard, message); });
+  holder->WhenAwake([holder, process, shard, message = std::move(message)] {
+    holder->Deliver(process, shard, message);
+  });
 }
 
 void Server::TakeCut(uint32_t shard, const ShardCut& cut) {
@@ -249,8 +254,8 @@ void Server::CheckDisks() {
     std::vector<std::string> notes;
     const auto again = DurableShard::Recover(ShardOptionsFor(holder, s), &notes);
     if (!again.ok()) {
-      cluster_->oracle().Breach(absl::StrCat("shard ", s, " cannot be made again: ",
-                                             again.status().ToString()));
+      cluster_->oracle().Breach(
+          absl::StrCat("shard ", s, " cannot be made again: ", again.status().ToString()));
       continue;
     }
     const auto here = holder.Find(s)->core().ShareWeights();
@@ -258,8 +263,8 @@ void Server::CheckDisks() {
     for (size_t i = 0; i < here.size(); ++i) {
       const auto one = AsFloats(here[i].second), other = AsFloats(there[i].second);
       if (std::equal(one.begin(), one.end(), other.begin(), other.end())) continue;
-      cluster_->oracle().Breach(absl::StrCat("the journal of shard ", s, " makes other weights of slice ",
-                                             here[i].first));
+      cluster_->oracle().Breach(absl::StrCat("the journal of shard ", s,
+                                             " makes other weights of slice ", here[i].first));
     }
   }
 }
@@ -287,8 +292,9 @@ bool Server::EndLeases(Time now) {
     // A step of the clock may count for a little.
     const Duration silent = cluster_->queue().now() - heard->second;
     if (silent >= lease / 3) continue;
-    cluster_->oracle().Breach(absl::StrCat("worker ", out->key.worker(), " was put out, though it was heard ",
-                                           Seconds(silent), " s before"));
+    cluster_->oracle().Breach(absl::StrCat("worker ", out->key.worker(),
+                                           " was put out, though it was heard ", Seconds(silent),
+                                           " s before"));
   }
   return Apply(std::move(effects));
 }

@@ -1,7 +1,7 @@
-// A run's servers in the simulation, as ParameterServer and ShardHost have them: the coordinator with its
-// shards over simulated disks, others that hold shards for it, and the connections between them. The
-// coordinator can die at any moment, between any two steps of what it does, and be started again; so can the
-// others.
+// A run's servers in the simulation, as ParameterServer and ShardHost have them: the coordinator
+// with its shards over simulated disks, others that hold shards for it, and the connections between
+// them. The coordinator can die at any moment, between any two steps of what it does, and be
+// started again; so can the others.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator_core.h"
-#include "server/durable_shard.h"
-#include "server/order_book.h"
-#include "server/shard_moves.h"
+#include "server/control/shard_moves.h"
+#include "server/coordinator/coordinator_core.h"
+#include "server/coordinator/order_book.h"
+#include "server/durability/durable_shard.h"
 #include "simulate/chance.h"
 #include "tests/sim/holder.h"
 #include "tests/sim/sabotage.h"
@@ -50,8 +50,8 @@ class Server {
   uint64_t torn_images() const { return torn_images_; }
   uint64_t pauses() const { return pauses_; }
 
-  // Carries out what the coordinator decided. False: nobody gets an answer, since the server died on
-  // the way or cannot write it down.
+  // Carries out what the coordinator decided. False: nobody gets an answer, since the server died
+  // on the way or cannot write it down.
   bool Apply(Effects effects);
   // To that server.
   void Deliver(uint32_t process, uint32_t server, uint32_t shard, Message message);
@@ -81,7 +81,9 @@ class Server {
   // What befalls servers that joined, each any of them; nothing where there are none.
   void KillJoined(Death death);
   void PauseAny(Duration length);
-  void BreakConnection(uint32_t server) { if (At(server).up) Disconnect(server); }
+  void BreakConnection(uint32_t server) {
+    if (At(server).up) Disconnect(server);
+  }
   void BreakAnyConnection();
   // It gives its shards to others and ends; later it comes again.
   void Leave(uint32_t server);
@@ -135,8 +137,11 @@ class Server {
   void JoinLater();
   bool Faulty() const;
   Joined& At(uint32_t server) { return joined_[server - 2]; }
-  Holder* HolderAt(uint32_t server) { return server == ShardMoves::kCoordinator ? &own_ : At(server).holder.get(); }
-  // Has a server do something. UNAVAILABLE: it does not answer, and has done it, or has not, or will.
+  Holder* HolderAt(uint32_t server) {
+    return server == ShardMoves::kCoordinator ? &own_ : At(server).holder.get();
+  }
+  // Has a server do something. UNAVAILABLE: it does not answer, and has done it, or has not, or
+  // will.
   absl::Status Call(uint32_t server, const std::function<absl::Status(Holder&)>& what);
   void HearLate(Joined* joined);
   void Disconnect(uint32_t server);
@@ -177,12 +182,12 @@ class Server {
   uint64_t life_ = 0;
   std::unique_ptr<CoordinatorCore> coordinator_;
   OrderBook orders_;
-  std::vector<uint64_t> written_;               // by shard: the last order that it is known to have written down
+  std::vector<uint64_t> written_;  // by shard: the last order that it is known to have written down
   std::map<uint64_t, std::set<uint32_t>> cuts_;  // checkpoint -> shards that gave theirs
   std::map<uint64_t, bool> cut_fails_;
   ShardMoves moves_;
-  ShardImage moving_;                           // that was given
-  uint64_t followed_ = 0;                       // the last step since that the new server went
+  ShardImage moving_;      // that was given
+  uint64_t followed_ = 0;  // the last step since that the new server went
   ShardMoves::Followed round_;
 
   Chance join_chance_;
@@ -192,7 +197,7 @@ class Server {
   Duration clock_offset_{};
   Duration hidden_step_{};  // of the clock, that the coordinator is not to notice
   std::map<std::pair<uint32_t, uint32_t>, Time> heard_;  // worker, incarnation -> real time
-  uint64_t told_ = 0;  // orders that the oracle knows
+  uint64_t told_ = 0;                                    // orders that the oracle knows
   int steps_to_live_ = 0;
   Death death_ = Death::kKilled;  // then
   bool must_take_over_ = false;   // the disk of the one that led is lost
@@ -200,7 +205,7 @@ class Server {
   uint64_t crashes_ = 0;
   uint64_t takeovers_ = 0;
   uint64_t power_losses_ = 0;
-  uint64_t torn_images_ = 0;      // that were passed over
+  uint64_t torn_images_ = 0;  // that were passed over
   uint64_t pauses_ = 0;
 };
 

@@ -12,7 +12,8 @@ void Server::Die(Death death) {
   // A leader that loses its disk is followed by another server; without one it is only killed.
   const bool power = death == Death::kPower && (!replicated() || standby_.may_lead());
   must_take_over_ = power && replicated();
-  if (cluster_->tracing()) cluster_->Note(power ? "the server's machine loses power" : "the server dies");
+  if (cluster_->tracing())
+    cluster_->Note(power ? "the server's machine loses power" : "the server dies");
   bool lost = own_.Die(power);
   coordinator_.reset();
   orders_ = OrderBook();
@@ -52,7 +53,8 @@ void Server::DieWithImage(uint32_t server, Death death) {
 }
 
 void Server::Pause(uint32_t server, Duration length) {
-  if (cluster_->tracing()) cluster_->Note(absl::StrCat("server ", server, " stands still for ", Seconds(length), " s"));
+  if (cluster_->tracing())
+    cluster_->Note(absl::StrCat("server ", server, " stands still for ", Seconds(length), " s"));
   ++pauses_;
   HolderAt(server)->Pause(cluster_->queue().now() + length);
 }
@@ -76,7 +78,8 @@ void Server::StartAgain() {
     standby_.Die();
     BeginStandbyLater();
   }
-  if (!recovered.ok()) return cluster_->FoundOut(absl::StrCat("the server cannot go on: ", recovered.ToString()));
+  if (!recovered.ok())
+    return cluster_->FoundOut(absl::StrCat("the server cannot go on: ", recovered.ToString()));
   up_ = true;
   CarryOut();
 }
@@ -95,13 +98,15 @@ void Server::RestoreCoordinator(const CoordinatorRecord& record) {
 absl::Status Server::Recover(const CoordinatorRecord& record) {
   RestoreCoordinator(record);
   PSGD_RETURN_IF_ERROR(orders_.Restore(record));
-  told_ = std::min(told_, orders_.last());  // those that power took are forgotten, and their numbers given anew
+  told_ = std::min(
+      told_, orders_.last());  // those that power took are forgotten, and their numbers given anew
   for (uint32_t s = 0; s < shards(); ++s) {
     if (HolderOf(s) != ShardMoves::kCoordinator) {
       own_.Drop(s);  // it may have been moved when the server died
       continue;
     }
-    if (!own_.disks().contains(s)) return absl::DataLossError(absl::StrCat("shard ", s, " has no journal here"));
+    if (!own_.disks().contains(s))
+      return absl::DataLossError(absl::StrCat("shard ", s, " has no journal here"));
     std::vector<std::string> notes;
     PSGD_ASSIGN_OR_RETURN(auto shard, DurableShard::Recover(ShardOptionsFor(own_, s), &notes));
     torn_images_ += notes.size();

@@ -1,5 +1,5 @@
-// The part of the simulated servers that joined the coordinator: what server/shard_host does, and remote_host
-// over a connection that breaks, and whose messages come late.
+// The part of the simulated servers that joined the coordinator: what server/shard_host does, and
+// remote_host over a connection that breaks, and whose messages come late.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,9 @@ namespace {
 
 constexpr uint32_t kFirstJoined = ShardMoves::kCoordinator + 1;
 
-absl::Status Away(uint32_t server) { return absl::UnavailableError(absl::StrCat("server ", server, " is away")); }
+absl::Status Away(uint32_t server) {
+  return absl::UnavailableError(absl::StrCat("server ", server, " is away"));
+}
 
 }  // namespace
 
@@ -75,12 +77,15 @@ void Server::DisconnectAll() {
 }
 
 void Server::ConnectLater(uint32_t server) {
-  const Duration most = join_chance_.Happens(0.2) ? std::chrono::milliseconds(150) : std::chrono::milliseconds(8);
+  const Duration most =
+      join_chance_.Happens(0.2) ? std::chrono::milliseconds(150) : std::chrono::milliseconds(8);
   const Duration after = join_chance_.Between(std::chrono::milliseconds(1), most);
   cluster_->queue().After(after, [this, server] {
     const Joined& joined = At(server);
     if (!joined.up || joined.connected) return;
-    if (up_ && !own_.paused() && !joined.holder->paused() && (!coordinator_->over() || orders_.pending())) return Connect(server);
+    if (up_ && !own_.paused() && !joined.holder->paused() &&
+        (!coordinator_->over() || orders_.pending()))
+      return Connect(server);
     ConnectLater(server);
   });
 }
@@ -91,13 +96,14 @@ void Server::Connect(uint32_t server) {
   std::set<uint32_t> has;
   for (const auto& [shard, durable] : joined.holder->shards()) {
     has.insert(shard);
-    if (HolderOf(shard) == server) written_[shard] = durable->stalled().ok() ? durable->core().last_order() : 0;
+    if (HolderOf(shard) == server)
+      written_[shard] = durable->stalled().ok() ? durable->core().last_order() : 0;
   }
   ShardMoves as_if = moves_;
   const auto back = (scenario_.sabotage == Sabotage::kKeepMove ? as_if : moves_).Back(server, has);
   if (cluster_->tracing()) {
-    cluster_->Note(absl::StrCat("server ", server, " is here, with ", has.size(), " shards, of which ",
-                                back.drop.size(), " are not its own"));
+    cluster_->Note(absl::StrCat("server ", server, " is here, with ", has.size(),
+                                " shards, of which ", back.drop.size(), " are not its own"));
   }
   if (!back.lost.empty()) {
     cluster_->FoundOut(absl::StrCat("server ", server, " came back without shard ", back.lost[0]));
@@ -139,7 +145,8 @@ void Server::StartJoined(uint32_t server) {
     std::vector<std::string> notes;
     auto durable = DurableShard::Recover(ShardOptionsFor(*joined.holder, shard), &notes);
     if (!durable.ok()) {
-      return cluster_->FoundOut(absl::StrCat("server ", server, " cannot go on: ", durable.status().ToString()));
+      return cluster_->FoundOut(
+          absl::StrCat("server ", server, " cannot go on: ", durable.status().ToString()));
     }
     torn_images_ += notes.size();
     (*durable)->StandStill();
@@ -158,7 +165,8 @@ void Server::KillOther(uint32_t server, Death death) {
   Joined& joined = At(server);
   if (!std::exchange(joined.up, false)) return;
   const bool power = death == Death::kPower;
-  if (cluster_->tracing()) cluster_->Note(absl::StrCat("server ", server, power ? "'s machine loses power" : " dies"));
+  if (cluster_->tracing())
+    cluster_->Note(absl::StrCat("server ", server, power ? "'s machine loses power" : " dies"));
   ++joined_crashes_;
   power_losses_ += power;
   if (joined.holder->Die(power)) cluster_->oracle().MayHaveLost();
@@ -217,15 +225,16 @@ void Server::TakeCutOf(uint32_t server, uint32_t shard, const ShardCut& cut) {
   // Until the coordinator says that its checkpoint is done: what was sent may have been lost.
   At(server).cuts[shard] = cut;
   if (!At(server).connected) return;
-  cluster_->queue().After(
-      join_chance_.Between(Duration(0), std::chrono::milliseconds(20)), [this, server, shard, cut, life = life_] {
-        if (life != life_) return;
-        own_.WhenAwake([this, server, shard, cut] {
-          if (!up_ || !At(server).connected) return;
-          const auto& under_way = coordinator_->checkpoint_under_way();
-          if (under_way && under_way->checkpoint == cut.checkpoint) TakeCut(shard, cut);
-        });
-      });
+  cluster_->queue().After(join_chance_.Between(Duration(0), std::chrono::milliseconds(20)),
+                          [this, server, shard, cut, life = life_] {
+                            if (life != life_) return;
+                            own_.WhenAwake([this, server, shard, cut] {
+                              if (!up_ || !At(server).connected) return;
+                              const auto& under_way = coordinator_->checkpoint_under_way();
+                              if (under_way && under_way->checkpoint == cut.checkpoint)
+                                TakeCut(shard, cut);
+                            });
+                          });
 }
 
 void Server::TickJoined() {

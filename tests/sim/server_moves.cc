@@ -1,5 +1,5 @@
-// The part of the simulated servers that moves shards between them: the steps of server/shard_moves, as
-// ParameterServer takes them.
+// The part of the simulated servers that moves shards between them: the steps of
+// server/shard_moves, as ParameterServer takes them.
 #include <optional>
 #include <utility>
 
@@ -21,7 +21,8 @@ std::vector<std::string> Server::Endpoints() const {
 
 void Server::MoveOn() {
   // Now and then the mover hangs.
-  const Duration most = join_chance_.Happens(0.1) ? std::chrono::milliseconds(150) : std::chrono::milliseconds(6);
+  const Duration most =
+      join_chance_.Happens(0.1) ? std::chrono::milliseconds(150) : std::chrono::milliseconds(6);
   const Duration after = join_chance_.Between(std::chrono::microseconds(200), most);
   cluster_->queue().After(after, [this] {
     MoveOn();
@@ -105,18 +106,19 @@ absl::Status Server::Give(const ShardMoves::Step& step) {
 }
 
 absl::Status Server::Take(const ShardMoves::Step& step) {
-  const absl::Status taken = Call(step.server, [this, image = moving_, shard = step.shard](Holder& holder) {
-    holder.Drop(shard);
-    holder.EmptyDisk(shard);
-    auto durable = DurableShard::FromImage(ShardOptionsFor(holder, shard), image);
-    if (!durable.ok()) {
-      holder.Drop(shard);
-      return durable.status();
-    }
-    (*durable)->StandStill();
-    holder.Put(shard, *std::move(durable));
-    return absl::OkStatus();
-  });
+  const absl::Status taken =
+      Call(step.server, [this, image = moving_, shard = step.shard](Holder& holder) {
+        holder.Drop(shard);
+        holder.EmptyDisk(shard);
+        auto durable = DurableShard::FromImage(ShardOptionsFor(holder, shard), image);
+        if (!durable.ok()) {
+          holder.Drop(shard);
+          return durable.status();
+        }
+        (*durable)->StandStill();
+        holder.Put(shard, *std::move(durable));
+        return absl::OkStatus();
+      });
   followed_ = moving_.record.entry();
   moving_ = {};
   return taken;
@@ -124,13 +126,14 @@ absl::Status Server::Take(const ShardMoves::Step& step) {
 
 absl::Status Server::Follow(const ShardMoves::Step& step) {
   const auto given = std::make_shared<GivenSteps>();
-  PSGD_RETURN_IF_ERROR(Call(HolderOf(step.shard), [this, given, step, entry = followed_](Holder& holder) {
-    DurableShard* const durable = holder.Find(step.shard);
-    if (durable == nullptr) return NotHere();
-    PSGD_ASSIGN_OR_RETURN(*given, durable->GiveSince(entry, step.last));
-    saboteur_.OnGiveSince(durable, given.get());
-    return absl::OkStatus();
-  }));
+  PSGD_RETURN_IF_ERROR(
+      Call(HolderOf(step.shard), [this, given, step, entry = followed_](Holder& holder) {
+        DurableShard* const durable = holder.Find(step.shard);
+        if (durable == nullptr) return NotHere();
+        PSGD_ASSIGN_OR_RETURN(*given, durable->GiveSince(entry, step.last));
+        saboteur_.OnGiveSince(durable, given.get());
+        return absl::OkStatus();
+      }));
   const auto written = std::make_shared<uint64_t>(0);
   PSGD_RETURN_IF_ERROR(Call(step.server, [given, written, shard = step.shard](Holder& holder) {
     DurableShard* const durable = holder.Find(shard);

@@ -53,7 +53,8 @@ void Server::CatchUp() {
       if (absl::IsUnavailable(start.status())) continue;
       const absl::Status connected = start.ok() ? standby_.Connect(s, *start) : start.status();
       if (!connected.ok()) {
-        cluster_->oracle().Breach(absl::StrCat("shard ", s, " cannot be followed: ", connected.ToString()));
+        cluster_->oracle().Breach(
+            absl::StrCat("shard ", s, " cannot be followed: ", connected.ToString()));
       }
     }
     if (standby_.complete()) return standby_.TakeIn();

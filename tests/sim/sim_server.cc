@@ -5,7 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/shard_order.h"
+#include "server/shard/shard_order.h"
 #include "tests/sim/run_world.h"
 
 namespace psgd::sim {
@@ -42,7 +42,9 @@ CopyOptions SimServer::OptionsOf(uint32_t shard) {
   options.silence = kServerSilence;
   options.window = world_->scenario().window_bytes;
   options.kept = std::max<size_t>(world_->scenario().given_bytes, 20u << 10);
-  options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> { return PlaceOf(shard, true); };
+  options.empty_place = [this, shard]() -> absl::StatusOr<DurableShardOptions> {
+    return PlaceOf(shard, true);
+  };
   return options;
 }
 
@@ -52,7 +54,8 @@ void SimServer::Boot(bool begins) {
     identity_ = static_cast<uint64_t>(chance_.Between(1, INT64_MAX - 1));
     if (begins) run_id_ = "run";
   }
-  const bool journals = world_->scenario().config.durability().acknowledge() != DurabilityConfig::MEMORY;
+  const bool journals =
+      world_->scenario().config.durability().acknowledge() != DurabilityConfig::MEMORY;
   ServerCoreOptions options;
   options.self.set_name(absl::StrCat("m", machine_));
   options.self.set_address(absl::StrCat(machine_));
@@ -74,7 +77,8 @@ void SimServer::Boot(bool begins) {
       ++at;
     } else {
       if (world_->tracing()) {
-        world_->Note(absl::StrCat("machine ", machine_, " has no shard ", at->first, ": ", shard.status().ToString()));
+        world_->Note(absl::StrCat("machine ", machine_, " has no shard ", at->first, ": ",
+                                  shard.status().ToString()));
       }
       at = disks_.erase(at);  // no image was finished
     }
@@ -90,8 +94,10 @@ void SimServer::Die(bool power, bool lose_disk) {
   // What it holds in the end is looked at.
   if (core_ == nullptr || world_->store().record().over()) return;
   ++world_->outcome().deaths;
+  world_->Died(machine_);
   if (world_->tracing()) {
-    world_->Note(absl::StrCat("machine ", machine_, power ? " loses power" : " dies", lose_disk ? ", its disk is empty" : ""));
+    world_->Note(absl::StrCat("machine ", machine_, power ? " loses power" : " dies",
+                              lose_disk ? ", its disk is empty" : ""));
   }
   ++life_;
   dies_in_ = -1;
@@ -117,9 +123,10 @@ void SimServer::Die(bool power, bool lose_disk) {
     identity_ = 0;
     run_id_.clear();
   }
-  const Duration down = chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
+  const Duration down =
+      chance_.Between(std::chrono::milliseconds(5), std::chrono::milliseconds(1500));
   world_->queue().After(down, [this, life] {
-    if (life == life_ && core_ == nullptr) Boot(false);
+    if (life == life_ && core_ == nullptr) Boot(machine_ == 0 && world_->store().revision() == 0);
   });
 }
 
@@ -173,17 +180,21 @@ void SimServer::Carry(ServerEffect effect) {
   const uint64_t life = life_;
   const CopyBug bug = world_->faults().bug;
   if (auto* have = std::get_if<effect::HaveCopy>(&effect)) {
-    if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, " is to have ", have->copy.ShortDebugString()));
+    if (world_->tracing())
+      world_->Note(
+          absl::StrCat("machine ", machine_, " is to have ", have->copy.ShortDebugString()));
     Have(have->copy);
   } else if (const auto* drop = std::get_if<effect::DropCopy>(&effect)) {
     const uint32_t shard = drop->shard;
     copies_.erase(shard);
     disks_.erase(shard);
     cuts_.erase(shard);
-    Feed([this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
+    Feed(
+        [this, shard](Time now, ServerEffects* effects) { core_->OnDropped(shard, now, effects); });
   } else if (const auto* done = std::get_if<effect::CheckpointDone>(&effect)) {
     for (auto& [shard, copy] : copies_) copy->CheckpointDone(done->checkpoint);
-    std::erase_if(cuts_, [&](const auto& cut) { return cut.second->checkpoint <= done->checkpoint; });
+    std::erase_if(cuts_,
+                  [&](const auto& cut) { return cut.second->checkpoint <= done->checkpoint; });
   } else if (auto* state = std::get_if<effect::SendState>(&effect)) {
     run_id_ = state->state.run_id();
     SendUp([id = up_.id, says = std::move(state->state)](SimServer* leader) {
@@ -198,7 +209,9 @@ void SimServer::Carry(ServerEffect effect) {
       });
     });
   } else if (const auto* order = std::get_if<effect::SendOrder>(&effect)) {
-    world_->Ordered(order->order, core_->leader() == nullptr ? nullptr : core_->leader()->coordinator().placement().get());
+    world_->Ordered(order->order, core_->leader() == nullptr
+                                      ? nullptr
+                                      : core_->leader()->coordinator().placement().get());
     if (order->order.link == kOwnLink) {
       Execute(order->order);
     } else {
@@ -212,21 +225,28 @@ void SimServer::Carry(ServerEffect effect) {
     SimServer* const to = &world_->machine(at->second);
     down_.erase(at);
     if (world_->tracing()) {
-      world_->Note(absl::StrCat("machine ", machine_, " refuses machine ", to->machine_, ": ", refuse->why.ToString()));
+      world_->Note(absl::StrCat("machine ", machine_, " refuses machine ", to->machine_, ": ",
+                                refuse->why.ToString()));
     }
     if (to->up_.id == refuse->link) to->up_ = {};
     if (absl::IsUnavailable(refuse->why)) return;  // it asks another one
-    to->Feed([to, why = refuse->why](Time, ServerEffects* effects) { to->core_->OnRefused(why, effects); });
+    to->Feed([to, why = refuse->why](Time, ServerEffects* effects) {
+      to->core_->OnRefused(why, effects);
+    });
   } else if (std::holds_alternative<effect::ReadStore>(effect)) {
     world_->store().Read([=, this](auto held, auto plan) {
       if (life != life_) return;
-      Feed([=, this](Time now, ServerEffects* effects) { core_->OnStoreRead(held, plan.get(), now, effects); });
+      Feed([=, this](Time now, ServerEffects* effects) {
+        core_->OnStoreRead(held, plan.get(), now, effects);
+      });
     });
   } else if (auto* write = std::get_if<effect::WriteStore>(&effect)) {
     CoordinatorRecord* const record = write->record.mutable_coordinator();
     if (bug == CopyBug::kForgetOrders) record->clear_orders();
-    if (bug == CopyBug::kForgetMembers && record->members_size() > 0) record->mutable_members()->RemoveLast();
+    if (bug == CopyBug::kForgetMembers && record->members_size() > 0)
+      record->mutable_members()->RemoveLast();
     if (bug == CopyBug::kForgetCheckpoint) record->clear_under_way();
+    if (bug == CopyBug::kForgetLedger) record->mutable_ledger()->clear_dealt();
     if (bug == CopyBug::kSameEpoch && write->record.has_plan()) {
       for (int s = 0; s < write->record.shards_size(); ++s) {
         write->record.mutable_shards(s)->set_epoch(1);
@@ -235,25 +255,34 @@ void SimServer::Carry(ServerEffect effect) {
     const auto tell = [=, this, number = write->number](const absl::StatusOr<int64_t>& revision) {
       if (life != life_) return;
       absl::StatusOr<int64_t> said = revision;
-      if (bug == CopyBug::kIgnoreStore && absl::IsAborted(said.status()) && core_->leader() != nullptr) {
+      if (bug == CopyBug::kIgnoreStore && absl::IsAborted(said.status()) &&
+          core_->leader() != nullptr) {
         said = core_->leader()->revision();
       }
-      Feed([=, this](Time now, ServerEffects* effects) { core_->OnStoreWritten(number, said, now, effects); });
+      Feed([=, this](Time now, ServerEffects* effects) {
+        core_->OnStoreWritten(number, said, now, effects);
+      });
     };
     if (bug == CopyBug::kTellUnstored && core_->leader() != nullptr && write->record.has_plan() &&
         write->plan == nullptr) {
       // It says that it stored the record, and does so later, if it lives.
       const int64_t revision = write->revision;
       world_->queue().After(std::chrono::milliseconds(300), [=, this, record = write->record] {
-        if (life == life_) world_->store().Write(world_->store().revision(), record, nullptr, RunStore::As::kLeader, [](auto) {});
+        if (life == life_)
+          world_->store().Write(world_->store().revision(), record, nullptr, RunStore::As::kLeader,
+                                [](auto) {});
       });
-      return tell(revision);
+      world_->queue().After(std::chrono::milliseconds(1), [=] { tell(revision); });
+      return;
     }
-    world_->store().Write(write->revision, std::move(write->record), std::move(write->plan), write->as, tell);
+    world_->store().Write(write->revision, std::move(write->record), std::move(write->plan),
+                          write->as, tell);
   } else if (const auto* keep = std::get_if<effect::KeepLease>(&effect)) {
     world_->store().Keep(keep->epoch, [=, this, epoch = keep->epoch](absl::Status kept) {
       if (life != life_ || (bug == CopyBug::kIgnoreStore && absl::IsAborted(kept))) return;
-      Feed([=, this](Time now, ServerEffects* effects) { core_->OnLeaseKept(epoch, kept, now, effects); });
+      Feed([=, this](Time now, ServerEffects* effects) {
+        core_->OnLeaseKept(epoch, kept, now, effects);
+      });
     });
   } else if (auto* answer = std::get_if<effect::Answer>(&effect)) {
     world_->AnswerRequest(answer->request, std::move(answer->reply));
@@ -264,8 +293,11 @@ void SimServer::Carry(ServerEffect effect) {
       CheckpointInfo info;
       info.set_id(id);
       absl::StatusOr<CheckpointInfo> sealed = info;
-      if (chance_.Happens(world_->scenario().failed_checkpoints)) sealed = absl::ResourceExhaustedError("disk full");
-      Feed([=, this](Time now, ServerEffects* effects) { core_->OnSealed(id, sealed, now, effects); });
+      if (chance_.Happens(world_->scenario().failed_checkpoints))
+        sealed = absl::ResourceExhaustedError("disk full");
+      Feed([=, this](Time now, ServerEffects* effects) {
+        core_->OnSealed(id, sealed, now, effects);
+      });
     });
   } else if (const auto* news = std::get_if<effect::News>(&effect)) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
@@ -287,17 +319,18 @@ void SimServer::Have(const AssignedCopy& assigned) {
   std::unique_ptr<CopyCore>& copy = copies_[shard];
   if (assigned.leader() == server()) {
     if (assigned.fresh() && (copy == nullptr || copy->epoch() < assigned.epoch())) {
-      copy = std::make_unique<CopyCore>(OptionsOf(shard), std::make_unique<DurableShard>(PlaceOf(shard, true)));
+      copy = std::make_unique<CopyCore>(OptionsOf(shard),
+                                        std::make_unique<DurableShard>(PlaceOf(shard, true)));
     }
     if (copy == nullptr || copy->shard() == nullptr) {
       copies_.erase(shard);
-      return world_->oracle().Breach(absl::StrCat("machine ", machine_, " is to lead shard ", shard, ", and has none"));
+      return world_->oracle().Breach(
+          absl::StrCat("machine ", machine_, " is to lead shard ", shard, ", and has none"));
     }
     std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
     in_sync.erase(server());
     if (world_->faults().bug == CopyBug::kDontWait) in_sync.clear();
-    const bool old = world_->faults().bug == CopyBug::kBelieveOldHeard;
-    copy->Lead(assigned.epoch(), in_sync, old ? UINT64_MAX : assigned.heard(), now);
+    copy->Lead(assigned.epoch(), in_sync, assigned.heard(), now);
     // A cut that was made again from the journal; the run's leader says if it is not missing.
     if (auto cut = copy->shard()->TakeReplayedCut()) {
       cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
@@ -325,9 +358,10 @@ void SimServer::TellOrders(uint32_t shard, std::vector<CopyCore::OrderDone> done
   const CopyCore* const from = copy(shard);
   const uint64_t epoch = from == nullptr ? 0 : from->epoch();
   for (const CopyCore::OrderDone& order : done) {
+    if (core_ == nullptr) return;  // it died by what it told before
     if (world_->tracing()) {
-      world_->Note(absl::StrCat("machine ", machine_, " shard ", shard, " has done order ", order.number, ": ",
-                                order.status.ToString()));
+      world_->Note(absl::StrCat("machine ", machine_, " shard ", shard, " has done order ",
+                                order.number, ": ", order.status.ToString()));
     }
     const auto tell = [=](SimServer* leader) {
       leader->Feed([=](Time now, ServerEffects* effects) {
@@ -346,10 +380,14 @@ void SimServer::SendUp(std::function<void(SimServer*)> deliver) {
   if (up_.id == 0) return;
   const Link link = up_;
   const auto lost = [this, link] { LoseLink(link.id, &world_->machine(link.to)); };
-  world_->Carry(machine_, link.to, [=, this] {
-    SimServer& leader = world_->machine(link.to);
-    if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id)) deliver(&leader);
-  }, lost);
+  world_->Carry(
+      machine_, link.to,
+      [=, this] {
+        SimServer& leader = world_->machine(link.to);
+        if (leader.life_ == link.life && leader.down_.contains(link.id) && !lost_.contains(link.id))
+          deliver(&leader);
+      },
+      lost);
 }
 
 // Nothing comes on a link after what was lost on it: its ends find out that it is broken.
@@ -360,7 +398,8 @@ void SimServer::LoseLink(uint64_t id, SimServer* leader) {
   });
   world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=] {
     if (leader->down_.erase(id) == 0) return;
-    leader->Feed([=](Time now, ServerEffects* effects) { leader->core_->OnLinkGone(id, now, effects); });
+    leader->Feed(
+        [=](Time now, ServerEffects* effects) { leader->core_->OnLinkGone(id, now, effects); });
   });
 }
 
@@ -389,7 +428,8 @@ void SimServer::Connect() {
   static uint64_t last_link = 0;
   up_ = {++last_link, leader.machine_, leader.life_};
   leader.down_[up_.id] = machine_;
-  if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, " has a link to machine ", up_.to));
+  if (world_->tracing())
+    world_->Note(absl::StrCat("machine ", machine_, " has a link to machine ", up_.to));
   Feed([this](Time now, ServerEffects* effects) { core_->OnConnected(now, effects); });
 }
 
@@ -399,12 +439,15 @@ void SimServer::BreakLink() {
   SimServer* const leader = &world_->machine(link.to);
   world_->queue().After(chance_.Between(Duration(0), kServerSilence / 2), [=] {
     if (leader->life_ != link.life || leader->down_.erase(link.id) == 0) return;
-    leader->Feed([=](Time now, ServerEffects* effects) { leader->core_->OnLinkGone(link.id, now, effects); });
+    leader->Feed([=](Time now, ServerEffects* effects) {
+      leader->core_->OnLinkGone(link.id, now, effects);
+    });
   });
 }
 
 void SimServer::Request(uint64_t id, const ControlRequest& request) {
-  Feed([=, this](Time now, ServerEffects* effects) { core_->OnRequest(id, request, now, effects); });
+  Feed(
+      [=, this](Time now, ServerEffects* effects) { core_->OnRequest(id, request, now, effects); });
 }
 
 void SimServer::Deliver(uint32_t process, uint32_t shard, Message message) {
@@ -442,13 +485,17 @@ void SimServer::Flush(uint32_t shard) {
       has->log_epoch = send.message.epoch;
     }
     if (auto* steps = std::get_if<CopyMessage::Steps>(&send.message.what);
-        steps != nullptr && world_->faults().bug == CopyBug::kSkipStep && steps->steps.entries.size() > 1 &&
-        chance_.Happens(0.2)) {
-      steps->steps.entries[1] = steps->steps.entries[0];
+        steps != nullptr && world_->faults().bug == CopyBug::kSkipStep &&
+        !steps->steps.entries.empty() && chance_.Happens(0.2)) {
+      JournalEntry& last = steps->steps.entries.back();
+      for (Bytes& payload : last.payloads) {
+        payload = Bytes::Adopt(std::vector<std::byte>(payload.size()));
+      }
     }
     const uint32_t from = server();
-    world_->Carry(machine_, to->machine_, [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); },
-                  [] {});
+    world_->Carry(
+        machine_, to->machine_,
+        [=, message = std::move(send.message)] { to->OnCopyMessage(from, message); }, [] {});
   }
   bool cut_taken = false;
   if (copy.shard() != nullptr) {
@@ -463,6 +510,7 @@ void SimServer::Flush(uint32_t shard) {
   const CopyState state = StateOf(shard);
   // What follows may drop the copy.
   TellOrders(shard, std::move(effects.orders));
+  if (core_ == nullptr) return;
   if (cut_taken) SendPart(shard);
   Feed([this, state](Time now, ServerEffects* more) {
     if (copies_.contains(state.shard())) core_->OnCopy(state, now, more);
@@ -519,7 +567,8 @@ CopyState SimServer::StateOf(uint32_t shard) const {
   const RunRecord& record = world_->store().record();
   if (world_->faults().bug == CopyBug::kPromoteLagging && report.leads) {
     state.set_report(report.report + 1);
-    for (const uint32_t server : record.shards(static_cast<int>(shard)).copies()) state.add_caught_up(server);
+    for (const uint32_t server : record.shards(static_cast<int>(shard)).copies())
+      state.add_caught_up(server);
   }
   if (world_->faults().bug == CopyBug::kBelieveRestarted && report.epoch == 0) {
     state.set_epoch(record.shards(static_cast<int>(shard)).epoch());
@@ -531,7 +580,8 @@ void SimServer::Tick() {
   if (core_ == nullptr || over_) return;
   WhenAwake([this] {
     if (core_ == nullptr || over_) return;
-    if (up_.id != 0 && (world_->AreCut(machine_, up_.to) || world_->AreCut(up_.to, machine_)) && chance_.Happens(0.1)) {
+    if (up_.id != 0 && (world_->AreCut(machine_, up_.to) || world_->AreCut(up_.to, machine_)) &&
+        chance_.Happens(0.1)) {
       BreakLink();
     }
     Connect();

@@ -1,5 +1,5 @@
-// A server process in simulated time: the shell around a ServerCore and its copies, and a disk that outlives it. It can
-// die between any two of its effects.
+// A server process in simulated time: the shell around a ServerCore and its copies, and a disk that
+// outlives it. It can die between any two of its effects.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ enum class CopyBug {
   kNone,
   kDontWait,          // a leading copy acknowledges before the copies in sync have it
   kPromoteLagging,    // a copy is reported as caught up before it is
-  kBelieveOldHeard,   // the leading copy stops waiting before the run's record says so
   kSameEpoch,         // a promoted copy keeps the epoch of the one before
   kForgetOrders,      // the stored record lacks the orders
   kForgetMembers,     // the stored record lacks a worker
   kForgetCheckpoint,  // the stored record lacks the checkpoint under way
+  kForgetLedger,      // the stored record lacks the segments that were dealt last
   kTellUnstored,      // orders are given before the record is stored
-  kSkipStep,          // a step that follows is lost on its way, and nobody notices
+  kSkipStep,          // a step reaches a copy without its gradients, and nobody notices
   kKeepDiverged,      // a copy goes on with a journal that is no beginning of the leader's
   kBelieveRestarted,  // a copy read from a disk that lost power counts as in sync
   kIgnoreStore,       // a server leads although another one took the lead
@@ -47,6 +47,7 @@ class SimServer {
   // Starts the process. `begins`: a new run.
   void Boot(bool begins);
   void Die(bool power, bool lose_disk);
+  uint64_t life() const { return life_; }
   void DieSoon() { dies_in_ = static_cast<int>(chance_.Between(0, 6)); }
   void Pause(Time until) { awake_at_ = std::max(awake_at_, until); }
   void Leave();
@@ -69,9 +70,9 @@ class SimServer {
  private:
   using Input = std::function<void(Time, ServerEffects*)>;
   struct Link {
-    uint64_t id = 0;         // 0: there is none
-    uint32_t to = 0;         // machine
-    uint64_t life = 0;       // of that machine
+    uint64_t id = 0;    // 0: there is none
+    uint32_t to = 0;    // machine
+    uint64_t life = 0;  // of that machine
   };
 
   // Runs it when this process is awake; never, if it dies before.
@@ -99,7 +100,7 @@ class SimServer {
   Chance chance_;
   uint64_t life_ = 0;
   Time awake_at_{};
-  int dies_in_ = -1;           // effects; -1: it does not
+  int dies_in_ = -1;  // effects; -1: it does not
   bool over_ = false;
 
   // The disk.
@@ -112,8 +113,8 @@ class SimServer {
   std::unique_ptr<ServerCore> core_;
   std::map<uint32_t, std::unique_ptr<CopyCore>> copies_;
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
-  Link up_;                    // to the machine that leads the run
-  std::set<uint64_t> lost_;    // links to others on which something was lost
+  Link up_;                                                   // to the machine that leads the run
+  std::set<uint64_t> lost_;            // links to others on which something was lost
   std::map<uint64_t, uint32_t> down_;  // links of others to this one: machine
   std::deque<ServerEffects> to_do_;
   bool busy_ = false;

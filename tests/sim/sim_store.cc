@@ -17,7 +17,8 @@ void SimStore::Read(ReadDone done) {
 }
 
 absl::StatusOr<int64_t> SimStore::WriteNow(int64_t revision, const RunRecord& next,
-                                           const std::shared_ptr<const RunPlan>& plan, RunStore::As as) {
+                                           const std::shared_ptr<const RunPlan>& plan,
+                                           RunStore::As as) {
   if (revision != revision_) {
     // An earlier try whose answer was lost.
     if (next.SerializeAsString() == record_.SerializeAsString()) return revision_;
@@ -30,8 +31,8 @@ absl::StatusOr<int64_t> SimStore::WriteNow(int64_t revision, const RunRecord& ne
   return ++revision_;
 }
 
-void SimStore::Write(int64_t revision, RunRecord next, std::shared_ptr<const RunPlan> plan, RunStore::As as,
-                     WriteDone done) {
+void SimStore::Write(int64_t revision, RunRecord next, std::shared_ptr<const RunPlan> plan,
+                     RunStore::As as, WriteDone done) {
   queue_->After(Delay(), [=, this, next = std::move(next), done = std::move(done)] {
     if (away()) return done(Away());
     if (chance_.Happens(lost_answers_ / 2)) return done(Away());

@@ -1,4 +1,5 @@
-// A run store in simulated time: slow, now and then away, and it loses answers. Servers agree in it.
+// A run store in simulated time: slow, now and then away, and it loses answers. Servers agree in
+// it.
 #pragma once
 
 #include <functional>
@@ -15,12 +16,18 @@ namespace psgd::sim {
 class SimStore {
  public:
   SimStore(EventQueue* queue, uint64_t seed, Duration silence, bool shared, double lost_answers)
-      : queue_(queue), chance_(seed, 77), silence_(silence), shared_(shared), lost_answers_(lost_answers) {}
+      : queue_(queue),
+        chance_(seed, 77),
+        silence_(silence),
+        shared_(shared),
+        lost_answers_(lost_answers) {}
 
-  using ReadDone = std::function<void(absl::StatusOr<RunStore::Held>, std::shared_ptr<const RunPlan>)>;
+  using ReadDone =
+      std::function<void(absl::StatusOr<RunStore::Held>, std::shared_ptr<const RunPlan>)>;
   using WriteDone = std::function<void(absl::StatusOr<int64_t>)>;
   void Read(ReadDone done);
-  void Write(int64_t revision, RunRecord next, std::shared_ptr<const RunPlan> plan, RunStore::As as, WriteDone done);
+  void Write(int64_t revision, RunRecord next, std::shared_ptr<const RunPlan> plan, RunStore::As as,
+             WriteDone done);
   void Keep(uint64_t epoch, std::function<void(absl::Status)> done);
   void GoAway(Duration length) { away_until_ = std::max(away_until_, queue_->now() + length); }
   void Heal() { away_until_ = {}, lost_answers_ = 0; }
@@ -30,11 +37,13 @@ class SimStore {
   int64_t revision() const { return revision_; }
 
  private:
-  absl::StatusOr<int64_t> WriteNow(int64_t revision, const RunRecord& next, const std::shared_ptr<const RunPlan>& plan,
-                                   RunStore::As as);
+  absl::StatusOr<int64_t> WriteNow(int64_t revision, const RunRecord& next,
+                                   const std::shared_ptr<const RunPlan>& plan, RunStore::As as);
   bool away() const { return queue_->now() < away_until_; }
   bool led() const { return shared_ && queue_->now() < led_until_; }
-  Duration Delay() { return chance_.Between(std::chrono::microseconds(200), std::chrono::milliseconds(4)); }
+  Duration Delay() {
+    return chance_.Between(std::chrono::microseconds(200), std::chrono::milliseconds(4));
+  }
 
   EventQueue* const queue_;
   Chance chance_;

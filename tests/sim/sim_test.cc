@@ -67,11 +67,13 @@ TEST(Simulation, RandomRunsKeepEveryPromise) {
   std::cout << range.seeds << " runs: " << total.pushes_made << " pushes, " << total.pushes_in_doubt
             << " of them in doubt, " << total.pulls_checked << " pulls and " << total.cuts_checked
             << " cuts checked, " << stats.duplicates << " duplicates, " << resent << " resent, "
-            << evaluations << " evaluations, " << crashes << " crashes of the server, "
-            << takeovers << " takeovers, " << moves << " shards moved, " << undone_moves << " moves undone, "
-            << joined_crashes << " crashes of servers that joined, " << power_losses << " times without power, after which "
-            << found_out << " runs ended since what a journal lost was found out, " << pauses
-            << " pauses of servers, " << images << " images of journals, " << torn_images << " passed over;";
+            << evaluations << " evaluations, " << crashes << " crashes of the server, " << takeovers
+            << " takeovers, " << moves << " shards moved, " << undone_moves << " moves undone, "
+            << joined_crashes << " crashes of servers that joined, " << power_losses
+            << " times without power, after which " << found_out
+            << " runs ended since what a journal lost was found out, " << pauses
+            << " pauses of servers, " << images << " images of journals, " << torn_images
+            << " passed over;";
   for (const auto& [reason, count] : stats.refused) std::cout << " " << reason << " " << count;
   std::cout << "\n";
   if (range.seeds < 1000) return;  // the rarest do not come in fewer
@@ -191,8 +193,8 @@ TEST(Simulation, WorkersThatPullWhatChangedHaveTheShardsWeights) {
   EXPECT_GT(faults, 100u);
 }
 
-// Real-valued updates that depend on the weights, on what a worker was shown, and on the order: each
-// life of the server goes on with the same bits, and the journal makes them once more.
+// Real-valued updates that depend on the weights, on what a worker was shown, and on the order:
+// each life of the server goes on with the same bits, and the journal makes them once more.
 TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
   uint64_t crashes = 0, takeovers = 0, images = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -226,7 +228,8 @@ TEST(Simulation, AServerThatIsStartedAgainHasTheSameBits) {
 // Prints what happened; returns the exit code.
 int RunCase(const std::string& path, std::optional<uint64_t> seed) {
   const auto written = LoadCase(path);
-  const auto scenario = written.ok() ? ScenarioOf(*written, seed.value_or(written->seed())) : written.status();
+  const auto scenario =
+      written.ok() ? ScenarioOf(*written, seed.value_or(written->seed())) : written.status();
   if (!scenario.ok()) {
     std::cerr << scenario.status().message() << "\n";
     return 2;
@@ -234,10 +237,11 @@ int RunCase(const std::string& path, std::optional<uint64_t> seed) {
   const Outcome outcome = Cluster(*scenario, true).Run();
   std::cout << WhatHappened(*scenario, outcome);
   if (!outcome.breaches.empty()) return 1;
-  std::cout << (outcome.found_out.empty() ? "every promise was kept"
-                                          : absl::StrCat("ended, since the loss was found out: ", outcome.found_out))
-            << "; " << Seconds(outcome.took) << " s simulated, " << outcome.counts.pushes_made << " pushes, "
-            << outcome.crashes + outcome.joined_crashes << " servers that died\n";
+  std::cout << (outcome.found_out.empty()
+                    ? "every promise was kept"
+                    : absl::StrCat("ended, since the loss was found out: ", outcome.found_out))
+            << "; " << Seconds(outcome.took) << " s simulated, " << outcome.counts.pushes_made
+            << " pushes, " << outcome.crashes + outcome.joined_crashes << " servers that died\n";
   return 0;
 }
 

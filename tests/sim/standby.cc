@@ -6,7 +6,11 @@
 namespace psgd::sim {
 
 Standby::Standby(uint64_t seed, size_t shards, bool waits, ShardOptionsFor options)
-    : options_(std::move(options)), waits_(waits), chance_(seed, 4), shards_(shards), disks_(shards) {}
+    : options_(std::move(options)),
+      waits_(waits),
+      chance_(seed, 4),
+      shards_(shards),
+      disks_(shards) {}
 
 void Standby::Begin() {
   for (auto& shard : shards_) shard.reset();
@@ -20,14 +24,14 @@ void Standby::Begin() {
 void Standby::Die() { up_ = false; }
 
 bool Standby::complete() const {
-  return up_ && !record_.empty() && std::all_of(shards_.begin(), shards_.end(),
-                                                [](const auto& shard) { return shard != nullptr; });
+  return up_ && !record_.empty() &&
+         std::all_of(shards_.begin(), shards_.end(),
+                     [](const auto& shard) { return shard != nullptr; });
 }
 
 absl::Status Standby::Connect(uint32_t shard, const FollowerStart& start) {
   DurableShardOptions options = options_(shard);
-  options.journal = 
-      std::make_unique<SimReplicatedJournal>(disks_[shard].get(), shard, behind_);
+  options.journal = std::make_unique<SimReplicatedJournal>(disks_[shard].get(), shard, behind_);
   PSGD_ASSIGN_OR_RETURN(shards_[shard], DurableShard::FromImage(std::move(options), start.image));
   return shards_[shard]->Follow(start.image.record.entry() + 1, start.entries);
 }
@@ -44,7 +48,8 @@ absl::Status Standby::Deliver(const std::function<absl::Status()>& write) {
   return required_ && chance_.Happens(0.02) ? nobody : absl::OkStatus();
 }
 
-absl::Status Standby::Append(uint32_t shard, uint64_t first, std::span<const JournalEntry> entries) {
+absl::Status Standby::Append(uint32_t shard, uint64_t first,
+                             std::span<const JournalEntry> entries) {
   return Deliver([&]() -> absl::Status {
     if (shards_[shard] == nullptr) return absl::OkStatus();  // its image will hold them
     PSGD_RETURN_IF_ERROR(shards_[shard]->Follow(first, {entries.begin(), entries.end()}));

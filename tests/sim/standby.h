@@ -1,6 +1,6 @@
-// A server of the simulation that follows the first, and may take over: what it holds, and the ways in which
-// the connection to it fails. Real are the shards that follow; the leader waits for them as
-// server/replicated_journal.h does.
+// A server of the simulation that follows the first, and may take over: what it holds, and the ways
+// in which the connection to it fails. Real are the shards that follow; the leader waits for them
+// as server/control/replicated_journal.h does.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/durable_shard.h"
+#include "server/durability/durable_shard.h"
 #include "simulate/chance.h"
 #include "tests/sim/storage.h"
 
@@ -33,8 +33,8 @@ class Standby {
   void TakeIn() { in_chain_ = required_ = true; }
   absl::Status Connect(uint32_t shard, const FollowerStart& start);
 
-  // The leader's next entries, or its record. UNAVAILABLE: it is waited for, and did not answer; it may
-  // have written them all the same.
+  // The leader's next entries, or its record. UNAVAILABLE: it is waited for, and did not answer; it
+  // may have written them all the same.
   absl::Status Append(uint32_t shard, uint64_t first, std::span<const JournalEntry> entries);
   absl::Status Save(const std::string& record);
 

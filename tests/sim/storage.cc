@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "server/journal_format.h"
+#include "server/durability/journal_format.h"
 
 namespace psgd::sim {
 namespace {
@@ -46,15 +46,18 @@ void CutOff(Chance* chance, DiskWrite* write) {
     write->checksum ^= 1;
     return;
   }
-  const auto last = static_cast<size_t>(chance->Between(int64_t{0}, static_cast<int64_t>(write->entries.size()) - 1));
+  const auto last = static_cast<size_t>(
+      chance->Between(int64_t{0}, static_cast<int64_t>(write->entries.size()) - 1));
   write->entries.resize(last + 1);
   std::string& bytes = write->entries.back().second;
-  bytes.resize(static_cast<size_t>(chance->Between(int64_t{0}, static_cast<int64_t>(bytes.size()) - 1)));
+  bytes.resize(
+      static_cast<size_t>(chance->Between(int64_t{0}, static_cast<int64_t>(bytes.size()) - 1)));
 }
 
 }  // namespace
 
-SimJournal::SimJournal(ShardDisk* disk, SimJournalOptions options) : disk_(disk), options_(options) {
+SimJournal::SimJournal(ShardDisk* disk, SimJournalOptions options)
+    : disk_(disk), options_(options) {
   std::erase_if(disk_->logs, [](const auto& log) { return log.empty(); });
   if (options_.sync && options_.fault != DiskFault::kForgetsToSyncWhatItFinds) {
     for (auto& log : disk_->logs) {
@@ -165,9 +168,12 @@ absl::Status SimJournal::Replay(uint64_t entry,
 
 void Damage(DiskFault fault, ShardDisk* disk) {
   disk->late.clear();
-  if (fault != DiskFault::kForgetsLast && fault != DiskFault::kRepeatsLast && fault != DiskFault::kChangesOne) return;
+  if (fault != DiskFault::kForgetsLast && fault != DiskFault::kRepeatsLast &&
+      fault != DiskFault::kChangesOne)
+    return;
   // A push alone: orders that are gone are found out before anything else is.
-  std::optional<std::pair<size_t, size_t>> last;  // of the log that is written, a write and an entry
+  std::optional<std::pair<size_t, size_t>>
+      last;  // of the log that is written, a write and an entry
   if (disk->logs.empty()) return;
   std::vector<DiskWrite>& log = disk->logs.back();
   for (size_t w = 0; w < log.size(); ++w) {
@@ -185,7 +191,8 @@ void Damage(DiskFault fault, ShardDisk* disk) {
   const JournalKey key = EncodeJournalKey(JournalKind::kEntry, number);
   JournalEntry entry = *DecodeEntry(key, write.entries[last->second].second);
   if (fault == DiskFault::kChangesOne) {
-    std::vector<std::byte> changed(entry.payloads[0].span().begin(), entry.payloads[0].span().end());
+    std::vector<std::byte> changed(entry.payloads[0].span().begin(),
+                                   entry.payloads[0].span().end());
     changed.back() ^= std::byte{0x80};  // the sign: a whole number stays one
     entry.payloads[0] = Bytes::Adopt(std::move(changed));
     EncodeEntry(key, entry, &write.entries[last->second].second);
@@ -212,8 +219,11 @@ bool LosePower(Chance* chance, ShardDisk* disk) {
   bool lost = false;
   for (auto& log : disk->logs) {
     const auto synced = static_cast<size_t>(
-        std::find_if(log.rbegin(), log.rend(), [](const DiskWrite& write) { return write.synced; }).base() - log.begin());
-    const auto kept = static_cast<size_t>(chance->Between(static_cast<int64_t>(synced), static_cast<int64_t>(log.size())));
+        std::find_if(log.rbegin(), log.rend(), [](const DiskWrite& write) { return write.synced; })
+            .base() -
+        log.begin());
+    const auto kept = static_cast<size_t>(
+        chance->Between(static_cast<int64_t>(synced), static_cast<int64_t>(log.size())));
     if (kept == log.size()) continue;
     lost = true;
     const bool torn = chance->Happens(0.5);
@@ -235,7 +245,8 @@ void TearImage(ShardDisk* disk) {
 void RecordDisk::Write(std::string record, bool sync) {
   records_.push_back(std::move(record));
   const size_t kept = sync ? 1 : kUnsyncedRecords;
-  if (records_.size() > kept) records_.erase(records_.begin(), records_.end() - static_cast<std::ptrdiff_t>(kept));
+  if (records_.size() > kept)
+    records_.erase(records_.begin(), records_.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 const std::string& RecordDisk::latest() const {
@@ -245,7 +256,8 @@ const std::string& RecordDisk::latest() const {
 
 bool RecordDisk::LosePower(Chance* chance) {
   if (records_.empty()) return false;
-  const auto kept = static_cast<size_t>(chance->Between(int64_t{1}, static_cast<int64_t>(records_.size())));
+  const auto kept =
+      static_cast<size_t>(chance->Between(int64_t{1}, static_cast<int64_t>(records_.size())));
   const bool lost = kept < records_.size();
   records_.resize(kept);
   return lost;

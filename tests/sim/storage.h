@@ -1,6 +1,7 @@
-// Simulated storage: what a server wrote down outlives it, as far as the machine lets it. A process that is
-// killed leaves all that it wrote; a machine that loses power leaves what was synced, and of the rest the
-// beginning, perhaps up to the middle of a write. It can be full for a while, and lie.
+// Simulated storage: what a server wrote down outlives it, as far as the machine lets it. A process
+// that is killed leaves all that it wrote; a machine that loses power leaves what was synced, and
+// of the rest the beginning, perhaps up to the middle of a write. It can be full for a while, and
+// lie.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/journal.h"
+#include "server/shard/journal.h"
 #include "simulate/chance.h"
 
 namespace psgd::sim {
@@ -20,19 +21,19 @@ namespace psgd::sim {
 // What a disk, or the journal on it, does wrong, for checkers to find.
 enum class DiskFault {
   kNone,
-  kForgetsLast,    // the last entry that was acknowledged is not there after a crash
-  kRepeatsLast,    // it is there twice
-  kChangesOne,     // a bit of an entry differs, unnoticed by its checksum
-  kWritesLate,     // what was acknowledged is written with what comes next
-  kNeverSyncs,     // although it should
+  kForgetsLast,               // the last entry that was acknowledged is not there after a crash
+  kRepeatsLast,               // it is there twice
+  kChangesOne,                // a bit of an entry differs, unnoticed by its checksum
+  kWritesLate,                // what was acknowledged is written with what comes next
+  kNeverSyncs,                // although it should
   kForgetsToSyncWhatItFinds,  // what the life before wrote and did not sync
-  kKeepsTorn,      // an image of which a part is missing is taken for a whole one
+  kKeepsTorn,                 // an image of which a part is missing is taken for a whole one
 };
 
 // One write to a log: it counts as a whole, or not.
 struct DiskWrite {
   std::vector<std::pair<uint64_t, std::string>> entries;  // by number, as they are stored
-  uint64_t image = 0;                                     // or the record of the image with that last entry
+  uint64_t image = 0;  // or the record of the image with that last entry
   uint64_t checksum = 0;
   bool synced = false;
 };
@@ -47,8 +48,8 @@ struct ShardDisk {
   std::vector<std::vector<DiskWrite>> logs;  // one each time that the journal was opened
   std::map<uint64_t, DiskImage> images;      // the arrays; a log says which of them count
   bool full = false;
-  bool dies_writing = false;                 // the process does, after its next write and before it is synced
-  std::vector<DiskWrite> late;               // kWritesLate
+  bool dies_writing = false;    // the process does, after its next write and before it is synced
+  std::vector<DiskWrite> late;  // kWritesLate
 };
 
 struct SimJournalOptions {

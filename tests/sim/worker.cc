@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/world.h"
 #include "tests/sim/gradients.h"
+#include "tests/sim/world.h"
 
 namespace psgd::sim {
 namespace {
@@ -33,7 +33,8 @@ void Worker::GiveUp(const absl::Status& status) {
   // A shard is never out of reach for as long as the deadline in a simulated run.
   if (absl::IsDataLoss(status)) {
     world_->FoundOut(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
-  } else if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) || absl::IsInvalidArgument(status)) {
+  } else if (absl::IsDeadlineExceeded(status) || absl::IsInternal(status) ||
+             absl::IsInvalidArgument(status)) {
     world_->oracle().Breach(absl::StrCat("process ", process_, " gave up: ", status.ToString()));
   }
   Crash(std::string(status.message()));
@@ -110,7 +111,8 @@ void Worker::Send() {
     }
     world_->oracle().Made(*next->message, poisoned);
     const auto shard = static_cast<uint32_t>(next->to);
-    world_->SendToShard(this, static_cast<uint32_t>(std::stoul(endpoints_[shard])), shard, *next->message);
+    world_->SendToShard(this, static_cast<uint32_t>(std::stoul(endpoints_[shard])), shard,
+                        *next->message);
     core_->Sent(now);
   }
 }
@@ -127,14 +129,12 @@ void Worker::Tick() {
 void Worker::Join() {
   JoinRequest request;
   request.set_name(absl::StrCat("p", process_));
-  Call<JoinReply>(
-      request,
-      [this](absl::StatusOr<JoinReply> reply) {
-        if (!reply.ok()) return GiveUp(reply.status());
-        key_ = reply->key();
-        Beat();
-        Register();
-      });
+  Call<JoinReply>(request, [this](absl::StatusOr<JoinReply> reply) {
+    if (!reply.ok()) return GiveUp(reply.status());
+    key_ = reply->key();
+    Beat();
+    Register();
+  });
 }
 
 void Worker::Register() {
@@ -142,22 +142,20 @@ void Worker::Register() {
   *request.mutable_key() = key_;
   *request.mutable_model() = world_->scenario().model;
   request.set_batches_per_epoch(world_->scenario().batches_per_epoch);
-  Call<RegisterReply>(
-      request,
-      [this](absl::StatusOr<RegisterReply> reply) {
-        if (!reply.ok()) return GiveUp(reply.status());
-        placement_ = reply->placement();
-        endpoints_.assign(placement_.endpoints().begin(), placement_.endpoints().end());
-        const Scenario& scenario = world_->scenario();
-        SessionOptions options;
-        options.key = key_;
-        options.resend = Milliseconds(scenario.config.cluster().resend());
-        options.deadline = Milliseconds(scenario.config.cluster().deadline());
-        options.window_bytes = scenario.window_bytes;
-        options.fuse_bytes = scenario.fuse_bytes;
-        core_ = std::make_unique<SessionCore>(options, placement_, Now());
-        Ask();
-      });
+  Call<RegisterReply>(request, [this](absl::StatusOr<RegisterReply> reply) {
+    if (!reply.ok()) return GiveUp(reply.status());
+    placement_ = reply->placement();
+    endpoints_.assign(placement_.endpoints().begin(), placement_.endpoints().end());
+    const Scenario& scenario = world_->scenario();
+    SessionOptions options;
+    options.key = key_;
+    options.resend = Milliseconds(scenario.config.cluster().resend());
+    options.deadline = Milliseconds(scenario.config.cluster().deadline());
+    options.window_bytes = scenario.window_bytes;
+    options.fuse_bytes = scenario.fuse_bytes;
+    core_ = std::make_unique<SessionCore>(options, placement_, Now());
+    Ask();
+  });
 }
 
 void Worker::Beat() {
@@ -175,12 +173,10 @@ void Worker::SendReport() {
     request.mutable_report()->set_clock(dealt_);  // more would be refused
   }
   report_.clear_steps();
-  Call<HeartbeatReply>(
-      request,
-      [this](absl::StatusOr<HeartbeatReply> reply) {
-        if (!reply.ok() && !done_) return GiveUp(reply.status());
-        if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
-      });
+  Call<HeartbeatReply>(request, [this](absl::StatusOr<HeartbeatReply> reply) {
+    if (!reply.ok() && !done_) return GiveUp(reply.status());
+    if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
+  });
 }
 
 void Worker::CompareEndpoints(const std::vector<std::string>& endpoints) {
@@ -198,9 +194,7 @@ void Worker::Finish() {
   LeaveRequest request;
   *request.mutable_key() = key_;
   request.set_reason("the run is over");
-  Call<LeaveReply>(
-      request,
-      [this](absl::StatusOr<LeaveReply>) { dead_ = true; });
+  Call<LeaveReply>(request, [this](absl::StatusOr<LeaveReply>) { dead_ = true; });
 }
 
 }  // namespace psgd::sim

@@ -1,4 +1,4 @@
-// A worker as a small state machine: the steps of worker/trainer.cc over a SessionCore, in simulated
+// A worker as a small state machine: the steps of train/trainer.cc over a SessionCore, in simulated
 // time, with gradients that the oracle can check.
 #pragma once
 
@@ -77,7 +77,7 @@ class Worker {
   Chance chance_;
   bool dead_ = false;
   bool done_ = false;
-  bool busy_ = false;      // computing: takes no messages
+  bool busy_ = false;  // computing: takes no messages
   bool pumping_ = false;
   Time paused_until_{};
   Duration clock_offset_{};
@@ -98,18 +98,20 @@ class Worker {
   uint64_t dealt_ = 0;  // the clock at which its segment ends
   uint64_t saved_checkpoint_ = 0;
   WorkerReport report_;
-  std::vector<std::vector<float>> weights_;                  // that the step computes from
+  std::vector<std::vector<float>> weights_;  // that the step computes from
   bool pulled_ahead_ = false;
-  std::map<uint32_t, std::vector<float>> residuals_;         // by slice; lossy codecs
-  std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;    // likewise
-  std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;   // (slice, clock) that hold a NaN
+  std::map<uint32_t, std::vector<float>> residuals_;        // by slice; lossy codecs
+  std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;   // likewise
+  std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;  // (slice, clock) that hold a NaN
 };
 
 template <typename Reply>
 void Worker::Call(ControlRequest request, std::function<void(absl::StatusOr<Reply>)> answer) {
-  world_->Ask(this, std::move(request), [answer = std::move(answer)](absl::StatusOr<ControlReply> reply) {
-    answer(reply.ok() ? absl::StatusOr<Reply>(std::get<Reply>(*std::move(reply))) : reply.status());
-  });
+  world_->Ask(this, std::move(request),
+              [answer = std::move(answer)](absl::StatusOr<ControlReply> reply) {
+                answer(reply.ok() ? absl::StatusOr<Reply>(std::get<Reply>(*std::move(reply)))
+                                  : reply.status());
+              });
 }
 
 }  // namespace psgd::sim

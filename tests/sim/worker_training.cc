@@ -1,11 +1,11 @@
-// The part of Worker that trains: what worker/trainer.cc does between two segments and in a step.
+// The part of Worker that trains: what train/trainer.cc does between two segments and in a step.
 #include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/world.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/worker.h"
+#include "tests/sim/world.h"
 #include "worker/install_slice.h"
 
 namespace psgd::sim {
@@ -18,20 +18,18 @@ void Worker::Ask() {
   *request.mutable_key() = key_;
   request.set_first(first_);
   request.set_finished_segment(finished_segment_);
-  Call<NextSegmentReply>(
-      request,
-      [this](absl::StatusOr<NextSegmentReply> reply) {
-        if (!reply.ok()) return GiveUp(reply.status());
-        const bool polls = reply->kind() == NextSegmentReply::WAIT && reply->reason() == waits_for_;
-        waits_for_ = reply->reason();
-        if (world_->tracing() && !polls) {
-          world_->Note(absl::StrCat("process ", process_, " as worker ", key_.worker(), " is to ",
-                                      NextSegmentReply::Kind_Name(reply->kind()), " ",
-                                      reply->reason(), reply->evaluate() ? ", evaluates" : "",
-                                      reply->save_state_for() ? ", saves" : ""));
-        }
-        Follow(*reply);
-      });
+  Call<NextSegmentReply>(request, [this](absl::StatusOr<NextSegmentReply> reply) {
+    if (!reply.ok()) return GiveUp(reply.status());
+    const bool polls = reply->kind() == NextSegmentReply::WAIT && reply->reason() == waits_for_;
+    waits_for_ = reply->reason();
+    if (world_->tracing() && !polls) {
+      world_->Note(absl::StrCat("process ", process_, " as worker ", key_.worker(), " is to ",
+                                NextSegmentReply::Kind_Name(reply->kind()), " ", reply->reason(),
+                                reply->evaluate() ? ", evaluates" : "",
+                                reply->save_state_for() ? ", saves" : ""));
+    }
+    Follow(*reply);
+  });
 }
 
 void Worker::Follow(const NextSegmentReply& reply) {
@@ -69,20 +67,19 @@ void Worker::Save(uint64_t checkpoint, Then then) {
 
 void Worker::Evaluate(double epoch, Then then) {
   core_->Pull(clock_, Now());
-  WaitUntil([this] { return !core_->pulling(); }, [=, this] {
-    Compute(world_->scenario().longest_step, [=, this] {
-      EvaluatedRequest request;
-      *request.mutable_key() = key_;
-      request.mutable_result()->set_epoch(epoch);
-      request.mutable_result()->set_clock(clock_);
-      Call<EvaluatedReply>(
-          request,
-          [this, then](absl::StatusOr<EvaluatedReply> reply) {
-            if (!reply.ok()) return GiveUp(reply.status());
-            then();
-          });
-    });
-  });
+  WaitUntil([this] { return !core_->pulling(); },
+            [=, this] {
+              Compute(world_->scenario().longest_step, [=, this] {
+                EvaluatedRequest request;
+                *request.mutable_key() = key_;
+                request.mutable_result()->set_epoch(epoch);
+                request.mutable_result()->set_clock(clock_);
+                Call<EvaluatedReply>(request, [this, then](absl::StatusOr<EvaluatedReply> reply) {
+                  if (!reply.ok()) return GiveUp(reply.status());
+                  then();
+                });
+              });
+            });
 }
 
 bool Worker::HasBatch(const Segment& segment, uint32_t step) const {
@@ -91,14 +88,15 @@ bool Worker::HasBatch(const Segment& segment, uint32_t step) const {
 
 void Worker::Run(const Segment& segment, uint32_t step) {
   if (step == segment.clocks()) {
-    WaitUntil([this] { return core_->AllAcknowledged(); }, [=, this] {
-      first_ = false;
-      finished_segment_ = segment.id();
-      clock_ = segment.first_clock() + segment.clocks();
-      report_.set_clock(clock_);
-      SendReport();
-      Ask();
-    });
+    WaitUntil([this] { return core_->AllAcknowledged(); },
+              [=, this] {
+                first_ = false;
+                finished_segment_ = segment.id();
+                clock_ = segment.first_clock() + segment.clocks();
+                report_.set_clock(clock_);
+                SendReport();
+                Ask();
+              });
     return;
   }
   const uint64_t clock = segment.first_clock() + step + 1;
@@ -109,19 +107,20 @@ void Worker::Run(const Segment& segment, uint32_t step) {
 
 void Worker::Step(const Segment& segment, uint32_t step, uint64_t clock) {
   if (!pulled_ahead_) core_->Pull(clock - 1, Now());
-  WaitUntil([this] { return !core_->pulling(); }, [=, this] {
-    Install();
-    pulled_ahead_ = world_->scenario().config.consistency().pull_ahead() &&
-                    HasBatch(segment, step + 1);
-    if (pulled_ahead_) core_->Pull(clock, Now());
-    Compute(chance_.Between(kFastest, world_->scenario().longest_step), [=, this] {
-      PushAll(clock);
-      core_->EndClock(clock, Now());
-      report_.set_clock(core_->AcknowledgedClock());
-      report_.set_steps(report_.steps() + 1);
-      Run(segment, step + 1);
-    });
-  });
+  WaitUntil([this] { return !core_->pulling(); },
+            [=, this] {
+              Install();
+              pulled_ahead_ = world_->scenario().config.consistency().pull_ahead() &&
+                              HasBatch(segment, step + 1);
+              if (pulled_ahead_) core_->Pull(clock, Now());
+              Compute(chance_.Between(kFastest, world_->scenario().longest_step), [=, this] {
+                PushAll(clock);
+                core_->EndClock(clock, Now());
+                report_.set_clock(core_->AcknowledgedClock());
+                report_.set_steps(report_.steps() + 1);
+                Run(segment, step + 1);
+              });
+            });
 }
 
 void Worker::Install() {
@@ -156,11 +155,11 @@ void Worker::PushAll(uint64_t clock) {
       auto& residual = residuals_[id];
       residual.resize(elements);
       encoder->Encode({gradient, residual, {}, clock}, &payload);
-      if (scenario.sabotage == Sabotage::kForgetResidual) std::fill(residual.begin(), residual.end(), 0.0f);
+      if (scenario.sabotage == Sabotage::kForgetResidual)
+        std::fill(residual.begin(), residual.end(), 0.0f);
     } else {
       gradient = scenario.smooth
-                     ? SmoothGradient(scenario.seed, key_.worker(), clock, id,
-                                      weights_[id])
+                     ? SmoothGradient(scenario.seed, key_.worker(), clock, id, weights_[id])
                      : WholeGradient(scenario.seed, member, clock, id, elements);
       if (poison && id == 0) {
         gradient.back() = std::numeric_limits<float>::quiet_NaN();

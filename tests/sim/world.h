@@ -1,4 +1,5 @@
-// What a simulated worker sees of its run: shards, a coordinator to ask, and the books of the oracle.
+// What a simulated worker sees of its run: shards, a coordinator to ask, and the books of the
+// oracle.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,11 @@ class World {
   // Asks the coordinator until an answer comes, as worker/control_client does.
   virtual void Ask(Worker* worker, ControlRequest request, Answered answer) = 0;
   // `server`: where it is said to be.
-  virtual void SendToShard(Worker* worker, uint32_t server, uint32_t shard, const Message& message) = 0;
+  virtual void SendToShard(Worker* worker, uint32_t server, uint32_t shard,
+                           const Message& message) = 0;
   virtual void Ended(Worker* worker) = 0;
-  // Somebody noticed that what was acknowledged is lost: right where it may be, and wrong elsewhere.
+  // Somebody noticed that what was acknowledged is lost: right where it may be, and wrong
+  // elsewhere.
   virtual void FoundOut(const std::string& what) = 0;
   virtual void CountResent(uint64_t messages) = 0;
 

@@ -2,9 +2,9 @@
 //
 //   kill_soak --kills=1000 --seed=7 [--acknowledge=fsync] [--folder=DIR]
 //
-// A ps-server with a journal and three ps-workers train. One of them is killed (SIGKILL), the server as
-// often as a worker, and started again; the next falls once training has gone on. At the end, from the
-// journals that are left, nothing of which was trimmed:
+// A ps-server with a journal and three ps-workers train. One of them is killed (SIGKILL), the
+// server as often as a worker, and started again; the next falls once training has gone on. At the
+// end, from the journals that are left, nothing of which was trimmed:
 //   - every push that a worker saw acknowledged is there, with the bytes that the worker sent;
 //   - none is there twice, and each worker's are without a gap;
 //   - replaying them makes the weights that the server saved, bit for bit.
@@ -24,10 +24,10 @@
 #include "absl/strings/strip.h"
 #include "common/philox.h"
 #include "data/safetensors.h"
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
-#include "server/durable_shard.h"
-#include "server/rocks_journal.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
+#include "server/durability/durable_shard.h"
+#include "server/durability/rocks_journal.h"
 #include "tests/system/process.h"
 #include "worker/push_log.h"
 
@@ -61,7 +61,9 @@ class Soak {
   Json Report() const;
 
  private:
-  std::string Path(const std::string& name) const { return absl::StrCat(options_.folder, "/", name); }
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(options_.folder, "/", name);
+  }
   std::string WriteConfig() const;
   void StartWorker();
   // Of those who were killed, and of those whom a busy machine kept from being heard in time.
@@ -98,7 +100,8 @@ optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}
 consistency: {staleness: 3}
 compression: {push: {topk: {density: 0.1}}, dense_below: 64B}
 cluster: {shards: 2, workers: 3, segment: 16, lease: 2s, resend: 200ms}
-durability: {acknowledge: )" << options_.acknowledge << ", journal: 64GiB, checkpoint: 5000 steps}\n";
+durability: {acknowledge: )"
+                      << options_.acknowledge << ", journal: 64GiB, checkpoint: 5000 steps}\n";
   return path;
 }
 
@@ -119,7 +122,8 @@ int64_t Soak::Clock() const {
   if (status.code != 0 || !json.is_object()) return -1;
   int64_t clock = -1;
   for (const auto& shard : json["shards"]) {
-    clock = std::max(clock, static_cast<int64_t>(std::atol(shard.value("slowest_clock", "-1").c_str())));
+    clock = std::max(clock,
+                     static_cast<int64_t>(std::atol(shard.value("slowest_clock", "-1").c_str())));
   }
   return clock;
 }
@@ -144,7 +148,8 @@ std::string Soak::KillOne() {
     ++servers_killed_;
     server_ = std::make_unique<Process>(
         std::vector<std::string>{"ps-server", "--recover", Path("run"), "--quiet"});
-    if (!server_->WaitFor("ready")) return absl::StrCat("the server did not come back: ", server_->Err());
+    if (!server_->WaitFor("ready"))
+      return absl::StrCat("the server did not come back: ", server_->Err());
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
     victim->Signal(SIGKILL);
@@ -204,25 +209,28 @@ std::string Soak::AuditShard(uint32_t shard, const Config& config) {
     std::vector<std::string> notes;
     const auto first = (*journal)->LoadImage(&notes);
     if (!first.ok()) return first.status().ToString();
-    const absl::Status read = (*journal)->Replay(first->record.entry(), [&](const JournalEntry& entry) {
-      if (!entry.head.has_message()) return absl::OkStatus();
-      const DataHeader& header = entry.head.message();
-      const uint64_t seq = header.has_push() ? header.push().seq() : header.save_state().seq();
-      uint64_t& expected = next.try_emplace({header.worker(), header.incarnation()}, 1).first->second;
-      gaps_ += seq != expected;
-      expected = seq + 1;
-      if (!header.has_push()) return absl::OkStatus();
-      ++journalled_;
-      const PushName name = {header.worker(), header.incarnation(), shard, seq};
-      twice_ += !seen.insert(name).second;
-      const auto known = acknowledged_.find(name);
-      const std::string checksum =
-          absl::StrFormat("%016x", PayloadChecksum({header, entry.payloads}));
-      changed_ += known != acknowledged_.end() && known->second != checksum;
-      return absl::OkStatus();
-    });
+    const absl::Status read =
+        (*journal)->Replay(first->record.entry(), [&](const JournalEntry& entry) {
+          if (!entry.head.has_message()) return absl::OkStatus();
+          const DataHeader& header = entry.head.message();
+          const uint64_t seq = header.has_push() ? header.push().seq() : header.save_state().seq();
+          uint64_t& expected =
+              next.try_emplace({header.worker(), header.incarnation()}, 1).first->second;
+          gaps_ += seq != expected;
+          expected = seq + 1;
+          if (!header.has_push()) return absl::OkStatus();
+          ++journalled_;
+          const PushName name = {header.worker(), header.incarnation(), shard, seq};
+          twice_ += !seen.insert(name).second;
+          const auto known = acknowledged_.find(name);
+          const std::string checksum =
+              absl::StrFormat("%016x", PayloadChecksum({header, entry.payloads}));
+          changed_ += known != acknowledged_.end() && known->second != checksum;
+          return absl::OkStatus();
+        });
     if (!read.ok()) return read.ToString();
-    for (const auto& [name, checksum] : acknowledged_) lost_ += name[2] == shard && !seen.count(name);
+    for (const auto& [name, checksum] : acknowledged_)
+      lost_ += name[2] == shard && !seen.count(name);
   }
   auto journal = RocksJournal::Open(options);
   if (!journal.ok()) return journal.status().ToString();
@@ -281,7 +289,8 @@ int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     const bool known =
-        (absl::ConsumePrefix(&argument, "--kills=") && absl::SimpleAtoi(argument, &options.kills)) ||
+        (absl::ConsumePrefix(&argument, "--kills=") &&
+         absl::SimpleAtoi(argument, &options.kills)) ||
         (absl::ConsumePrefix(&argument, "--seed=") && absl::SimpleAtoi(argument, &options.seed)) ||
         (absl::ConsumePrefix(&argument, "--acknowledge=") &&
          !(options.acknowledge = std::string(argument)).empty()) ||

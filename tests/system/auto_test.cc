@@ -67,9 +67,9 @@ TEST_F(Auto, TrainsToTheEndAndShowsItsTable) {
 TEST_F(Auto, TravelsOverEveryTransport) {
   for (const char* transport : {"ipc", "grpc"}) {
     SCOPED_TRACE(transport);
-    const Ended ended = RunSmall(transport, Sets({"compression=auto", "train.epochs=1",
-                                                  "compression.dense_below=256",
-                                                  std::string("cluster.transport=") + transport}));
+    const Ended ended = RunSmall(
+        transport, Sets({"compression=auto", "train.epochs=1", "compression.dense_below=256",
+                         std::string("cluster.transport=") + transport}));
     EXPECT_EQ(ended.code, 0) << ended.err;
     EXPECT_GE(Metrics(transport, "codecs").size(), 2u);
     EXPECT_EQ(Summary(transport)["status"], "finished");

@@ -18,9 +18,8 @@ double NumberAfter(const std::string& text, const std::string& words) {
 class ByHand : public RunTest {
  protected:
   std::vector<std::string> Server(const std::vector<std::string>& assignments) const {
-    return std::vector<std::string>{"ps-server", "--config",     SmallConfig(),
-                                    "--port",    "0",            "--run-dir",
-                                    Path("run")} +
+    return std::vector<std::string>{"ps-server", "--config",  SmallConfig(), "--port",
+                                    "0",         "--run-dir", Path("run")} +
            Sets(assignments);
   }
   static std::vector<std::string> Worker(const std::string& server,
@@ -30,7 +29,8 @@ class ByHand : public RunTest {
 
   // Two workers, one of which takes 20 ms more a step; the largest staleness of a pull.
   uint64_t LargestStaleness(const std::string& bound) {
-    Process server(Server({"train.epochs=1", "cluster.segment=64", "consistency.staleness=" + bound}));
+    Process server(
+        Server({"train.epochs=1", "cluster.segment=64", "consistency.staleness=" + bound}));
     const std::string address = ServerOf(server);
     Process slow(Worker(address, {"--step-delay", "20ms"}));
     Process fast(Worker(address));
@@ -95,13 +95,16 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
   // (64 + 1) * 32 + (32 + 1) * 10 weights.
   EXPECT_THAT(told.out, testing::HasSubstr("mlp on onednn, batches of 32 samples of 1x8x8"));
   EXPECT_THAT(told.out, testing::ContainsRegex("weights +0.01 MiB"));
-  EXPECT_THAT(told.out, testing::ContainsRegex("  activations +[0-9.]+ MiB\n +gradients +[0-9.]+ MiB  of act"));
-  EXPECT_THAT(told.out, testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
+  EXPECT_THAT(told.out, testing::ContainsRegex(
+                            "  activations +[0-9.]+ MiB\n +gradients +[0-9.]+ MiB  of act"));
+  EXPECT_THAT(told.out,
+              testing::ContainsRegex("largest batch in the [0-9]+ MiB that are free: about"));
   // Of itself it takes a GPU, where there is one, and says so.
   const Ended chosen = RunProgram({"ps-worker", "--dry-run", SmallConfig()});
   EXPECT_EQ(chosen.code, 0) << chosen.err;
   EXPECT_THAT(chosen.out, testing::ContainsRegex("mlp on (onednn|cudnn), batches of 32"));
-  EXPECT_THAT(chosen.err, testing::ContainsRegex("on the processor, for no GPU|on GPU 0; for the processor"));
+  EXPECT_THAT(chosen.err,
+              testing::ContainsRegex("on the processor, for no GPU|on GPU 0; for the processor"));
   const Ended lost = RunProgram({"ps-worker", "--cpu"});
   EXPECT_EQ(lost.code, 2);
   EXPECT_THAT(lost.err, testing::HasSubstr("say --server HOST:PORT"));
@@ -109,9 +112,9 @@ TEST_F(ByHand, AWorkerSaysWhatItWouldTake) {
 
 TEST_F(ByHand, RecomputingTakesLessMemory) {
   const std::string deep = "model.hidden=[1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024]";
-  const std::vector<std::string> command = {"ps-worker",   "--cpu", "--dry-run", SmallConfig(),
-                                            "--set",       deep,    "--set",     "data.batch=512",
-                                            "--set"};
+  const std::vector<std::string> command = {"ps-worker",   "--cpu",          "--dry-run",
+                                            SmallConfig(), "--set",          deep,
+                                            "--set",       "data.batch=512", "--set"};
   const Ended keeps = RunProgram(command + std::vector<std::string>{"model.recompute=0"});
   const Ended again = RunProgram(command + std::vector<std::string>{"model.recompute=auto"});
   ASSERT_EQ(keeps.code, 0) << keeps.err;

@@ -1,5 +1,5 @@
-// Listens in on the data ports of a run whose weights are known: they are to be seen without CURVE or
-// TLS, or this test would see nothing, and not to be seen with it.
+// Listens in on the data ports of a run whose weights are known: they are to be seen without CURVE
+// or TLS, or this test would see nothing, and not to be seen with it.
 #include <signal.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
   }
 
   std::vector<std::string> Tcpdump(const std::string& file, const std::string& filter) const {
-    return {kTcpdump, "-i", "lo", "-U", "-s", "0", "-B", "65536", "-Z", "root", "-w", Path(file), filter};
+    return {kTcpdump, "-i", "lo",   "-U", "-s",       "0",   "-B",
+            "65536",  "-Z", "root", "-w", Path(file), filter};
   }
 
   // What passes the data ports during a run whose weights never change.
@@ -49,11 +50,15 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
     std::string filter;
     for (const Json& shard : Json::parse(status.out, nullptr, false)["shards"]) {
       const std::string endpoint = shard["endpoint"];
-      filter += (filter.empty() ? "tcp port " : " or tcp port ") + endpoint.substr(endpoint.rfind(':') + 1);
+      filter += (filter.empty() ? "tcp port " : " or tcp port ") +
+                endpoint.substr(endpoint.rfind(':') + 1);
     }
     Process tcpdump(Tcpdump(run + ".pcap", filter));
     EXPECT_TRUE(tcpdump.WaitFor("listening on")) << tcpdump.Err();
-    EXPECT_EQ(RunProgram(std::vector<std::string>{"ps-worker", "--cpu", "--server", address} + security).code, 0);
+    EXPECT_EQ(
+        RunProgram(std::vector<std::string>{"ps-worker", "--cpu", "--server", address} + security)
+            .code,
+        0);
     EXPECT_EQ(server.Wait().code, 0) << server.Err();
     tcpdump.Signal(SIGINT);  // writes what it has
     const Ended captured = tcpdump.Wait();
@@ -73,9 +78,9 @@ class Capture : public RunTest, public testing::WithParamInterface<std::string> 
       if (window.find_first_not_of('\0') != window.npos) windows.insert(window);  // biases are 0
     }
     EXPECT_GT(windows.size(), 200u);
-    return static_cast<size_t>(std::count_if(windows.begin(), windows.end(), [&](std::string_view window) {
-      return capture.find(window) != capture.npos;
-    }));
+    return static_cast<size_t>(std::count_if(
+        windows.begin(), windows.end(),
+        [&](std::string_view window) { return capture.find(window) != capture.npos; }));
   }
 
   const Certificates certificates_;

@@ -92,7 +92,8 @@ TEST_F(Ctl, SaysWhatItWaitsFor) {
   const std::vector<pid_t> workers = run.Children("ps-worker");
   for (const pid_t worker : workers) ASSERT_EQ(kill(worker, SIGSTOP), 0);
   Process checkpoint({"ps-ctl", "checkpoint", "--server", ServerOf(run)});
-  EXPECT_TRUE(checkpoint.WaitFor("waiting until the workers have finished their segment")) << checkpoint.Err();
+  EXPECT_TRUE(checkpoint.WaitFor("waiting until the workers have finished their segment"))
+      << checkpoint.Err();
   for (const pid_t worker : workers) ASSERT_EQ(kill(worker, SIGCONT), 0);
   const Ended ended = checkpoint.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -103,8 +104,8 @@ TEST_F(Ctl, ARunDirectory) {
   ASSERT_EQ(RunSmall("run", {}).code, 0);
   const Ended table = Run({"status", Path("run")});
   EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_THAT(table.out, AllOf(HasSubstr("finished"), HasSubstr("evaluations\n"),
-                               HasSubstr("checkpoints\n")));
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("finished"), HasSubstr("evaluations\n"), HasSubstr("checkpoints\n")));
   const Json status = Json::parse(Run({"status", Path("run"), "--json"}).out, nullptr, false);
   EXPECT_EQ(status["summary"]["status"], "finished");
   EXPECT_EQ(status["evaluations"].size(), 3u);
@@ -118,8 +119,8 @@ TEST_F(Ctl, ARunDirectory) {
   EXPECT_EQ(eval.code, 0) << eval.err;
   EXPECT_EQ(Json::parse(eval.out)["test_accuracy"], Summary("run")["test_accuracy"]);
 
-  const Ended none = Run({"export", "--run-dir", Path("run"), "--checkpoint", "99", "--out",
-                          Path("x.safetensors")});
+  const Ended none = Run(
+      {"export", "--run-dir", Path("run"), "--checkpoint", "99", "--out", Path("x.safetensors")});
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_THAT(none.err, HasSubstr("99"));
 }

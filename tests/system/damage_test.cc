@@ -64,7 +64,8 @@ TEST_F(Damage, AFlippedBitFallsBackToTheCheckpointBefore) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   const std::string log = File("run/server/server.log");
   EXPECT_THAT(log, HasSubstr(checkpoints.back().filename().string()));
-  const auto before = std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
+  const auto before =
+      std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
   EXPECT_THAT(log, HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
 }
 
@@ -74,7 +75,8 @@ TEST_F(Damage, ATruncatedFileFallsBackToTheCheckpointBefore) {
   fs::resize_file(file, fs::file_size(file) / 2);
   const Ended resumed = Resume();
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  const auto before = std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
+  const auto before =
+      std::stoul(checkpoints[checkpoints.size() - 2].filename().string().substr(11));
   EXPECT_THAT(File("run/server/server.log"),
               HasSubstr("resuming from checkpoint " + std::to_string(before) + " "));
 }
@@ -98,10 +100,11 @@ TEST_F(Damage, VerifySaysWhichCheckpointsAreSound) {
 
 TEST_F(Damage, PrunedAndResumedFromAnOlderOne) {
   const auto checkpoints = StoppedRun();
-  const std::string oldest = std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
+  const std::string oldest =
+      std::to_string(std::stoul(checkpoints[0].filename().string().substr(11)));
   // From an older one, while the later ones stay.
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest, "--set",
-                                    "train.epochs=6", "--set", "durability.keep=100"});
+  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--checkpoint", oldest,
+                                    "--set", "train.epochs=6", "--set", "durability.keep=100"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("resuming from checkpoint " + oldest + " "));
   for (const fs::path& checkpoint : checkpoints) EXPECT_TRUE(fs::exists(checkpoint)) << checkpoint;

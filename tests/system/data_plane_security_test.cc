@@ -1,4 +1,5 @@
-// A secured server's data ports against whoever has no pass, or another's: weights stay as they are.
+// A secured server's data ports against whoever has no pass, or another's: weights stay as they
+// are.
 #include <cstring>
 #include <memory>
 
@@ -129,7 +130,8 @@ class DataPlaneSecurity : public RunTest, public testing::WithParamInterface<std
   std::unique_ptr<Endpoint> Connect(const TransportSecurity* security) const {
     TransportOptions options;
     options.linger = Milliseconds(100);
-    if (security != nullptr) options.security = std::make_shared<const TransportSecurity>(*security);
+    if (security != nullptr)
+      options.security = std::make_shared<const TransportSecurity>(*security);
     const auto kind = GetParam() == "grpc" ? ClusterConfig::GRPC : ClusterConfig::ZMQ;
     return *(*MakeTransport(kind, options))->Connect({member_->endpoint()});
   }
@@ -176,7 +178,8 @@ TEST_P(DataPlaneSecurity, TheMemberItselfPushesAndPulls) {
   ASSERT_TRUE(endpoint->Send(0, Member::Push(member_->key())).ok());
   auto acknowledged = endpoint->Receive(std::chrono::seconds(20));
   ASSERT_TRUE(acknowledged);
-  EXPECT_TRUE(acknowledged->message.header.has_push_ack()) << acknowledged->message.header.ShortDebugString();
+  EXPECT_TRUE(acknowledged->message.header.has_push_ack())
+      << acknowledged->message.header.ShortDebugString();
   EXPECT_FALSE(Weights() == before);
   ASSERT_TRUE(endpoint->Send(0, Member::Pull(member_->key())).ok());
   const auto pulled = endpoint->Receive(std::chrono::seconds(20));

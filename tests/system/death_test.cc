@@ -22,8 +22,9 @@ class Death : public RunTest {
 };
 
 TEST_F(Death, TheOthersFinishWithoutAKilledWorker) {
-  Process run(PsRun("run", Sets({"train.epochs=60", "cluster.lease=3s", "consistency.staleness=2"}) +
-                               std::vector<std::string>{"--workers", "3"}));
+  Process run(
+      PsRun("run", Sets({"train.epochs=60", "cluster.lease=3s", "consistency.staleness=2"}) +
+                       std::vector<std::string>{"--workers", "3"}));
   ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
   const std::vector<pid_t> workers = run.Children("ps-worker");
   ASSERT_EQ(workers.size(), 3u);

@@ -16,9 +16,8 @@ using namespace std::chrono_literals;
 class Drain : public RunTest {
  protected:
   std::vector<std::string> Server(const std::vector<std::string>& assignments) const {
-    return std::vector<std::string>{"ps-server", "--config",     SmallConfig(),
-                                    "--port",    "0",            "--run-dir",
-                                    Path("run")} +
+    return std::vector<std::string>{"ps-server", "--config",  SmallConfig(), "--port",
+                                    "0",         "--run-dir", Path("run")} +
            Sets({"compression.push.topk.density=0.05", "compression.dense_below=0B"}) +
            Sets(assignments);
   }
@@ -29,7 +28,8 @@ class Drain : public RunTest {
   // What events say.
   std::string News() const {
     std::string all;
-    for (const Json& event : Metrics("run", "event")) all += event["text"].get<std::string>() + "\n";
+    for (const Json& event : Metrics("run", "event"))
+      all += event["text"].get<std::string>() + "\n";
     return all;
   }
 };
@@ -50,7 +50,8 @@ TEST_P(DrainAt, AWorkerThatIsAskedToStopPushesItsResidualAndTheOtherFinishes) {
     const double a = status["workers"][0].value("residual_norm", 0.0);
     const double b = status["workers"][1].value("residual_norm", 0.0);
     return a > 0 && b > 0 &&
-           std::abs(status["total"].value("residual_norm", 0.0) - std::hypot(a, b)) < 1e-6 * (a + b);
+           std::abs(status["total"].value("residual_norm", 0.0) - std::hypot(a, b)) <
+               1e-6 * (a + b);
   })) << StatusOf(address).dump(2);
   second.Signal(SIGTERM);
   const Ended left = second.Wait();
@@ -123,23 +124,31 @@ TEST_F(Drain, AKilledWorkersResidualIsLost) {
   EXPECT_GT(Summary("run")["residual_norm_lost"].get<double>(), 0);
 }
 
-// Nobody is left who could push, or finish a segment: the shards make the last checkpoint by themselves.
+// Nobody is left who could push, or finish a segment: the shards make the last checkpoint by
+// themselves.
 TEST_P(DrainAt, WhatKilledWorkersPushedIsInTheLastCheckpoint) {
-  Process server(Server({"train.epochs=100000", "cluster.lease=1s", "durability.checkpoint=100000 epochs",
-                         "durability.acknowledge=journal", std::string("consistency.staleness=") + GetParam()}));
+  Process server(Server({"train.epochs=100000", "cluster.lease=1s",
+                         "durability.checkpoint=100000 epochs", "durability.acknowledge=journal",
+                         std::string("consistency.staleness=") + GetParam()}));
   const std::string address = ServerOf(server);
   Process first(Worker(address)), second(Worker(address));
   ASSERT_TRUE(server.WaitFor("epoch 2: test accuracy")) << server.Err();
   for (Process* worker : {&first, &second}) worker->Signal(SIGKILL);
   ASSERT_TRUE(server.WaitFor("no worker is left; the run waits"));
-  EXPECT_EQ(RunProgram({"ps-ctl", "export", "--server", address, "--out", Path("killed.safetensors")}).code, 0);
+  EXPECT_EQ(
+      RunProgram({"ps-ctl", "export", "--server", address, "--out", Path("killed.safetensors")})
+          .code,
+      0);
   EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
   EXPECT_EQ(server.Wait().code, 3) << server.Err();
   EXPECT_THAT(News(), HasSubstr("checkpoint 1 is complete"));
   EXPECT_EQ(RunProgram({"ps-ctl", "export", "--run-dir", Path("run"), "--checkpoint", "1", "--out",
-                        Path("kept.safetensors")}).code, 0);
+                        Path("kept.safetensors")})
+                .code,
+            0);
   EXPECT_EQ(File("kept.safetensors"), File("killed.safetensors"));
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--workers", "1", "--set", "train.epochs=30", "--quiet"});
+  const Ended resumed = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--workers", "1", "--set", "train.epochs=30", "--quiet"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 

@@ -40,8 +40,7 @@ TEST_F(Error, WrongType) {
 }
 
 TEST_F(Error, OutOfRange) {
-  const Ended ended =
-      RunText("model: {zoo: mlp}\ncompression: {push: {topk: {density: 1.5}}}\n");
+  const Ended ended = RunText("model: {zoo: mlp}\ncompression: {push: {topk: {density: 1.5}}}\n");
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("bad.yaml:2:"), HasSubstr("1.5"), HasSubstr("at most 1")));
 }
@@ -66,8 +65,8 @@ TEST_F(Error, NoSuchOption) {
 }
 
 TEST_F(Error, MissingDataset) {
-  const Ended ended = RunText("model: {zoo: lenet5}\ndata: {format: idx, path: " + Path("none") +
-                              "}\n");
+  const Ended ended =
+      RunText("model: {zoo: lenet5}\ndata: {format: idx, path: " + Path("none") + "}\n");
   EXPECT_EQ(ended.code, 2) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr(Path("none")));
   EXPECT_FALSE(RunDirWasMade());
@@ -144,15 +143,18 @@ TEST_F(Error, PortInUse) {
   ASSERT_EQ(listen(fd, 1), 0);
   getsockname(fd, reinterpret_cast<sockaddr*>(&any), &length);
   const std::string port = std::to_string(ntohs(any.sin_port));
-  const Ended control = RunProgram({"ps-server", "--config", SmallConfig(), "--run-dir",
-                                    Path("control"), "--port", port});
+  const Ended control = RunProgram(
+      {"ps-server", "--config", SmallConfig(), "--run-dir", Path("control"), "--port", port});
   EXPECT_NE(control.code, 0);
-  EXPECT_THAT(control.err, AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--port")));
+  EXPECT_THAT(control.err,
+              AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--port")));
   const Ended follower = RunProgram({"ps-server", "--follow", "127.0.0.1:1", "--port", port});
   EXPECT_EQ(follower.err, control.err);
-  const Ended http = RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
+  const Ended http =
+      RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
   EXPECT_NE(http.code, 0);
-  EXPECT_THAT(http.err, AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--http")));
+  EXPECT_THAT(http.err,
+              AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--http")));
   // Nothing is left in the way of the next attempt.
   EXPECT_FALSE(std::filesystem::exists(Path("control")));
   EXPECT_FALSE(std::filesystem::exists(Path("http")));
@@ -235,9 +237,9 @@ TEST_F(Error, GpuWhereThereIsNone) {
 
 // oneDNN can be told to leave out what a processor has.
 TEST_F(Error, Bf16WhereTheProcessorLacksIt) {
-  const Ended ended = RunProgram({"/usr/bin/env", "DNNL_MAX_CPU_ISA=AVX512_CORE",
-                                  ProgramPath("ps-worker"), "--cpu", "--precision", "bf16",
-                                  "--server", "127.0.0.1:1"});
+  const Ended ended =
+      RunProgram({"/usr/bin/env", "DNNL_MAX_CPU_ISA=AVX512_CORE", ProgramPath("ps-worker"), "--cpu",
+                  "--precision", "bf16", "--server", "127.0.0.1:1"});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("no bf16 instructions"), HasSubstr("--precision fp32")));
   const Ended run = RunSmall("run", {"--precision", "tf32"});

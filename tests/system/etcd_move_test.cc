@@ -1,4 +1,5 @@
-// Servers that come back at another address, where workers and other servers find them by the run's name.
+// Servers that come back at another address, where workers and other servers find them by the run's
+// name.
 #include "tests/system/etcd_run_test.h"
 
 namespace psgd {
@@ -31,8 +32,9 @@ class EtcdMoveAlone : public EtcdTest {
  protected:
   void StartAlone() {
     StartEtcd();
-    servers_.push_back(std::make_unique<Process>(Leading(
-        "server-1", kSettings + std::vector<std::string>{"durability.acknowledge=journal", "cluster.servers=2"})));
+    servers_.push_back(std::make_unique<Process>(
+        Leading("server-1", kSettings + std::vector<std::string>{"durability.acknowledge=journal",
+                                                                 "cluster.servers=2"})));
     ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
     servers_.push_back(std::make_unique<Process>(std::vector<std::string>{
         "ps-server", "--join", "small", "--etcd", etcd_options_, "--run-dir", Path("server-2")}));
@@ -41,7 +43,8 @@ class EtcdMoveAlone : public EtcdTest {
     ASSERT_TRUE(servers_[0]->WaitFor("epoch 2: test accuracy")) << servers_[0]->Err();
   }
   std::vector<std::string> Elsewhere(const std::string& run_dir) const {
-    return {"ps-server", "--recover", Path(run_dir), "--bind", "127.0.0.2", "--port", "0", "--etcd", etcd_options_};
+    return {"ps-server", "--recover", Path(run_dir), "--bind",     "127.0.0.2",
+            "--port",    "0",         "--etcd",      etcd_options_};
   }
   const std::vector<std::string> kSettings = {"train.epochs=120", "optimizer.sgd.momentum=0.9"};
 };
@@ -71,7 +74,8 @@ TEST_F(EtcdMoveAlone, TwoDoNotLead) {
   ASSERT_TRUE(copy.WaitFor("ready: workers connect")) << copy.Err();
   servers_[0]->Signal(SIGCONT);
   EXPECT_NE(servers_[0]->Wait().code, 0);
-  EXPECT_THAT(servers_[0]->Err(), HasSubstr("this run was recovered elsewhere: its server is at 127.0.0.2:"));
+  EXPECT_THAT(servers_[0]->Err(),
+              HasSubstr("this run was recovered elsewhere: its server is at 127.0.0.2:"));
   for (auto& worker : workers_) worker->Signal(SIGKILL);
 }
 

@@ -57,16 +57,28 @@ class EtcdTest : public RunTest {
       etcd_options_ = absl::StrCat(certificates == nullptr ? "" : "https://", etcd_address_);
       const std::string clients = absl::StrCat(scheme, "://", etcd_address_);
       const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
-      etcd_command_ = {kEtcd, "--data-dir", Path("etcd"), "--listen-client-urls", clients,
-                       "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                       "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+      etcd_command_ = {kEtcd,
+                       "--data-dir",
+                       Path("etcd"),
+                       "--listen-client-urls",
+                       clients,
+                       "--advertise-client-urls",
+                       clients,
+                       "--listen-peer-urls",
+                       peers,
+                       "--initial-advertise-peer-urls",
+                       peers,
+                       "--initial-cluster",
+                       "default=" + peers,
                        "--unsafe-no-fsync"};
       if (certificates != nullptr) {
-        etcd_command_ = etcd_command_ +
-                        std::vector<std::string>{"--client-cert-auth", "--trusted-ca-file",
-                                                 certificates->Path("ca.crt"), "--cert-file",
-                                                 certificates->Path("server.crt"), "--key-file",
-                                                 certificates->Path("server.key")};
+        etcd_command_ = etcd_command_ + std::vector<std::string>{"--client-cert-auth",
+                                                                 "--trusted-ca-file",
+                                                                 certificates->Path("ca.crt"),
+                                                                 "--cert-file",
+                                                                 certificates->Path("server.crt"),
+                                                                 "--key-file",
+                                                                 certificates->Path("server.key")};
       }
       etcd_ = std::make_unique<Process>(etcd_command_);
       if (etcd_->WaitFor("client requests on")) return;
@@ -74,14 +86,17 @@ class EtcdTest : public RunTest {
     FAIL() << etcd_->Err();
   }
 
-  std::vector<std::string> Leading(const std::string& run_dir, std::vector<std::string> settings) const {
-    return std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port",    "0",
-                                    "--etcd",    etcd_options_,             "--run-dir", Path(run_dir)} +
-           Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
+  std::vector<std::string> Leading(const std::string& run_dir,
+                                   std::vector<std::string> settings) const {
+    return std::vector<std::string>{"ps-server", "--config",    SmallConfig(), "--port",     "0",
+                                    "--etcd",    etcd_options_, "--run-dir",   Path(run_dir)} +
+           Sets(
+               {"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(settings));
   }
   std::vector<std::string> Following(const std::string& run_dir) const {
-    return {"ps-server", "--follow", "small", "--etcd", etcd_options_, "--port", "0", "--run-dir", Path(run_dir)};
+    return {"ps-server", "--follow", "small",     "--etcd",     etcd_options_,
+            "--port",    "0",        "--run-dir", Path(run_dir)};
   }
   std::vector<std::string> Worker() const {
     return {"ps-worker", "--cpu", "--etcd", etcd_options_, "--run", "small"};
@@ -90,7 +105,8 @@ class EtcdTest : public RunTest {
   void StartRun(const std::vector<std::string>& settings, int followers = 1,
                 const std::vector<std::string>& more = {}) {
     servers_.push_back(std::make_unique<Process>(
-        Leading("server-1", settings + std::vector<std::string>{absl::StrCat("durability.followers=", followers)}) +
+        Leading("server-1", settings + std::vector<std::string>{absl::StrCat(
+                                           "durability.followers=", followers)}) +
         more));
     ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
     for (int i = 2; i <= followers + 1; ++i) {
@@ -109,8 +125,10 @@ class EtcdTest : public RunTest {
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
   }
   // ps-run, which starts its servers itself.
-  std::vector<std::string> LedByPsRun(const std::string& run_dir, const std::vector<std::string>& settings) const {
-    return PsRun(run_dir, Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
+  std::vector<std::string> LedByPsRun(const std::string& run_dir,
+                                      const std::vector<std::string>& settings) const {
+    return PsRun(run_dir, Sets({"durability.acknowledge=replicated", "cluster.resend=200ms",
+                                "cluster.lease=20s"}) +
                               Sets(settings) + std::vector<std::string>{"--etcd", etcd_options_});
   }
   // The servers that etcd knows, the one that leads first.
@@ -123,7 +141,8 @@ class EtcdTest : public RunTest {
   }
   // Whether a follower would lead if the leader died now.
   static bool WouldBeSucceeded(const Json& status) {
-    const Json followers = status.is_object() ? status.value("followers", Json::array()) : Json::array();
+    const Json followers =
+        status.is_object() ? status.value("followers", Json::array()) : Json::array();
     if (followers.empty()) return false;
     const Json& follower = followers.back();
     return follower["connected"] == true && follower["in_chain"] == true;

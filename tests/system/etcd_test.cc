@@ -10,7 +10,8 @@ using testing::Not;
 
 class Etcd : public EtcdTest {};
 
-// Servers die one after the other, and new ones come: what is left in the end is an undisturbed run.
+// Servers die one after the other, and new ones come: what is left in the end is an undisturbed
+// run.
 TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
@@ -25,7 +26,8 @@ TEST_F(Etcd, ServersDieAndComeAndTheWeightsAreThoseOfAnUndisturbedRun) {
   ASSERT_TRUE(servers_[1]->WaitFor("took over")) << servers_[1]->Err();
   // It comes back as one that follows, by the run's name; and leads again.
   servers_.push_back(std::make_unique<Process>(Following("server-4")));
-  ASSERT_TRUE(servers_[1]->WaitFor("follows: acknowledgements")) << servers_[1]->Err() << servers_[3]->Err();
+  ASSERT_TRUE(servers_[1]->WaitFor("follows: acknowledgements"))
+      << servers_[1]->Err() << servers_[3]->Err();
   EXPECT_EQ(StatusByName()["chain"]["members"].size(), 2u);
   Kill(*servers_[1]);
   ASSERT_TRUE(servers_[3]->WaitFor("took over")) << servers_[3]->Err();
@@ -44,7 +46,8 @@ TEST_F(Etcd, TrainingGoesOnWhileItIsAway) {
   StartEtcd();
   StartRun({"train.epochs=300"});
   etcd_->Signal(SIGSTOP);
-  ASSERT_TRUE(servers_[0]->WaitFor("nobody can change which servers the run has")) << servers_[0]->Err();
+  ASSERT_TRUE(servers_[0]->WaitFor("nobody can change which servers the run has"))
+      << servers_[0]->Err();
   const std::string address = ServerOf(*servers_[0]);
   const Json before = StatusOf(address);
   ASSERT_TRUE(before.is_object());
@@ -74,7 +77,8 @@ TEST_F(Etcd, AFollowerWaitsForItBeforeItTakesOver) {
   etcd_->Signal(SIGKILL);
   etcd_->Wait();
   Kill(*servers_[0]);
-  ASSERT_TRUE(servers_[1]->WaitFor("does not take over: etcd at " + etcd_address_)) << servers_[1]->Err();
+  ASSERT_TRUE(servers_[1]->WaitFor("does not take over: etcd at " + etcd_address_))
+      << servers_[1]->Err();
   etcd_ = std::make_unique<Process>(etcd_command_);  // and it has its data
   ASSERT_TRUE(servers_[1]->WaitFor("took over")) << servers_[1]->Err() << etcd_->Err();
   ExpectWorkersFinish();
@@ -117,9 +121,8 @@ TEST_F(Etcd, AFollowerThatHangsIsDroppedAndComesBack) {
   servers_[1]->Signal(SIGSTOP);
   ASSERT_TRUE(servers_[0]->WaitFor("is gone: the run goes on without it")) << servers_[0]->Err();
   servers_[1]->Signal(SIGCONT);
-  ASSERT_TRUE(Eventually([&] {
-    return WouldBeSucceeded(StatusOf(ServerOf(*servers_[0])));
-  })) << servers_[0]->Err() << servers_[1]->Err();
+  ASSERT_TRUE(Eventually([&] { return WouldBeSucceeded(StatusOf(ServerOf(*servers_[0]))); }))
+      << servers_[0]->Err() << servers_[1]->Err();
   EXPECT_THAT(servers_[1]->Err(), Not(HasSubstr("took over")));
   Kill(*servers_[0]);
   ExpectWorkersFinish();
@@ -132,8 +135,8 @@ TEST_F(Etcd, OfASecuredRunIsShownCertificates) {
   StartEtcd(&certificates);
   const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
   StartRun({"train.epochs=80"}, 1, tls);
-  const Ended stranger =
-      RunProgram({"ps-worker", "--cpu", "--etcd", etcd_address_, "--run", "small", "--connect-deadline", "1s"});
+  const Ended stranger = RunProgram({"ps-worker", "--cpu", "--etcd", etcd_address_, "--run",
+                                     "small", "--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
   Kill(*servers_[0]);
   ExpectWorkersFinish();
@@ -148,19 +151,22 @@ TEST_F(Etcd, SettlesWhoLeadsARunOfPsRun) {
   ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
   StartEtcd();
   Process run(LedByPsRun("run", settings));
-  ASSERT_TRUE(run.WaitFor("watch it with: ps-ctl status --etcd " + etcd_options_ + " --run small")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("watch it with: ps-ctl status --etcd " + etcd_options_ + " --run small"))
+      << run.Err();
   ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
   EXPECT_EQ(Chain(), (std::vector{1, 2}));
   // Without its word nobody takes over.
   etcd_->Signal(SIGSTOP);
   ASSERT_EQ(kill(run.Children("ps-server").front(), SIGKILL), 0);
   ASSERT_TRUE(Eventually([&] {
-    return File("run/follower-1/server/server.log").find("does not take over: etcd") != std::string::npos;
+    return File("run/follower-1/server/server.log").find("does not take over: etcd") !=
+           std::string::npos;
   })) << run.Err();
   etcd_->Signal(SIGCONT);
   ASSERT_TRUE(run.WaitFor("took over after")) << run.Err();
-  ASSERT_TRUE(Eventually([&] { return Chain() == std::vector{2, 3} && WouldBeSucceeded(StatusByName()); }))
-      << run.Err();
+  ASSERT_TRUE(Eventually([&] {
+    return Chain() == std::vector{2, 3} && WouldBeSucceeded(StatusByName());
+  })) << run.Err();
   // With nobody left to take over, it goes on where its journal ends, as the chain in etcd lets it.
   for (const pid_t server : run.Children("ps-server")) ASSERT_EQ(kill(server, SIGKILL), 0);
   ASSERT_TRUE(run.WaitFor("ps-server is back after")) << run.Err();
@@ -176,7 +182,8 @@ TEST_F(Etcd, ARunOfPsRunThatIsStoppedFreesItsName) {
   ASSERT_TRUE(run.WaitFor("epoch 2/5000")) << run.Err();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait().code, 3) << run.Err();
-  const std::vector<std::string> resume = {"ps-run", "--resume", Path("run"), "--etcd", etcd_options_};
+  const std::vector<std::string> resume = {"ps-run", "--resume", Path("run"), "--etcd",
+                                           etcd_options_};
   Process again(resume);
   ASSERT_TRUE(again.WaitFor("/5000: test accuracy")) << again.Err();
   EXPECT_EQ(Chain().size(), 2u);

@@ -1,6 +1,6 @@
-// A server that dies at each moment that matters: what goes on from there has the weights of a run whose
-// server never died.
-#include "server/failpoint.h"
+// A server that dies at each moment that matters: what goes on from there has the weights of a run
+// whose server never died.
+#include "server/durability/failpoint.h"
 
 #include <signal.h>
 
@@ -37,7 +37,8 @@ class Failpoints : public RunTest {
           "ps-server", "--recover", Path(name), "--failpoint", failpoints[life]});
       EXPECT_EQ(server->Wait().code, -SIGKILL) << failpoints[life] << " was not reached";
     }
-    server = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--recover", Path(name)});
+    server =
+        std::make_unique<Process>(std::vector<std::string>{"ps-server", "--recover", Path(name)});
     EXPECT_EQ(one.Wait().code, 0) << one.Err();
     EXPECT_EQ(other.Wait().code, 0) << other.Err();
     const Ended ended = server->Wait();
@@ -69,8 +70,8 @@ TEST_F(Failpoints, TheWeightsAreThoseOfARunWithoutACrash) {
 }
 
 TEST_F(Failpoints, ANameThatIsNoneIsAnError) {
-  const Ended ended =
-      RunProgram({"ps-server", "--config", SmallConfig(), "--port", "0", "--failpoint", "journal-writen"});
+  const Ended ended = RunProgram(
+      {"ps-server", "--config", SmallConfig(), "--port", "0", "--failpoint", "journal-writen"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("did you mean \"journal-written\"?"));
 }

@@ -17,9 +17,9 @@ class FollowerDeath : public RunTest {
  protected:
   // A ps-run of so many epochs, which trains and has one follower.
   void StartRun(int epochs) {
-    run_ = std::make_unique<Process>(PsRun(
-        "run", Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s",
-                     absl::StrCat("train.epochs=", epochs)})));
+    run_ = std::make_unique<Process>(
+        PsRun("run", Sets({"durability.acknowledge=replicated", "cluster.resend=200ms",
+                           "cluster.lease=20s", absl::StrCat("train.epochs=", epochs)})));
     ASSERT_TRUE(run_->WaitFor("epoch 2/")) << run_->Err();
     ASSERT_THAT(Servers(), SizeIs(2));
   }

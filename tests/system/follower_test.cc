@@ -23,12 +23,14 @@ class Followers : public RunTest {
  protected:
   static constexpr char kFollows[] = "follows: acknowledgements";
   static std::vector<std::string> Replicated(std::vector<std::string> more) {
-    return Sets({"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
+    return Sets(
+               {"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
   static int Times(const std::string& text, const std::string& what) {
     int times = 0;
-    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+      ++times;
     return times;
   }
   // The address of the server of a ps-run that leads, as it was last told.
@@ -48,7 +50,8 @@ class Followers : public RunTest {
   static bool IsFollowed(const std::string& leader, int by = 2) {
     const Json followers = FollowersOf(leader);
     return std::any_of(followers.begin(), followers.end(), [&](const Json& follower) {
-      return follower["replica"] >= by && follower["connected"] == true && follower["in_chain"] == true;
+      return follower["replica"] >= by && follower["connected"] == true &&
+             follower["in_chain"] == true;
     });
   }
   bool SecondIsFollowing(int times_before) const {
@@ -71,7 +74,8 @@ class Followers : public RunTest {
       const std::string leader = LeaderOf(run);
       ASSERT_TRUE(Eventually([&] { return IsFollowed(leader); })) << run.Err();
       KillOldest(run, run_dir);
-      ASSERT_TRUE(Eventually([&] { return Times(run.Err(), "took over after") == i; })) << run.Err();
+      ASSERT_TRUE(Eventually([&] { return Times(run.Err(), "took over after") == i; }))
+          << run.Err();
     }
   }
   // "/follower-1" of one that began as such.
@@ -94,14 +98,15 @@ class Followers : public RunTest {
   }
 
   std::vector<std::string> FirstServer(const std::vector<std::string>& more) const {
-    return std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
-                                    Path("first")} +
+    return std::vector<std::string>{"ps-server", "--config",  SmallConfig(), "--port",
+                                    "0",         "--run-dir", Path("first")} +
            Replicated(more);
   }
   std::vector<std::string> Following(const std::string& address, const std::string& run_dir) const {
     return {"ps-server", "--follow", address, "--port", "0", "--run-dir", Path(run_dir)};
   }
-  // A run by hand, as on a cluster: a server, one that follows it, or two, and two workers in training.
+  // A run by hand, as on a cluster: a server, one that follows it, or two, and two workers in
+  // training.
   void StartPair(const std::vector<std::string>& settings) { Start(settings, 1); }
   void Start(std::vector<std::string> settings, int followers) {
     settings.push_back(absl::StrCat("durability.followers=", followers));
@@ -145,8 +150,9 @@ TEST_F(Followers, TakeOverAndTheWeightsAreThoseOfAnUndisturbedRun) {
 
 // Images of the followers' own journals, and checkpoints that are under way when the leader dies.
 TEST_F(Followers, TakeOverInTheMidstOfCheckpointsAndImages) {
-  Process run(PsRun("run", Replicated({"train.epochs=200", "consistency.staleness=2",
-                                       "durability.journal=64KiB", "durability.checkpoint=1 epoch"})));
+  Process run(
+      PsRun("run", Replicated({"train.epochs=200", "consistency.staleness=2",
+                               "durability.journal=64KiB", "durability.checkpoint=1 epoch"})));
   ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
   KillLeaders(run, "run", 2);
   const Ended ended = run.Wait();
@@ -170,7 +176,8 @@ TEST_F(Followers, ThatDieAreReplaced) {
 
 class FollowersOver : public Followers, public testing::WithParamInterface<std::string> {};
 
-// A server that hangs for a while finds that another leads, and that nothing it says counts any more.
+// A server that hangs for a while finds that another leads, and that nothing it says counts any
+// more.
 TEST_P(FollowersOver, AZombieIsFenced) {
   StartPair({"train.epochs=120", "cluster.transport=" + GetParam()});
   first_->Signal(SIGSTOP);
@@ -245,8 +252,7 @@ TEST_F(Followers, TrainingWaitsForThemAndGoesOnWithoutOneThatIsDropped) {
     return status.out.find("gone") != std::string::npos &&
            status.out.find("waits, since") != std::string::npos;
   }));
-  const Ended unknown =
-      RunProgram({"ps-ctl", "drop-follower", "7", "--server", address_});
+  const Ended unknown = RunProgram({"ps-ctl", "drop-follower", "7", "--server", address_});
   EXPECT_NE(unknown.code, 0);
   EXPECT_THAT(unknown.err, HasSubstr("is not one of this run's followers"));
   const Ended dropped = RunProgram({"ps-ctl", "drop-follower", "2", "--server", address_});
@@ -264,14 +270,16 @@ TEST_F(Followers, OneThatComesBackTakesItsPlaceAgain) {
   second_ = std::make_unique<Process>(Following(address_, "second") +
                                       std::vector<std::string>{"--replica", "2"});
   ASSERT_TRUE(SecondIsFollowing(before)) << first_->Err();
-  EXPECT_TRUE(Eventually([&] { return Times(first_->Err(), "can be written again") > 0; })) << first_->Err();
+  EXPECT_TRUE(Eventually([&] { return Times(first_->Err(), "can be written again") > 0; }))
+      << first_->Err();
   first_->Signal(SIGKILL);
   ExpectWorkersFinish();
   EXPECT_EQ(second_->Wait().code, 0) << second_->Err();
   EXPECT_EQ(Summary("second")["epochs"], 100.0);
 }
 
-// The leader would drop the one that is there, which would not hear of it, and both would lead in the end.
+// The leader would drop the one that is there, which would not hear of it, and both would lead in
+// the end.
 TEST_F(Followers, ANumberIsTheServersWhoseDirectoryKnowsIt) {
   // Long enough for one that is starved not to be taken for gone.
   StartPair({"train.epochs=150", "durability.takeover=3s"});
@@ -318,7 +326,8 @@ TEST_F(Followers, ADirectoryOfAnotherRunOrServerIsLeftAsItIs) {
   refused = follow("c", {"--replica", "7"});
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, HasSubstr(Path("c") + " holds server 1 of run "));
-  const Ended joined = RunProgram({"ps-server", "--join", address_, "--run-dir", Path("c/follower-1")});
+  const Ended joined =
+      RunProgram({"ps-server", "--join", address_, "--run-dir", Path("c/follower-1")});
   EXPECT_NE(joined.code, 0);
   EXPECT_THAT(joined.err, HasSubstr("which would be written over"));
   EXPECT_TRUE(FilesIn("c") == before);
@@ -338,9 +347,7 @@ TEST_F(Followers, OfASecuredRunShowCertificates) {
   const Ended stranger = RunProgram(Following(ServerOf(run), "stranger") +
                                     std::vector<std::string>{"--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
-  ASSERT_TRUE(Eventually([&] {
-    return Times(File("run/server/server.log"), kFollows) > 0;
-  }));
+  ASSERT_TRUE(Eventually([&] { return Times(File("run/server/server.log"), kFollows) > 0; }));
   KillOldest(run, "run");
   const Ended ended = run.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -357,7 +364,8 @@ TEST_F(Followers, WhatCannotBeFollowedIsSaid) {
   ended = RunProgram({"ps-server", "--follow", "nowhere", "--port", "0"});
   EXPECT_EQ(ended.code, 2) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("--follow takes HOST:PORT"));
-  Process alone({"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("alone")});
+  Process alone(
+      {"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("alone")});
   ended = RunProgram(Following(ServerOf(alone), "run"));
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.err, HasSubstr("durability.acknowledge is not replicated"));

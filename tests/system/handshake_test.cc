@@ -52,8 +52,17 @@ TEST_F(Handshake, OneThatStopsIsEndedOnEveryPort) {
   for (const char* transport : {"zmq", "grpc"}) {
     for (const bool secured : {false, true}) {
       const std::string name = absl::StrCat(transport, secured ? "-secured" : "");
-      std::vector<std::string> command = {"ps-server", "--config", SmallConfig(), "--port", "0", "--shards", "1",
-                                          "--run-dir", Path(name), "--set", absl::StrCat("cluster.transport=", transport)};
+      std::vector<std::string> command = {"ps-server",
+                                          "--config",
+                                          SmallConfig(),
+                                          "--port",
+                                          "0",
+                                          "--shards",
+                                          "1",
+                                          "--run-dir",
+                                          Path(name),
+                                          "--set",
+                                          absl::StrCat("cluster.transport=", transport)};
       const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
       if (secured) command = command + tls;
       servers.push_back(std::make_unique<Process>(command));
@@ -65,10 +74,11 @@ TEST_F(Handshake, OneThatStopsIsEndedOnEveryPort) {
       ASSERT_EQ(status.code, 0) << status.err;
       const std::string data = Json::parse(status.out)["shards"][0]["endpoint"];
       for (const std::string& port : {control, data}) {
-        const std::string what = absl::StrCat(name, port == control ? " control port" : " data port");
+        const std::string what =
+            absl::StrCat(name, port == control ? " control port" : " data port");
         Connect(port, "", what);
-        Connect(port, std::string("\x16\x03\x01\x02\x00\x01", 6), what);      // of TLS
-        Connect(port, "PRI * HTTP/2.0\r\n", what);                             // of HTTP/2
+        Connect(port, std::string("\x16\x03\x01\x02\x00\x01", 6), what);         // of TLS
+        Connect(port, "PRI * HTTP/2.0\r\n", what);                               // of HTTP/2
         Connect(port, std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), what);  // of ZeroMQ
       }
     }
@@ -77,7 +87,8 @@ TEST_F(Handshake, OneThatStopsIsEndedOnEveryPort) {
   EXPECT_TRUE(Eventually([&] {
     ReadAll();
     return sockets_.empty();
-  })) << sockets_.front().second << " is still there, and " << sockets_.size() - 1 << " others";
+  })) << sockets_.front().second
+      << " is still there, and " << sockets_.size() - 1 << " others";
   for (const auto& server : servers) EXPECT_TRUE(server->Running());
 }
 

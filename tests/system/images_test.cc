@@ -128,7 +128,8 @@ TEST_F(ImagesRun, ResNetFollowsTheReference) {
   const std::vector<double> losses = Losses("run"), expected = Losses("reference");
   ASSERT_EQ(losses.size(), 2u);
   ASSERT_EQ(expected.size(), 2u);
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]);
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]);
   EXPECT_LT(losses[1], losses[0]);
 }
 
@@ -152,12 +153,13 @@ TEST_F(ImagesRun, UnetTrainsOnSegmentationPairs) {
 // So few steps do not yet bring the running statistics of its many normalisations near the data's:
 // what falls is the loss of training.
 TEST_F(ImagesRun, GooglenetLearns) {
-  const Ended ended = Run("run",
-                          "name: small\nmodel: {zoo: googlenet}\n"
-                          "data: {format: synthetic, batch: 8, synthetic: {shape: [3, 32, 32], "
-                          "classes: 4, noise: 0.5, train_samples: 192, test_samples: 32}}\n"
-                          "train: {epochs: 2}\noptimizer: {sgd: {learning_rate: 0.02, momentum: 0.9}}\n"
-                          "cluster: {shards: 2, workers: 2, segment: 12}\n");
+  const Ended ended =
+      Run("run",
+          "name: small\nmodel: {zoo: googlenet}\n"
+          "data: {format: synthetic, batch: 8, synthetic: {shape: [3, 32, 32], "
+          "classes: 4, noise: 0.5, train_samples: 192, test_samples: 32}}\n"
+          "train: {epochs: 2}\noptimizer: {sgd: {learning_rate: 0.02, momentum: 0.9}}\n"
+          "cluster: {shards: 2, workers: 2, segment: 12}\n");
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(Summary("run")["steps"], 2 * 192 / 8);
   double least = std::log(4);  // of a guess
@@ -194,7 +196,8 @@ TEST_F(ImagesRun, FoldersOfJpegTrainAndADamagedOneIsNamed) {
       AllOf(HasSubstr("damaged samples were read and left out"), HasSubstr("train/red/5.jpg")));
 }
 
-// A step that leaves ten times as long as it takes finds its batch made; one that does not waits for it.
+// A step that leaves ten times as long as it takes finds its batch made; one that does not waits
+// for it.
 TEST_F(ImagesRun, BatchesAreMadeWhileAStepRuns) {
   const std::string image =
       Jpeg(640, 480, [](int x, int y, int c) { return 40 * c + (x * y / 64) % 90; });

@@ -1,4 +1,5 @@
-// A bit flipped in any file of a journal that a real run left: ps-ctl verify says so, or it is harmless.
+// A bit flipped in any file of a journal that a real run left: ps-ctl verify says so, or it is
+// harmless.
 #include <signal.h>
 
 #include <filesystem>
@@ -6,11 +7,11 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
-#include "server/coordinator_store.h"
-#include "server/durable_shard.h"
-#include "server/rocks_journal.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
+#include "server/durability/coordinator_store.h"
+#include "server/durability/durable_shard.h"
+#include "server/durability/rocks_journal.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -54,7 +55,8 @@ class JournalDamage : public RunTest {
   void ExpectRefused(const std::vector<std::string>& parts) const {
     const Ended verified = RunProgram({"ps-ctl", "verify", Path("run")});
     EXPECT_EQ(verified.code, 1) << verified.out;
-    EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") + " is damaged; --recover would refuse it"));
+    EXPECT_THAT(verified.err, HasSubstr("the journal of " + Path("run") +
+                                        " is damaged; --recover would refuse it"));
     const Ended recovered = RunProgram({"ps-server", "--recover", Path("run")});
     EXPECT_EQ(recovered.code, 1) << recovered.out;
     for (const std::string& part : parts) {
@@ -71,8 +73,8 @@ class JournalDamage : public RunTest {
     bytes.put(static_cast<char>(byte ^ 0x10));
   }
 
-  // What a server that goes on from it would be: the coordinator's record, and each shard's weights and
-  // place. Empty: it would not start.
+  // What a server that goes on from it would be: the coordinator's record, and each shard's weights
+  // and place. Empty: it would not start.
   std::map<std::string, std::string> Recovered() {
     fs::remove_all(Path("copy"));
     fs::copy(Journal(), Path("copy"), fs::copy_options::recursive);
@@ -141,7 +143,8 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
       }
       if (verified.code == 0) {
         ++harmless;
-        EXPECT_FALSE(recovered.empty()) << file << " byte " << at << ": a server refuses what is sound";
+        EXPECT_FALSE(recovered.empty())
+            << file << " byte " << at << ": a server refuses what is sound";
       } else {
         ++found;
         EXPECT_EQ(verified.code, 1);
@@ -158,7 +161,8 @@ TEST_F(JournalDamage, AFlippedBitOfAnyFileIsFoundOrHarmless) {
     }
   }
   EXPECT_GT(found, 20);
-  std::cout << files.size() << " files: " << found << " flipped bits found, " << harmless << " harmless\n";
+  std::cout << files.size() << " files: " << found << " flipped bits found, " << harmless
+            << " harmless\n";
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0) << "verify changed something";
 }
 
@@ -179,17 +183,20 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
     fs::remove(newest);
   }
   ASSERT_LT(LastEntry(1), known);
-  ExpectRefused({"the journal of shard 1 ends at entry ", "that it had entry " + std::to_string(known),
-                 "ps-run --resume"});
+  ExpectRefused({"the journal of shard 1 ends at entry ",
+                 "that it had entry " + std::to_string(known), "ps-run --resume"});
 }
 
 TEST_F(JournalDamage, ACoordinatorWhoseFolderIsGoneIsFound) {
   KilledRun();
   ASSERT_FALSE(HasFailure());
-  for (const auto& found : fs::directory_iterator(Journal() + "/coordinator")) fs::remove(found.path());
-  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun", "ps-run --resume"});
+  for (const auto& found : fs::directory_iterator(Journal() + "/coordinator"))
+    fs::remove(found.path());
+  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun",
+                 "ps-run --resume"});
   fs::remove_all(Journal() + "/coordinator");
-  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun", "ps-run --resume"});
+  ExpectRefused({"coordinator holds no record of the coordinator, and training had begun",
+                 "ps-run --resume"});
 }
 
 }  // namespace

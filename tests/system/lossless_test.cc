@@ -1,4 +1,5 @@
-// The lossless stage, through the real programs: the same training to the bit, in fewer bytes each way.
+// The lossless stage, through the real programs: the same training to the bit, in fewer bytes each
+// way.
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -48,17 +49,22 @@ INSTANTIATE_TEST_SUITE_P(
     Codecs, SameTraining,
     testing::Values(
         Setting{"None", "", 0.97, 0.97}, Setting{"Topk", "compression.push=topk", 0.99, 0.97},
-        // Weights at a byte each are noise, of which nothing can be taken and which must cost nothing.
+        // Weights at a byte each are noise, of which nothing can be taken and which must cost
+        // nothing.
         Setting{"Int8", "compression.push=int8;compression.pull=int8", 0.97, 1.001},
-        Setting{"Fp16", "compression.push=fp16;compression.pull=fp16;cluster.transport=grpc", 0.97, 0.97},
+        Setting{"Fp16", "compression.push=fp16;compression.pull=fp16;cluster.transport=grpc", 0.97,
+                0.97},
         Setting{"Factors", "compression.push=factors;compression.pull=delta", 0.97, 0.97},
-        Setting{"Journal", "compression.push={topk: {values: fp16}};durability.acknowledge=journal;"
-                           "cluster.transport=ipc", 0.999, 0.97}),
+        Setting{"Journal",
+                "compression.push={topk: {values: fp16}};durability.acknowledge=journal;"
+                "cluster.transport=ipc",
+                0.999, 0.97}),
     [](const auto& info) { return info.param.name; });
 
 // The bytes that count are those that travel.
 TEST_F(Lossless, IsPartOfWhatAutoMeasures) {
-  Train("run", "compression={push: {auto: {codecs: [none], steps: 2}}, lossless: {zstd: {level: 3}}}");
+  Train("run",
+        "compression={push: {auto: {codecs: [none], steps: 2}}, lossless: {zstd: {level: 3}}}");
   bool found = false;
   for (const Json& record : Metrics("run", "codecs")) {
     for (const Json& tensor : record["tensors"]) {
@@ -81,10 +87,10 @@ TEST_F(Lossless, MistakesAreTold) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, testing::HasSubstr("between 1 and 19"));
   const std::string config = SmallConfig(), model = Write("m.yaml", "worker: {sample: 1ms}\n");
-  ended = RunProgram(
-      {"ps-sim", config, "--model", model, "--set", "compression.lossless=zstd"});
+  ended = RunProgram({"ps-sim", config, "--model", model, "--set", "compression.lossless=zstd"});
   EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(ended.err, testing::HasSubstr("does not know the bytes of compression.lossless: zstd"));
+  EXPECT_THAT(ended.err,
+              testing::HasSubstr("does not know the bytes of compression.lossless: zstd"));
 }
 
 }  // namespace

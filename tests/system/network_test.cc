@@ -1,4 +1,5 @@
-// Server and worker on two hosts of a network of the test's own, with links that are slow and break.
+// Server and worker on two hosts of a network of the test's own, with links that are slow and
+// break.
 #include <signal.h>
 #include <unistd.h>
 
@@ -32,8 +33,8 @@ class Network : public RunTest {
 
   // A network of its own: tests run beside each other.
   static std::vector<std::string> Script(const std::vector<std::string>& arguments) {
-    return std::vector<std::string>{"/usr/bin/env",
-                                    "PSGD_NETNS=psgd" + std::to_string(getpid()), kScript} +
+    return std::vector<std::string>{"/usr/bin/env", "PSGD_NETNS=psgd" + std::to_string(getpid()),
+                                    kScript} +
            arguments;
   }
   static std::vector<std::string> On(int host, const std::string& program,
@@ -42,8 +43,8 @@ class Network : public RunTest {
   }
 
   std::vector<std::string> Alone() const {
-    return Sets({"cluster.workers=1", "consistency.staleness=0", "train.epochs=2",
-                 "cluster.resend=300ms"});
+    return Sets(
+        {"cluster.workers=1", "consistency.staleness=0", "train.epochs=2", "cluster.resend=300ms"});
   }
   // The weights of a run on this host, for comparison.
   std::string Near() const {
@@ -95,16 +96,18 @@ TEST_F(Network, LostAndReorderedPacketsChangeNoBit) {
   }
 }
 
-// A worker that nobody could hear for longer than its lease finds itself out when the network heals.
+// A worker that nobody could hear for longer than its lease finds itself out when the network
+// heals.
 TEST_F(Network, APartitionLongerThanALeaseThatHeals) {
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string run = std::string("far-") + transport;
-    Process server(On(1, "ps-server",
-                      std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1",
-                                               "--insecure", "--run-dir", Path(run)} +
-                          Sets({"cluster.workers=2", "consistency.staleness=2", "cluster.lease=1s",
-                                "cluster.deadline=30s", "cluster.resend=300ms", "train.epochs=100000",
-                                std::string("cluster.transport=") + transport})));
+    Process server(
+        On(1, "ps-server",
+           std::vector<std::string>{"--config", SmallConfig(), "--bind", "10.77.0.1", "--insecure",
+                                    "--run-dir", Path(run)} +
+               Sets({"cluster.workers=2", "consistency.staleness=2", "cluster.lease=1s",
+                     "cluster.deadline=30s", "cluster.resend=300ms", "train.epochs=100000",
+                     std::string("cluster.transport=") + transport})));
     const std::string address = ServerOf(server);
     ASSERT_EQ(address, "10.77.0.1:7070") << server.Err();
     Process near(On(1, "ps-worker", {"--cpu", "--server", address}));
@@ -181,16 +184,19 @@ class AutoOverALink : public Network {
     for (std::sregex_iterator at(log.begin(), log.end(), said), end; at != end; ++at) {
       const std::string unit = (*at)[2];
       speeds.push_back(8 * std::stod((*at)[1]) *
-                       (unit == "G" ? 1e3 : unit == "M" ? 1 : unit == "k" ? 1e-3 : 1e-6));
+                       (unit == "G"   ? 1e3
+                        : unit == "M" ? 1
+                        : unit == "k" ? 1e-3
+                                      : 1e-6));
     }
     return speeds;
   }
   // The way from the worker to the server from now on.
   static void SetRate(const std::string& rate) {
     for (const auto& [space, device] : {std::pair("2", "eth0"), std::pair("switch", "port1")}) {
-      const Ended set = RunProgram(Script({"run", space, "tc", "qdisc", "change", "dev", device,
-                                           "root", "tbf", "rate", rate, "burst", "256kb", "latency",
-                                           "200ms"}));
+      const Ended set =
+          RunProgram(Script({"run", space, "tc", "qdisc", "change", "dev", device, "root", "tbf",
+                             "rate", rate, "burst", "256kb", "latency", "200ms"}));
       ASSERT_EQ(set.code, 0) << set.err;
     }
   }

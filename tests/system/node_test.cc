@@ -29,8 +29,8 @@ class NodeTest : public RunTest {
                                             "--run-dir", Path("refused")} +
                    Sets({"node.reduce=" + reduce, "cluster.workers=1"}));
     const std::string address = ServerOf(server);
-    const Ended worker = RunProgram({"ps-worker", "--cpu", "--replicas", std::to_string(replicas),
-                                     "--server", address});
+    const Ended worker = RunProgram(
+        {"ps-worker", "--cpu", "--replicas", std::to_string(replicas), "--server", address});
     EXPECT_EQ(worker.code, 2) << worker.err;
     EXPECT_EQ(RunProgram({"ps-ctl", "drain", "--server", address}).code, 0);
     EXPECT_EQ(server.Wait().code, 3);

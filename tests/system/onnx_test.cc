@@ -109,14 +109,14 @@ TEST_F(Onnx, WhatIsNotTrainedIsTold) {
   testing::AddNode(model.mutable_graph(), "Div", {"y", "divisor"}, "z");
   testing::SetOutput(model.mutable_graph(), "z");
   const std::string path = Write("divided.onnx", model.SerializeAsString());
-  const std::vector<std::string> sets = Sets({"data.synthetic.shape=[2, 4, 4]",
-                                              "data.synthetic.classes=3", "train.max_steps=1"});
+  const std::vector<std::string> sets =
+      Sets({"data.synthetic.shape=[2, 4, 4]", "data.synthetic.classes=3", "train.max_steps=1"});
   const Ended ended = Run("run", path, sets);
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string told = "not trained, but kept as the file has them: divisor (3)\n";
   EXPECT_THAT(File("run/worker-0/worker.log"), HasSubstr(path + ": " + told));
-  const Ended dry =
-      RunProgram(std::vector<std::string>{"ps-worker", "--cpu", "--dry-run", Path("run.yaml")} + sets);
+  const Ended dry = RunProgram(
+      std::vector<std::string>{"ps-worker", "--cpu", "--dry-run", Path("run.yaml")} + sets);
   ASSERT_EQ(dry.code, 0) << dry.err;
   EXPECT_THAT(dry.out, HasSubstr(told));
 }

@@ -30,9 +30,9 @@ class Overload : public RunTest {
   // A server of a run that never ends, for so many workers.
   std::unique_ptr<Process> Server(int workers, const std::vector<std::string>& settings) {
     auto server = std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port",
-                                 "0", "--shards", "1", "--workers", std::to_string(workers),
-                                 "--run-dir", Path("run"), "--quiet"} +
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--shards",
+                                 "1", "--workers", std::to_string(workers), "--run-dir",
+                                 Path("run"), "--quiet"} +
         Sets({"train.epochs=100000", "consistency.staleness=unbounded", "cluster.lease=50s"}) +
         Sets(settings));
     EXPECT_TRUE(server->WaitFor("ready")) << server->Err();
@@ -63,7 +63,8 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
   constexpr size_t kWeights = 2 * kMiB;
   constexpr int kFlooders = 3;
   constexpr uint64_t kEnough = 150;  // pushes of each
-  const auto server = Server(kFlooders + 1, {"cluster.queue=1MiB", "cluster.slice=1MiB", "cluster.transport=" + GetParam()});
+  const auto server = Server(kFlooders + 1, {"cluster.queue=1MiB", "cluster.slice=1MiB",
+                                             "cluster.transport=" + GetParam()});
   const std::string address = ServerOf(*server);
   std::vector<std::unique_ptr<RawWorker>> workers;
   for (int i = 0; i <= kFlooders; ++i) workers.push_back(std::make_unique<RawWorker>(address));
@@ -109,8 +110,8 @@ TEST_P(OverloadOver, MemoryIsBoundedAndNobodyStarves) {
   for (std::thread& thread : threads) thread.join();
   silent.join();
 
-  // See "Memory under load" in docs/architecture.md: of each worker what it sent and what it does not read. What
-  // they offer meanwhile is a multiple of it.
+  // See "Memory under load" in docs/architecture.md: of each worker what it sent and what it does
+  // not read. What they offer meanwhile is a multiple of it.
   const size_t received = GetParam() == "grpc" ? kWeights : 16 * kWeights;
   const size_t of_each = received + 64 * kMiB + kWeights;
   const size_t bound = 4 * kWeights + (kFlooders + 1) * of_each;
@@ -146,7 +147,8 @@ TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
     poison.Listen();
     return poison.last_refusal().find("is in quarantine") != std::string::npos;
   })) << poison.last_refusal();
-  EXPECT_THAT(poison.last_refusal(), AllOf(HasSubstr("20 of its pushes"), HasSubstr("cluster.quarantine")));
+  EXPECT_THAT(poison.last_refusal(),
+              AllOf(HasSubstr("20 of its pushes"), HasSubstr("cluster.quarantine")));
   EXPECT_TRUE(Eventually([&] { return !WorkerStatus(address, poison.key().worker())["live"]; }));
   EXPECT_THAT(WorkerStatus(address, poison.key().worker())["note"].get<std::string>(),
               HasSubstr("quarantined: 20 of its pushes"));

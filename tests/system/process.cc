@@ -156,8 +156,10 @@ std::vector<std::string> ProcessesThatMention(const std::string& text) {
 std::vector<std::string> ProcessesWith(const std::string& variable) {
   std::vector<std::string> found;
   for (const ProcessInfo& info : AllProcesses()) {
-    const std::string environment = '\0' + ReadFile("/proc/" + std::to_string(info.pid) + "/environ");
-    if (environment.find('\0' + variable + '\0') != std::string::npos) found.push_back(info.command);
+    const std::string environment =
+        '\0' + ReadFile("/proc/" + std::to_string(info.pid) + "/environ");
+    if (environment.find('\0' + variable + '\0') != std::string::npos)
+      found.push_back(info.command);
   }
   return found;
 }

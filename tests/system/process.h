@@ -35,7 +35,8 @@ class Process {
   std::string Out() const;
   std::string Err() const;
   // Until its output (of either kind) holds `text`; false: it ended, or the deadline came, without.
-  bool WaitFor(const std::string& text, std::chrono::milliseconds deadline = std::chrono::seconds(120));
+  bool WaitFor(const std::string& text,
+               std::chrono::milliseconds deadline = std::chrono::seconds(120));
 
   pid_t pid() const { return pid_; }
   // Its children that run `program`, oldest first.
@@ -49,7 +50,8 @@ class Process {
 };
 
 // Runs it to its end.
-Ended RunProgram(std::vector<std::string> argv, std::chrono::milliseconds deadline = std::chrono::seconds(200));
+Ended RunProgram(std::vector<std::string> argv,
+                 std::chrono::milliseconds deadline = std::chrono::seconds(200));
 
 std::string ProgramPath(const std::string& name);
 

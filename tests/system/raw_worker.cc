@@ -9,7 +9,10 @@
 namespace psgd {
 
 RawWorker::RawWorker(const std::string& server)
-    : control_({.server = server, .deadline = Milliseconds(30000), .interrupted = {}, .credentials = {}}) {
+    : control_({.server = server,
+                .deadline = Milliseconds(30000),
+                .interrupted = {},
+                .credentials = {}}) {
   JoinRequest join;
   join.set_name("raw");
   join.set_device("test");
@@ -22,7 +25,8 @@ RawWorker::RawWorker(const std::string& server)
 }
 
 ModelSpec RawWorker::ModelOf(const std::string& server) {
-  ControlClient control({.server = server, .deadline = Milliseconds(30000), .interrupted = {}, .credentials = {}});
+  ControlClient control(
+      {.server = server, .deadline = Milliseconds(30000), .interrupted = {}, .credentials = {}});
   ModelSpec model;
   EXPECT_TRUE(control
                   .Weights([&](const WeightsChunk& chunk) {
@@ -48,7 +52,8 @@ void RawWorker::Register(const ModelSpec& model, uint64_t batches_per_epoch) {
   auto transport = MakeTransport(config_.cluster().transport(), options);
   ASSERT_TRUE(transport.ok()) << transport.status();
   transport_ = *std::move(transport);
-  auto endpoint = transport_->Connect({placement_.endpoints().begin(), placement_.endpoints().end()});
+  auto endpoint =
+      transport_->Connect({placement_.endpoints().begin(), placement_.endpoints().end()});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
   endpoint_ = *std::move(endpoint);
 }

@@ -1,4 +1,5 @@
-// A worker that says what a test wants it to say: it joins a run by the book, and then has its own mind.
+// A worker that says what a test wants it to say: it joins a run by the book, and then has its own
+// mind.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,8 @@ class RawWorker {
   // Until it has a segment to run.
   void AwaitSegment();
 
-  // Of all slices of a shard, each element this value, without waiting for anything. False: the queue is
-  // full.
+  // Of all slices of a shard, each element this value, without waiting for anything. False: the
+  // queue is full.
   bool Push(uint32_t shard, float value);
   // Asks for all slices of the shard, again and again under new numbers.
   bool Pull(uint32_t shard);

@@ -34,7 +34,9 @@ class Recovery : public RunTest {
       const auto back = [&] {
         const std::string said = run.Err();
         int times_back = 0;
-        for (size_t at = said.find("is back"); at != std::string::npos; at = said.find("is back", at + 1)) ++times_back;
+        for (size_t at = said.find("is back"); at != std::string::npos;
+             at = said.find("is back", at + 1))
+          ++times_back;
         return times_back > i;
       };
       if (!Eventually([&] { return back() || !run.Running(); }, 20s) || !back()) break;
@@ -45,8 +47,8 @@ class Recovery : public RunTest {
 };
 
 TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
-  const std::vector<std::string> settings =
-      Journalled({"train.epochs=200", "consistency.staleness=2", "durability.checkpoint=100 epochs"});
+  const std::vector<std::string> settings = Journalled(
+      {"train.epochs=200", "consistency.staleness=2", "durability.checkpoint=100 epochs"});
   ASSERT_EQ(RunSmall("calm", settings).code, 0);
   Process run(PsRun("run", settings));
   ASSERT_TRUE(run.WaitFor("epoch 2/200")) << run.Err();
@@ -58,7 +60,8 @@ TEST_F(Recovery, TrainingGoesOnWhereTheJournalEnds) {
   EXPECT_THAT(ended.err, Not(HasSubstr("worker-0")));
   EXPECT_EQ(Summary("run")["status"], "finished");
   EXPECT_EQ(Summary("run")["epochs"], 200.0);
-  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(), Summary("calm")["test_accuracy"].get<double>() - 0.003);
+  EXPECT_GE(Summary("run")["test_accuracy"].get<double>(),
+            Summary("calm")["test_accuracy"].get<double>() - 0.003);
   EXPECT_THAT(File("run/server/server.log"), HasSubstr("went on from the journal"));
   ExpectTimesGoOn(Metrics("run", "progress"), Summary("run"));
 }
@@ -105,14 +108,16 @@ TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
   EXPECT_EQ(Weights("run"), Weights("calm"));
   // Older ones are gone.
   int images = 0;
-  for (const auto& found : std::filesystem::directory_iterator(Path("run/server/journal/shard-0"))) {
+  for (const auto& found :
+       std::filesystem::directory_iterator(Path("run/server/journal/shard-0"))) {
     images += found.is_directory() && found.path().filename().string().rfind("image", 0) == 0;
   }
   EXPECT_LE(images, 3);
   EXPECT_FALSE(std::filesystem::exists(Path("run/server/journal/shard-0/image-000000000001")));
 }
 
-// Workers know the server by keys of its own, and it them: a server that is started again has the same.
+// Workers know the server by keys of its own, and it them: a server that is started again has the
+// same.
 TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
   const Certificates certificates;
   for (const char* transport : {"zmq", "grpc"}) {
@@ -216,8 +221,12 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
       std::ifstream in(disk + "/run/server/server.log");
       return std::string(std::istreambuf_iterator<char>(in), {});
     };
-    EXPECT_TRUE(Eventually([&] { return log().find("cannot be written") != std::string::npos ||
-                                        run.Err().find("cannot") != std::string::npos; }, 30s))
+    EXPECT_TRUE(Eventually(
+        [&] {
+          return log().find("cannot be written") != std::string::npos ||
+                 run.Err().find("cannot") != std::string::npos;
+        },
+        30s))
         << run.Err();
     std::filesystem::remove(disk + "/filler");
     const Ended ended = run.Wait();
@@ -227,7 +236,8 @@ TEST_F(Recovery, AFullDiskIsWaitedOut) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-// As a full disk, where no other may be mounted to fill it: writes fail from some size of a file on.
+// As a full disk, where no other may be mounted to fill it: writes fail from some size of a file
+// on.
 TEST_F(Recovery, WaitsWhileItsFilesMayNotGrow) {
   ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=80"})).code, 0);
   Process run(PsRun("run", Journalled({"train.epochs=80", "durability.journal=1MiB"})));
@@ -238,8 +248,9 @@ TEST_F(Recovery, WaitsWhileItsFilesMayNotGrow) {
   ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, nullptr, &before), 0);
   const rlimit small{64 << 10, before.rlim_max};
   ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, &small, nullptr), 0);
-  EXPECT_TRUE(Eventually([&] { return File("run/server/server.log").find("cannot be written") != std::string::npos; },
-                         30s))
+  EXPECT_TRUE(Eventually(
+      [&] { return File("run/server/server.log").find("cannot be written") != std::string::npos; },
+      30s))
       << File("run/server/server.log");
   ASSERT_EQ(prlimit(servers[0], RLIMIT_FSIZE, &before, nullptr), 0);
   const Ended ended = run.Wait();

@@ -31,8 +31,8 @@ class Repeat : public RunTest {
 
     // Up to some epochs after the stop is enough; the schedule is constant.
     const std::string last = std::to_string(static_cast<int>(epochs) + 2);
-    const Ended resumed = RunProgram({"ps-run", "--resume", Path("stopped"), "--set",
-                                      "train.epochs=" + last});
+    const Ended resumed =
+        RunProgram({"ps-run", "--resume", Path("stopped"), "--set", "train.epochs=" + last});
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(Summary("stopped")["status"], "finished");
     ASSERT_EQ(RunSmall("whole", Lossy(last) + more).code, 0);
@@ -54,8 +54,9 @@ TEST_F(Repeat, SameSeedSameWeights) {
 // Which worker a shard answers first is chance; what it rounds at random must not depend on it.
 TEST_F(Repeat, RoundedDifferencesAreTheSameInAnyOrder) {
   for (const char* codec : {"int8", "powersgd"}) {
-    const auto sets = Lossy("3") + Sets({"compression.dense_below=0", "cluster.workers=2",
-                                         std::string("compression.pull={delta: {codec: ") + codec + "}}"});
+    const auto sets =
+        Lossy("3") + Sets({"compression.dense_below=0", "cluster.workers=2",
+                           std::string("compression.pull={delta: {codec: ") + codec + "}}"});
     for (const char* run : {"first", "second", "third"}) {
       ASSERT_EQ(RunSmall(std::string(codec) + run, sets).code, 0);
     }
@@ -69,8 +70,8 @@ TEST_F(Repeat, StoppedAndResumedAsIfNothingHappened) { ExpectResumesAlike({}); }
 
 // Their encoders remember more than a residual.
 TEST_F(Repeat, MomentumOfTheWorkerIsResumed) {
-  ExpectResumesAlike(Sets({"compression.push={dgc: {density: 0.02, warmup: 200}}",
-                           "optimizer.sgd.momentum=0"}));
+  ExpectResumesAlike(
+      Sets({"compression.push={dgc: {density: 0.02, warmup: 200}}", "optimizer.sgd.momentum=0"}));
 }
 
 TEST_F(Repeat, WarmStartsAreResumed) {
@@ -97,8 +98,8 @@ TEST_F(Repeat, ResumesOntoAnotherNumberOfShards) {
   run.Signal(SIGINT);
   ASSERT_EQ(run.Wait().code, 3);
   const std::string last = std::to_string(Summary("run")["epochs"].get<int>() + 2);
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--shards", "5", "--set",
-                                    "train.epochs=" + last});
+  const Ended resumed = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--shards", "5", "--set", "train.epochs=" + last});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(Summary("run")["shards"], 5);
   ASSERT_EQ(RunSmall("whole", Lossy(last)).code, 0);

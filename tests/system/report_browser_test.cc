@@ -160,7 +160,8 @@ TEST_F(ReportBrowserTest, FiveHundredRuns) {
   Probe("many");
   const Ended page = Browse("1280,900", 1);
   ASSERT_EQ(page.code, 0) << page.err;
-  EXPECT_THAT(page.out, AllOf(HasSubstr("<title>all is well</title>"), HasSubstr("500 runs: 500 finished")));
+  EXPECT_THAT(page.out,
+              AllOf(HasSubstr("<title>all is well</title>"), HasSubstr("500 runs: 500 finished")));
   EXPECT_THAT(page.err, Not(HasSubstr("CONSOLE"))) << "the page complains";
 }
 
@@ -191,11 +192,11 @@ TEST_F(ReportBrowserTest, FiguresAsPictures) {
 }
 
 TEST_F(ReportBrowserTest, WithoutABrowserItIsSaid) {
-  const Ended ended = RunProgram({"/usr/bin/env", "PATH=" + Path(""), ProgramPath("ps-sweep"), "report",
-                                  Path("runs"), "--png", Path("pictures")});
+  const Ended ended = RunProgram({"/usr/bin/env", "PATH=" + Path(""), ProgramPath("ps-sweep"),
+                                  "report", Path("runs"), "--png", Path("pictures")});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("--png needs a browser"), HasSubstr("apt-get install chromium"),
-                               HasSubstr("--svg")));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("--png needs a browser"),
+                               HasSubstr("apt-get install chromium"), HasSubstr("--svg")));
 }
 
 }  // namespace

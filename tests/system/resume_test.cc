@@ -30,8 +30,9 @@ class Resume : public RunTest {
 TEST_F(Resume, AModelOfHundredsOfTensorsGoesOn) {
   std::string layers = "model.hidden=[8";
   for (int i = 0; i < 150; ++i) layers += ",8";
-  const std::vector<std::string> sets = Sets({layers + "]", "cluster.shards=1", "train.epochs=6",
-                                              "durability.acknowledge=journal", "durability.journal=64KiB"});
+  const std::vector<std::string> sets =
+      Sets({layers + "]", "cluster.shards=1", "train.epochs=6", "durability.acknowledge=journal",
+            "durability.journal=64KiB"});
   Process run(PsRun("run", sets));
   ASSERT_TRUE(run.WaitFor("epoch 1/")) << run.Err();
   run.Signal(SIGINT);
@@ -116,24 +117,27 @@ TEST_F(Resume, AServerRefusesAFinishedRun) {
   EXPECT_THAT(ended.err, AllOf(HasSubstr("has finished"), HasSubstr("--set train.epochs=")));
 }
 
-// What three workers had not sent yet is pushed by the one that goes on, or it is said that it is lost.
+// What three workers had not sent yet is pushed by the one that goes on, or it is said that it is
+// lost.
 TEST_F(Resume, FewerWorkersGoOnWithTheResidualsOfAll) {
   StopARun(Sets({"compression.push={topk: {density: 0.01}}", "cluster.workers=3"}));
   const double before = Metrics("run", "progress").back()["residual_norm"].get<double>();
   ASSERT_GT(before, 0);
   std::filesystem::copy(Path("run"), Path("other"), std::filesystem::copy_options::recursive);
-  const std::string some_more = absl::StrCat("train.epochs=", 2 + static_cast<int>(Summary("run")["epochs"].get<double>()));
+  const std::string some_more =
+      absl::StrCat("train.epochs=", 2 + static_cast<int>(Summary("run")["epochs"].get<double>()));
   const Ended all = RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("run")} +
                                Sets({"cluster.workers=1", "compression.push=none", some_more}));
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_EQ(Summary("run")["residual_norm_lost"], 0.0);
   EXPECT_EQ(Metrics("run", "progress").back()["residual_norm"], 0.0);
-  const Ended none = RunProgram(
-      std::vector<std::string>{"ps-run", "--resume", Path("other")} +
-      Sets({"cluster.workers=1", "compression.push=signum", "optimizer.sgd.momentum=0",
-            "optimizer.sgd.learning_rate=0.001", some_more}));
+  const Ended none =
+      RunProgram(std::vector<std::string>{"ps-run", "--resume", Path("other")} +
+                 Sets({"cluster.workers=1", "compression.push=signum", "optimizer.sgd.momentum=0",
+                       "optimizer.sgd.learning_rate=0.001", some_more}));
   EXPECT_EQ(none.code, 0) << none.err;
-  EXPECT_THAT(File("other/server/server.log"), HasSubstr("of the checkpoint is lost: no codec of worker 0 takes it"));
+  EXPECT_THAT(File("other/server/server.log"),
+              HasSubstr("of the checkpoint is lost: no codec of worker 0 takes it"));
   const double lost = Summary("other")["residual_norm_lost"].get<double>();
   EXPECT_GT(lost, 0);
 }

@@ -31,7 +31,8 @@ cluster: {shards: 2, workers: 2, segment: 16}
 RunTest::RunTest() {
   std::string pattern = "/tmp/psgd-XXXXXX";
   folder_ = mkdtemp(pattern.data());
-  // All that is started from here on can be told by it, and has a place of its own for temporary files.
+  // All that is started from here on can be told by it, and has a place of its own for temporary
+  // files.
   std::filesystem::create_directory(TemporaryFolder());
   setenv("TMPDIR", TemporaryFolder().c_str(), 1);
 }
@@ -46,10 +47,12 @@ void RunTest::TearDown() {
   // A process that was told to end may need a moment.
   const auto left = [&] { return ProcessesWith("TMPDIR=" + TemporaryFolder()); };
   Eventually([&] { return left().empty(); }, std::chrono::seconds(10));
-  EXPECT_THAT(left(), testing::IsEmpty()) << "processes are left behind, and the ports that they hold";
+  EXPECT_THAT(left(), testing::IsEmpty())
+      << "processes are left behind, and the ports that they hold";
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(TemporaryFolder())) {
-    if (!entry.is_directory() && !(kills_ipc_servers_ && entry.is_socket())) files.push_back(entry.path());
+    if (!entry.is_directory() && !(kills_ipc_servers_ && entry.is_socket()))
+      files.push_back(entry.path());
   }
   EXPECT_THAT(files, testing::IsEmpty()) << "temporary files are left behind";
 }
@@ -72,9 +75,9 @@ Ended RunTest::RunSmall(const std::string& run, const std::vector<std::string>& 
 
 void RunTest::RunOnReference(const std::string& run, const std::string& config,
                              const std::vector<std::string>& settings, int workers) const {
-  Process server(
-      std::vector<std::string>{"ps-server", "--config", config, "--port", "0", "--run-dir", Path(run)} +
-      Sets(settings));
+  Process server(std::vector<std::string>{"ps-server", "--config", config, "--port", "0",
+                                          "--run-dir", Path(run)} +
+                 Sets(settings));
   const std::string address = ServerOf(server);
   std::vector<std::unique_ptr<Process>> started;
   for (int i = 0; i < workers; ++i) {
@@ -131,7 +134,8 @@ std::string RunTest::ServerOf(Process& program) {
   program.WaitFor("--server ");
   const std::string text = program.Out() + program.Err();
   std::smatch found;
-  return std::regex_search(text, found, std::regex("--server (\\S+:[0-9]+)\\s")) ? found[1].str() : "";
+  return std::regex_search(text, found, std::regex("--server (\\S+:[0-9]+)\\s")) ? found[1].str()
+                                                                                 : "";
 }
 
 Json RunTest::StatusOf(const std::string& server) {

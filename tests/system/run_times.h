@@ -19,7 +19,8 @@ inline void ExpectTimesGoOn(const std::vector<Json>& progress, const Json& summa
   const double wall = summary["wall_seconds"], trained = summary["train_seconds"];
   EXPECT_GE(wall, last - 0.01);
   EXPECT_GE(wall, trained - 0.01);
-  EXPECT_NEAR(summary["samples_per_second"].get<double>() * trained, progress.back()["samples"].get<double>(), 1);
+  EXPECT_NEAR(summary["samples_per_second"].get<double>() * trained,
+              progress.back()["samples"].get<double>(), 1);
 }
 
 }  // namespace psgd

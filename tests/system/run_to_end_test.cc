@@ -56,8 +56,7 @@ TEST_F(RunToEnd, SummaryCountsEveryStepAndByte) {
 TEST_F(RunToEnd, Transports) {
   for (const char* transport : {"zmq", "ipc", "grpc"}) {
     SCOPED_TRACE(transport);
-    const Json summary =
-        Train(transport, Sets({std::string("cluster.transport=") + transport}));
+    const Json summary = Train(transport, Sets({std::string("cluster.transport=") + transport}));
     EXPECT_EQ(summary["transport"], transport);
   }
 }
@@ -75,8 +74,8 @@ TEST_F(RunToEnd, ShardsAndWorkers) {
 }
 
 TEST_F(RunToEnd, Codecs) {
-  for (const char* codec : {"fp16", "topk", "onebit", "ternary", "int8", "qsgd", "natural", "sign",
-                            "powersgd"}) {
+  for (const char* codec :
+       {"fp16", "topk", "onebit", "ternary", "int8", "qsgd", "natural", "sign", "powersgd"}) {
     SCOPED_TRACE(codec);
     const Json summary =
         Train(codec, Sets({std::string("compression.push=") + codec, "train.epochs=5"}));
@@ -100,21 +99,21 @@ TEST_F(RunToEnd, CodecsThatBringTheirMomentum) {
                                       "optimizer.sgd.momentum=0", "train.epochs=5"}));
   EXPECT_EQ(dgc["codec"], "dgc");
   EXPECT_LT(dgc["bytes_pushed"], dgc["bytes_pushed_dense"]);
-  Train("signum", Sets({"compression.push=signum",
-                        "optimizer={sgd: {learning_rate: 0.002}}", "train.epochs=5"}));
+  Train("signum", Sets({"compression.push=signum", "optimizer={sgd: {learning_rate: 0.002}}",
+                        "train.epochs=5"}));
 }
 
-// With momentum and three clocks of staleness the small run's rate is beyond what LeNet bears every time.
+// With momentum and three clocks of staleness the small run's rate is beyond what LeNet bears every
+// time.
 TEST_F(RunToEnd, LeNetUnderStaleness) {
-  const Json summary = Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
-                                          "data.synthetic.train_samples=1024", "train.epochs=4",
-                                          "optimizer.sgd.learning_rate=0.01", "consistency.staleness=3"}));
+  const Json summary =
+      Train("run", Sets({"model={zoo: lenet5}", "data.synthetic.shape=[1, 28, 28]",
+                         "data.synthetic.train_samples=1024", "train.epochs=4",
+                         "optimizer.sgd.learning_rate=0.01", "consistency.staleness=3"}));
   EXPECT_LE(summary["staleness"]["max"], 3);
 }
 
-TEST_F(RunToEnd, StalenessUnbounded) {
-  Train("run", Sets({"consistency.staleness=unbounded"}));
-}
+TEST_F(RunToEnd, StalenessUnbounded) { Train("run", Sets({"consistency.staleness=unbounded"})); }
 
 // Slopes of one class of ten each: rates ten times those of cross-entropy.
 TEST_F(RunToEnd, OtherLossesTrain) {

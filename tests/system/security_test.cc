@@ -19,19 +19,21 @@ using testing::Not;
 class Security : public RunTest {
  protected:
   std::vector<std::string> Server(const std::vector<std::string>& more) const {
-    return std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
-                                    "--run-dir", Path("run"), "--tls-dir", certificates_.dir()} +
+    return std::vector<std::string>{"ps-server", "--config",  SmallConfig(),
+                                    "--port",    "0",         "--run-dir",
+                                    Path("run"), "--tls-dir", certificates_.dir()} +
            more;
   }
   static std::vector<std::string> Worker(const std::string& server,
                                          const std::vector<std::string>& more) {
-    return std::vector<std::string>{"ps-worker", "--cpu", "--connect-deadline", "3s", "--server",
-                                    server} +
+    return std::vector<std::string>{"ps-worker", "--cpu",    "--connect-deadline",
+                                    "3s",        "--server", server} +
            more;
   }
   std::vector<std::string> As(const std::string& name) const {
-    return {"--tls-ca",   certificates_.Path("ca.crt"),      "--tls-cert",
-            certificates_.Path(name + ".crt"), "--tls-key", certificates_.Path(name + ".key")};
+    return {"--tls-ca",   certificates_.Path("ca.crt"),
+            "--tls-cert", certificates_.Path(name + ".crt"),
+            "--tls-key",  certificates_.Path(name + ".key")};
   }
   Ended Ctl(const std::string& command, const std::string& server,
             const std::vector<std::string>& more) const {
@@ -46,7 +48,8 @@ class Security : public RunTest {
     credentials.key = from.Read(name + ".key");
     return std::make_shared<const Credentials>(credentials);
   }
-  static absl::Status Join(const std::string& server, std::shared_ptr<const Credentials> credentials) {
+  static absl::Status Join(const std::string& server,
+                           std::shared_ptr<const Credentials> credentials) {
     ControlClient client({.server = server,
                           .deadline = Milliseconds(1500),
                           .interrupted = {},
@@ -65,8 +68,9 @@ TEST_F(Security, TrainingGivesTheSameBitsOverEveryTransport) {
   ASSERT_EQ(RunSmall("open", alone).code, 0);
   for (const std::string transport : {"zmq", "ipc", "grpc"}) {
     SCOPED_TRACE(transport);
-    const Ended ended = RunSmall(transport, alone + Sets({"cluster.transport=" + transport}) +
-                                                std::vector<std::string>{"--tls-dir", certificates_.dir()});
+    const Ended ended =
+        RunSmall(transport, alone + Sets({"cluster.transport=" + transport}) +
+                                std::vector<std::string>{"--tls-dir", certificates_.dir()});
     EXPECT_EQ(ended.code, 0) << ended.err;
     EXPECT_TRUE(Weights(transport) == Weights("open"));
   }
@@ -118,8 +122,8 @@ TEST_F(Security, RolesOfPsCtl) {
   const Ended drain = Ctl("drain", address, As("observer"));
   EXPECT_EQ(drain.code, 1);
   EXPECT_THAT(drain.err, HasSubstr("role observer may not ask for Drain"));
-  const Ended exported =
-      Ctl("export", address, As("worker") + std::vector<std::string>{"--out", Path("w.safetensors")});
+  const Ended exported = Ctl(
+      "export", address, As("worker") + std::vector<std::string>{"--out", Path("w.safetensors")});
   EXPECT_EQ(exported.code, 1);
   EXPECT_THAT(exported.err, HasSubstr("may not ask for Weights"));
   EXPECT_EQ(Ctl("status", address, {}).code, 1);
@@ -192,12 +196,13 @@ TEST_F(Security, APublicAddressAsksForIt) {
 }
 
 TEST_F(Security, CertificatesThatDoNotFitAreExplained) {
-  const Ended client = RunProgram(std::vector<std::string>{"ps-server", "--config", SmallConfig(),
-                                                           "--run-dir", Path("run")} +
-                                  As("admin"));
+  const Ended client = RunProgram(
+      std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--run-dir", Path("run")} +
+      As("admin"));
   EXPECT_EQ(client.code, 2);
   EXPECT_THAT(client.err, HasSubstr("role admin, not server"));
-  const Ended half = RunProgram({"ps-worker", "--cpu", "--server", "127.0.0.1:1", "--tls-cert", "x"});
+  const Ended half =
+      RunProgram({"ps-worker", "--cpu", "--server", "127.0.0.1:1", "--tls-cert", "x"});
   EXPECT_EQ(half.code, 2);
   EXPECT_THAT(half.err, HasSubstr("--tls-ca"));
   const Ended missing = RunProgram(Worker("127.0.0.1:1", {"--tls-dir", Path("none")}));
@@ -207,14 +212,16 @@ TEST_F(Security, CertificatesThatDoNotFitAreExplained) {
 
 TEST_F(Security, ACertificateThatIsKeptSaysWhichNamesItLacks) {
   const Certificates certificates({"head-node", "10.0.0.1", "fd00::1"});
-  const Ended same = RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "10.0.0.1", "fd00::1"});
+  const Ended same =
+      RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "10.0.0.1", "fd00::1"});
   EXPECT_EQ(same.code, 0) << same.err;
   EXPECT_THAT(same.out, Not(HasSubstr("it is not for")));
-  const Ended other = RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "tail-node", "10.0.0.2"});
+  const Ended other =
+      RunProgram({PSGD_MAKE_CERTS, certificates.dir(), "head-node", "tail-node", "10.0.0.2"});
   EXPECT_EQ(other.code, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("it is not for tail-node 10.0.0.2; one that is for these names: "
-                                   "scripts/make-certs.sh --renew server " + certificates.dir() +
-                                   " head-node tail-node 10.0.0.2\n"));
+                                   "scripts/make-certs.sh --renew server " +
+                                   certificates.dir() + " head-node tail-node 10.0.0.2\n"));
 }
 
 TEST_F(Security, NamesOfWorkersAreChecked) {
@@ -222,7 +229,8 @@ TEST_F(Security, NamesOfWorkersAreChecked) {
                                           "--run-dir", Path("run")});
   const std::string address = ServerOf(server);
   for (const std::string name : {"../../etc/passwd", "a b", ""}) {
-    ControlClient client({.server = address, .deadline = Milliseconds(3000), .interrupted = {}, .credentials = {}});
+    ControlClient client(
+        {.server = address, .deadline = Milliseconds(3000), .interrupted = {}, .credentials = {}});
     JoinRequest request;
     request.set_name(name);
     request.set_protocol(1);

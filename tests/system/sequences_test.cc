@@ -18,8 +18,8 @@ class Sequences : public RunTest {
                       std::chrono::seconds(180));
   }
 
-  // The same training by one worker, which takes the batches of both as one, so that in a synchronous
-  // run without compression each step is the same but for roundings.
+  // The same training by one worker, which takes the batches of both as one, so that in a
+  // synchronous run without compression each step is the same but for roundings.
   void RunReference(const std::string& run, const std::string& config, int batch) const {
     RunOnReference(run, config, {"cluster.workers=1", "data.batch=" + std::to_string(batch)});
   }
@@ -59,7 +59,8 @@ TEST_F(Sequences, TwoWorkersLearnTheBibleAsOneReferenceDoes) {
     SCOPED_TRACE(test.name);
     const std::string name = test.name;
     const std::string config = Write(name + ".yaml", R"(name: bible
-model: {layers: 1, width: 32, zoo: )" + std::string(test.model) + R"(}
+model: {layers: 1, width: 32, zoo: )" + std::string(test.model) +
+                                                         R"(}
 data: {format: text, batch: 8, text: {length: 24}, train_samples: 960, test_samples: 96, path: )" +
                                                          path + ", " + test.tokens + R"(}
 train: {epochs: 2}
@@ -73,7 +74,8 @@ cluster: {shards: 2, workers: 2}
     const std::vector<double> losses = Losses(name), expected = Losses(name + "-reference");
     ASSERT_EQ(losses.size(), 2u);
     ASSERT_EQ(expected.size(), 2u);
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.05 * expected[i]);
+    for (size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i], expected[i], 0.05 * expected[i]);
     EXPECT_LT(losses[0], 0.85 * std::log(test.vocabulary)) << "little better than a guess";
     EXPECT_LT(losses[1], losses[0]);
   }
@@ -125,7 +127,8 @@ cluster: {shards: 2, workers: 2}
   const std::vector<double> losses = Losses("run"), expected = Losses("reference");
   ASSERT_EQ(losses.size(), 2u);
   ASSERT_EQ(expected.size(), 2u);
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]);
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 0.02 * expected[i]);
   EXPECT_LT(losses[1], losses[0]);
 }
 
@@ -133,7 +136,8 @@ TEST_F(Sequences, WhatDoesNotFitIsSaidBeforeTraining) {
   const std::string pairs = Write("pairs.tsv", Reversed(200, 3, 5));
   const auto error = [&](const std::string& model, const std::string& data) {
     const std::string config =
-        Write("bad.yaml", "model: {zoo: " + model + "}\ndata: {batch: 4, path: " + pairs + ", " + data + "}\n");
+        Write("bad.yaml",
+              "model: {zoo: " + model + "}\ndata: {batch: 4, path: " + pairs + ", " + data + "}\n");
     const Ended ended = RunProgram({"ps-run", config, "--run-dir", Path("bad")});
     EXPECT_EQ(ended.code, 2) << ended.err;
     return ended.err;

@@ -15,8 +15,8 @@ class Servers : public RunTest {
  protected:
   // Weights that say when one update is lost or counted twice.
   static std::vector<std::string> Exact(std::vector<std::string> more) {
-    return Sets({"cluster.shards=5", "compression.push=topk", "cluster.slice=1KiB", "cluster.resend=200ms",
-                 "cluster.lease=20s"}) +
+    return Sets({"cluster.shards=5", "compression.push=topk", "cluster.slice=1KiB",
+                 "cluster.resend=200ms", "cluster.lease=20s"}) +
            Sets(std::move(more));
   }
   void TearDown() override {
@@ -30,9 +30,10 @@ class Servers : public RunTest {
   }
   // By hand, as on a cluster: a coordinator and two workers.
   void Start(const std::vector<std::string>& settings) {
-    coordinator_ = std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run")} +
-        Exact(settings));
+    coordinator_ = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--config",
+                                                                      SmallConfig(), "--port", "0",
+                                                                      "--run-dir", Path("run")} +
+                                             Exact(settings));
     address_ = ServerOf(*coordinator_);
     for (auto& worker : workers_) {
       worker = std::make_unique<Process>(
@@ -63,7 +64,8 @@ class Servers : public RunTest {
     EXPECT_EQ(coordinator_->Wait().code, 0) << coordinator_->Err();
   }
   Ended Rebalance(const std::vector<std::string>& moves) const {
-    return RunProgram(std::vector<std::string>{"ps-ctl", "rebalance", "--server", address_} + moves);
+    return RunProgram(std::vector<std::string>{"ps-ctl", "rebalance", "--server", address_} +
+                      moves);
   }
 
   std::unique_ptr<Process> coordinator_, workers_[2];
@@ -90,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, ServersOver, testing::Values("zmq", "ipc", 
 // One after the other, all of them but the workers, at any moment.
 TEST_F(Servers, ThatDieGoOnWithTheirJournals) {
   const std::vector<std::string> settings = {"train.epochs=100", "durability.acknowledge=journal",
-                                             "durability.checkpoint=5 epochs", "durability.journal=64KiB"};
+                                             "durability.checkpoint=5 epochs",
+                                             "durability.journal=64KiB"};
   RunCalm(settings);
   Process run(PsRun("run", Exact(settings) + Sets({"cluster.servers=3"})));
   for (int i = 0; i < 6; ++i) {
@@ -190,8 +193,8 @@ TEST_F(Servers, AMoveThatIsCutShortLosesNothing) {
     std::error_code ignored;
     for (const char* dir : {"run", "second"}) std::filesystem::remove_all(Path(dir), ignored);
     coordinator_ = std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir", Path("run"),
-                                 "--failpoint", at + "=2"} +
+        std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
+                                 Path("run"), "--failpoint", at + "=2"} +
         Exact(settings));
     address_ = ServerOf(*coordinator_);
     for (auto& worker : workers_) {
@@ -201,7 +204,8 @@ TEST_F(Servers, AMoveThatIsCutShortLosesNothing) {
     ASSERT_TRUE(coordinator_->WaitFor("epoch 2: test accuracy")) << coordinator_->Err();
     const auto second = Joined("second");
     EXPECT_EQ(coordinator_->Wait().code, -SIGKILL) << at;
-    coordinator_ = std::make_unique<Process>(std::vector<std::string>{"ps-server", "--recover", Path("run")});
+    coordinator_ =
+        std::make_unique<Process>(std::vector<std::string>{"ps-server", "--recover", Path("run")});
     ASSERT_TRUE(WaitHeld(2, 2)) << at << second->Err() << coordinator_->Err();
     ExpectFinished();
     EXPECT_EQ(second->Wait().code, 0) << second->Err();
@@ -220,8 +224,8 @@ TEST_F(Servers, AreResumedAsAnyNumberOfThem) {
   const std::vector<std::string> settings = {"train.epochs=6"};
   RunCalm(settings);
   ASSERT_EQ(RunSmall("run", Exact({"train.epochs=3"}) + Sets({"cluster.servers=3"})).code, 0);
-  const Ended resumed = RunProgram({"ps-run", "--resume", Path("run"), "--set", "train.epochs=6", "--set",
-                                    "cluster.servers=2"});
+  const Ended resumed = RunProgram(
+      {"ps-run", "--resume", Path("run"), "--set", "train.epochs=6", "--set", "cluster.servers=2"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(Weights("run") == Weights("calm"));
   EXPECT_EQ(RunProgram({"ps-ctl", "verify", Path("run")}).code, 0);
@@ -248,8 +252,8 @@ TEST_F(Servers, OfASecuredRunShowCertificates) {
   const std::vector<std::string> tls = {"--tls-dir", certificates.dir()};
   Process run(PsRun("run", Exact({"train.epochs=60", "cluster.servers=2"}) + tls));
   ASSERT_TRUE(run.WaitFor("epoch 2/60")) << run.Err();
-  const Ended stranger = RunProgram({"ps-server", "--join", ServerOf(run), "--run-dir", Path("stranger"),
-                                     "--connect-deadline", "1s"});
+  const Ended stranger = RunProgram({"ps-server", "--join", ServerOf(run), "--run-dir",
+                                     Path("stranger"), "--connect-deadline", "1s"});
   EXPECT_NE(stranger.code, 0);
   EXPECT_THAT(stranger.err, HasSubstr("Certificates"));
   const Ended ended = run.Wait();
@@ -282,8 +286,8 @@ TEST_F(Servers, WhatCannotBeIsSaid) {
   // A directory of another run.
   const auto second = Joined("second");
   ASSERT_TRUE(WaitHeld(2, 2)) << second->Err();
-  Process other(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0", "--run-dir",
-                                         Path("other")});
+  Process other(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                         "--run-dir", Path("other")});
   second->Signal(SIGKILL);
   second->Wait();
   ended = RunProgram({"ps-server", "--join", ServerOf(other), "--run-dir", Path("second")});

@@ -59,9 +59,11 @@ TEST_F(SimTest, SaysWhatIsWrong) {
   const std::string model = Write("m.yaml", "worker: {sample: 1ms}\n");
   EXPECT_THAT(error({"--model", model, "--workers", "0"}), HasSubstr("--workers"));
   EXPECT_THAT(error({"--model", model, "--link", "fast"}), HasSubstr("--link"));
-  EXPECT_THAT(error({"--model", model, "--link", "0mbit"}), AllOf(HasSubstr("--link"), HasSubstr("\"0mbit\"")));
+  EXPECT_THAT(error({"--model", model, "--link", "0mbit"}),
+              AllOf(HasSubstr("--link"), HasSubstr("\"0mbit\"")));
   EXPECT_THAT(error({"--model", "/dev/null"}), HasSubstr("worker.sample and worker.step are 0"));
-  EXPECT_THAT(error({"--model", model, "--workers", "8", "--global-batch", "4"}), HasSubstr("--global-batch 4 is less than a sample"));
+  EXPECT_THAT(error({"--model", model, "--workers", "8", "--global-batch", "4"}),
+              HasSubstr("--global-batch 4 is less than a sample"));
 }
 
 TEST_F(SimTest, WritesCurves) {
@@ -81,11 +83,12 @@ TEST_F(SimTest, WritesCurves) {
 TEST_F(SimTest, ServersHaveLinksOfTheirOwn) {
   SmallConfig();
   const auto speed = [&](const std::string& servers, const std::string& server) {
-    const std::string model =
-        Write("m.yaml", "worker: {sample: 1us}\nserver: {" + server + "}\nnetwork: {server_link: 10mbit}\n");
+    const std::string model = Write("m.yaml", "worker: {sample: 1us}\nserver: {" + server +
+                                                  "}\nnetwork: {server_link: 10mbit}\n");
     return Simulate({"--model", model, "--workers", "4", "--clocks", "20", "--quiet", "--set",
-                     "compression.push=none", "--set", "cluster.slice=1KiB", "--set", "cluster.servers=" + servers})[0]
-                   ["samples_per_second"].get<double>();
+                     "compression.push=none", "--set", "cluster.slice=1KiB", "--set",
+                     "cluster.servers=" + servers})[0]["samples_per_second"]
+        .get<double>();
   };
   const double one = speed("1", "cores: 2");
   EXPECT_GT(speed("2", "cores: 2"), 1.5 * one);

@@ -1,4 +1,5 @@
-// Sparse models through the real programs: logistic regression against liblinear, and a recommender.
+// Sparse models through the real programs: logistic regression against liblinear, and a
+// recommender.
 #include <cmath>
 #include <sstream>
 
@@ -67,8 +68,8 @@ double Accuracy(const Linear& model, const std::vector<SparseRow>& rows) {
 class Sparse : public RunTest {
  protected:
   Linear Liblinear(const std::string& train) {
-    const Ended ended = RunProgram(
-        {"/usr/bin/liblinear-train", "-s", "0", "-B", "1", "-c", "1", "-e", "1e-8", train, Path("model")});
+    const Ended ended = RunProgram({"/usr/bin/liblinear-train", "-s", "0", "-B", "1", "-c", "1",
+                                    "-e", "1e-8", train, Path("model")});
     EXPECT_EQ(ended.code, 0) << ended.err << "liblinear-tools is one of scripts/packages.txt";
     std::istringstream file(File("model"));
     std::string word;
@@ -97,7 +98,8 @@ TEST_F(Sparse, LogisticRegressionFindsLiblinearsOptimum) {
   Write("clicks.t", test);
   const std::string config = Write("clicks.yaml", R"(name: clicks
 model: {zoo: logistic_regression}
-data: {format: libsvm, path: )" + Write("clicks", train) + R"(, batch: 20}
+data: {format: libsvm, path: )" + Write("clicks", train) +
+                                                      R"(, batch: 20}
 train: {epochs: 60}
 optimizer: {sgd: {learning_rate: 0.5, momentum: 0.9, weight_decay: 0.00125}}
 schedule: {cosine: {}}
@@ -128,7 +130,8 @@ class Tastes : public Sparse {
     }
     return Write("taste.yaml", R"(name: taste
 model: {zoo: ncf, width: 8, hidden: [32, 16]}
-data: {format: ratings, path: )" + Write("ratings.dat", ratings.str()) + R"(, batch: 64, ratings: {test_negatives: 4}}
+data: {format: ratings, path: )" + Write("ratings.dat", ratings.str()) +
+                                   R"(, batch: 64, ratings: {test_negatives: 4}}
 train: {epochs: 3}
 optimizer: {adam: {learning_rate: 0.003}}
 consistency: {staleness: 2}
@@ -151,19 +154,20 @@ TEST_F(Tastes, ARecommenderLearnsThemAndPushesOnlyTheRowsItTouched) {
 TEST_F(Tastes, ARecommenderFollowsTheReference) {
   const std::vector<std::string> settings = {"consistency.staleness=0", "train.epochs=2"};
   const std::string config = Config();
-  const Ended ended =
-      RunProgram(std::vector<std::string>{"ps-run", config, "--run-dir", Path("run")} + Sets(settings));
+  const Ended ended = RunProgram(
+      std::vector<std::string>{"ps-run", config, "--run-dir", Path("run")} + Sets(settings));
   ASSERT_EQ(ended.code, 0) << ended.err;
   RunOnReference("reference", config, settings, 2);
   const std::vector<double> losses = Losses("run"), expected = Losses("reference");
   ASSERT_EQ(losses.size(), 2u);
   ASSERT_EQ(expected.size(), 2u);
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 0.01 * expected[i]);
+  for (size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 0.01 * expected[i]);
   EXPECT_LT(losses[1], losses[0]);
 }
 
-// Ten kinds of people choose all of their kind of things, in orders of their own: what is left out for
-// the test is the only thing of a hundred that fits the user.
+// Ten kinds of people choose all of their kind of things, in orders of their own: what is left out
+// for the test is the only thing of a hundred that fits the user.
 TEST_F(Sparse, ARecommenderIsEvaluatedByItsRanks) {
   constexpr int kKinds = 10, kThings = 12;
   std::ostringstream ratings;
@@ -175,7 +179,8 @@ TEST_F(Sparse, ARecommenderIsEvaluatedByItsRanks) {
   }
   const std::string config = Write("kinds.yaml", R"(name: kinds
 model: {zoo: ncf, width: 8, hidden: [32, 16]}
-data: {format: ratings, path: )" + Write("ratings.csv", ratings.str()) + R"(, batch: 64}
+data: {format: ratings, path: )" + Write("ratings.csv", ratings.str()) +
+                                                     R"(, batch: 64}
 train: {epochs: 8}
 optimizer: {adam: {learning_rate: 0.01}}
 cluster: {shards: 2, workers: 2}
@@ -202,8 +207,8 @@ cluster: {shards: 2, workers: 2}
 TEST_F(Sparse, ModelAndDataThatDoNotFitAreErrors) {
   const std::string data = Write("clicks", Libsvm(100, 1));
   const auto error = [&](const std::string& model, const std::string& more) {
-    const std::string config = Write("bad.yaml", "model: {zoo: " + model + "}\ndata: {batch: 10, " +
-                                                     more + "}\n");
+    const std::string config =
+        Write("bad.yaml", "model: {zoo: " + model + "}\ndata: {batch: 10, " + more + "}\n");
     const Ended ended = RunProgram({"ps-run", config, "--run-dir", Path("bad")});
     EXPECT_EQ(ended.code, 2) << ended.err;
     return ended.err;

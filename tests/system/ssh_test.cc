@@ -1,5 +1,5 @@
-// Sweeps over machines that ssh reaches: Debian's sshd, started here twice on loopback ports with keys
-// of its own, stands for hosts a and b. Skipped where it is not installed, or does not start.
+// Sweeps over machines that ssh reaches: Debian's sshd, started here twice on loopback ports with
+// keys of its own, stands for hosts a and b. Skipped where it is not installed, or does not start.
 #include <signal.h>
 #include <unistd.h>
 
@@ -74,12 +74,13 @@ class SshTest : public RunTest {
           Write(absl::StrCat("ssh/server", i),
                 absl::StrReplaceAll(kServerConf,
                                     {{"DIR", Path("ssh")}, {"PORT", absl::StrCat(port + i)}}));
-      hosts_.push_back(std::make_unique<Process>(
-          std::vector<std::string>{kSshd, "-D", "-e", "-f", conf}));
+      hosts_.push_back(
+          std::make_unique<Process>(std::vector<std::string>{kSshd, "-D", "-e", "-f", conf}));
     }
     for (const char* host : {"a", "b"}) {
       const auto answers = [&] {
-        return RunProgram({"/usr/bin/ssh", "-F", Path("ssh/client"), "-o", "BatchMode=yes", host, "true"})
+        return RunProgram(
+                   {"/usr/bin/ssh", "-F", Path("ssh/client"), "-o", "BatchMode=yes", host, "true"})
                    .code == 0;
       };
       if (!Eventually(answers, std::chrono::seconds(10)))
@@ -104,8 +105,8 @@ class SshTest : public RunTest {
   }
   std::vector<std::string> Command(const std::string& sweep, const std::string& dir,
                                    const std::vector<std::string>& more) const {
-    return std::vector<std::string>{"ps-sweep", sweep, "--dir", Path(dir), "--launcher", "ssh",
-                                    "--ssh", "ssh -F " + Path("ssh/client")} +
+    return std::vector<std::string>{"ps-sweep",   sweep, "--dir", Path(dir),
+                                    "--launcher", "ssh", "--ssh", "ssh -F " + Path("ssh/client")} +
            more;
   }
   // Processes of runs, wherever they were started.
@@ -129,14 +130,16 @@ class SshTest : public RunTest {
 Json Learned(const Ended& sweep) {
   Json rows = Json::array();
   for (const Json& run : Json::parse(sweep.out, nullptr, false)["runs"]) {
-    rows.push_back({run["id"], run["status"], run["accuracy"], run["loss"], run["epochs"], run["steps"]});
+    rows.push_back(
+        {run["id"], run["status"], run["accuracy"], run["loss"], run["epochs"], run["steps"]});
   }
   return rows;
 }
 
 TEST_F(SshTest, RunsAreSpreadOverHosts) {
   const std::string sweep = Sweep(2);
-  const std::string hosts = Write("hosts", "# two that answer, one that does not\na\nb # the second\nnobody\n");
+  const std::string hosts =
+      Write("hosts", "# two that answer, one that does not\na\nb # the second\nnobody\n");
   const Ended ended = RunProgram(Command(sweep, "out", {"--hosts-file", hosts, "--json"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, AllOf(HasSubstr(") on a\n"), HasSubstr(") on b\n"),
@@ -153,7 +156,8 @@ TEST_F(SshTest, AHostThatGoesAwayLosesItsRunsToOthers) {
   hosts_[0].reset();  // with ps-run, as if its power were cut
   const Ended ended = process.Wait(std::chrono::seconds(180));
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("host a cannot be used: "), HasSubstr("lost its place on a: ")));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("host a cannot be used: "), HasSubstr("lost its place on a: ")));
   const Ended here = RunProgram({"ps-sweep", sweep, "--dir", Path("here"), "--json"});
   EXPECT_EQ(Learned(ended), Learned(here));
 }
@@ -206,11 +210,11 @@ TEST_F(SshTest, ErrorsSayWhatIsWrong) {
 // The other end, where nobody speaks, though the connection stands.
 TEST_F(SshTest, ARunOfWhichNobodyHearsIsStopped) {
   Write("lock", "");
-  const std::string command = absl::StrCat(
-      "mkfifo ", Path("ear"), " && exec 3<>", Path("ear"), " && exec ", ProgramPath("ps-sweep"),
-      " attend --folder ", Path(""), " --lock ", Path("lock"), " --log ", Path("log"),
-      " --silence 1 --grace 1 -- ", ProgramPath("ps-run"), " ", SmallConfig(), " --run-dir ",
-      Path("run"), " --set train.epochs=100000 <&3");
+  const std::string command =
+      absl::StrCat("mkfifo ", Path("ear"), " && exec 3<>", Path("ear"), " && exec ",
+                   ProgramPath("ps-sweep"), " attend --folder ", Path(""), " --lock ", Path("lock"),
+                   " --log ", Path("log"), " --silence 1 --grace 1 -- ", ProgramPath("ps-run"), " ",
+                   SmallConfig(), " --run-dir ", Path("run"), " --set train.epochs=100000 <&3");
   Process process({"/bin/sh", "-c", command});
   EXPECT_TRUE(process.WaitFor("nothing was heard of ps-sweep any more")) << process.Err();
   EXPECT_EQ(process.Wait().code, 75);

@@ -54,9 +54,9 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   const std::string sweep = SmallSweep(1);
   const Ended planned = RunProgram(Command(sweep, "out", {"--dry-run"}));
   EXPECT_EQ(planned.code, 0) << planned.err;
-  EXPECT_THAT(planned.out, AllOf(HasSubstr("push topk density 0.05"),
-                                 HasSubstr("3 runs. To do: 6.14 k samples"),
-                                 HasSubstr("1 of 1 kind of runs went here for a moment")));
+  EXPECT_THAT(planned.out,
+              AllOf(HasSubstr("push topk density 0.05"), HasSubstr("3 runs. To do: 6.14 k samples"),
+                    HasSubstr("1 of 1 kind of runs went here for a moment")));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
 
   const Ended first = RunProgram(Command(sweep, "out", {"--json", "--parallel", "2"}));
@@ -82,12 +82,15 @@ TEST_F(SweepTest, RunsEverythingOnceAndReports) {
   EXPECT_THAT(second.err, Not(HasSubstr("another sweep")));
 
   // One that has nothing in common with it.
-  const std::string other = Write("other.yaml", "base: small.yaml\ntwin: none\ngrid: {train.epochs: [1], data.batch: [16]}\n");
+  const std::string other = Write(
+      "other.yaml", "base: small.yaml\ntwin: none\ngrid: {train.epochs: [1], data.batch: [16]}\n");
   for (const bool dry : {true, false}) {
     const Ended replacing = RunProgram(Command(other, "out", {dry ? "--dry-run" : "--json"}));
     EXPECT_EQ(replacing.code, 0) << replacing.err;
-    EXPECT_THAT(dry ? replacing.out : replacing.err,
-                AllOf(HasSubstr("of another sweep, \"small\" (Does it work?), none of whose 3 runs"), HasSubstr("--dir")));
+    EXPECT_THAT(
+        dry ? replacing.out : replacing.err,
+        AllOf(HasSubstr("of another sweep, \"small\" (Does it work?), none of whose 3 runs"),
+              HasSubstr("--dir")));
   }
   EXPECT_EQ(RunProgram(Command(sweep, "out")).code, 0);  // has its report again
   EXPECT_EQ(File(summary), before);
@@ -113,12 +116,14 @@ TEST_F(SweepTest, BeforeAnyHasFinishedTheTimeIsTried) {
   EXPECT_GT(lengthy, 100 * brief);
   EXPECT_LT(lengthy, 1e7);
   SmallConfig();
-  const std::string diverges = Write("sweep.yaml",
-                                     "base: small.yaml\ntwin: none\n"
-                                     "grid: {train.epochs: [1], optimizer.sgd.learning_rate: [1e30]}\n");
+  const std::string diverges =
+      Write("sweep.yaml",
+            "base: small.yaml\ntwin: none\n"
+            "grid: {train.epochs: [1], optimizer.sgd.learning_rate: [1e30]}\n");
   EXPECT_TRUE(seconds(diverges).is_null());
   EXPECT_THAT(RunProgram(Command(diverges, "out", {"--dry-run"})).out,
-              AllOf(HasSubstr("A try here failed: base, seed 1: "), HasSubstr("can be told once a run has finished")));
+              AllOf(HasSubstr("A try here failed: base, seed 1: "),
+                    HasSubstr("can be told once a run has finished")));
 }
 
 // It is stopped by ps-sweep itself, of which its log would tell as of a fault.
@@ -131,7 +136,8 @@ TEST_F(SweepTest, ATryWithoutAStepSaysSo) {
   })) << process.Err();
   const Ended ended = process.Wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("seed 1: no step was done within 20 s\n"), Not(HasSubstr("checkpoint"))));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("seed 1: no step was done within 20 s\n"),
+                               Not(HasSubstr("checkpoint"))));
 }
 
 // SIGKILL at several moments: in the first run, between runs, in a later one.
@@ -172,7 +178,8 @@ TEST_F(SweepTest, CtrlCStopsItsRunsWithCheckpoints) {
   process.Signal(SIGINT);
   const Ended ended = process.Wait();
   EXPECT_EQ(ended.code, 3) << ended.err;
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr(" interrupted"), HasSubstr("the same command goes on")));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("checkpoint"), HasSubstr(" interrupted"),
+                               HasSubstr("the same command goes on")));
   EXPECT_THAT(ended.out, HasSubstr("interrupted"));
 }
 
@@ -185,14 +192,17 @@ TEST_F(SweepTest, RunsArePinnedToTheirCores) {
     }
     return std::string();
   };
-  Process process(Command(SmallSweep(100000, "resources: {cores: 1}\n"), "out", {"--parallel", "2"}));
+  Process process(
+      Command(SmallSweep(100000, "resources: {cores: 1}\n"), "out", {"--parallel", "2"}));
   std::set<std::string> taken;
   ASSERT_TRUE(Eventually([&] {
     taken.clear();
     for (const pid_t run : process.Children("ps-run")) taken.insert(cores_of(run));
-    return taken.size() == std::min(2u, std::thread::hardware_concurrency()) && taken.count("") == 0;
+    return taken.size() == std::min(2u, std::thread::hardware_concurrency()) &&
+           taken.count("") == 0;
   })) << process.Err();
-  for (const std::string& cores : taken) EXPECT_EQ(cores.find_first_not_of("0123456789"), std::string::npos) << cores;
+  for (const std::string& cores : taken)
+    EXPECT_EQ(cores.find_first_not_of("0123456789"), std::string::npos) << cores;
   for (int i = 0; i < 2; ++i) process.Signal(SIGINT);
   EXPECT_EQ(process.Wait().code, 3);
 }
@@ -202,10 +212,12 @@ TEST_F(SweepTest, SharedCoresAreSaidAndTooManyRefused) {
   const std::string many = std::to_string(std::thread::hardware_concurrency() + 1);
   const Ended refused = RunProgram(Command(SmallSweep(1, "resources: {cores: 4096}\n"), "out"));
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("sweep.yaml: resources.cores: 4096 for a run"), HasSubstr("this machine")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("sweep.yaml: resources.cores: 4096 for a run"),
+                                 HasSubstr("this machine")));
   const std::string sweep = SmallSweep(1);
   const std::string note = many + " runs at a time share the ";
-  EXPECT_THAT(RunProgram(Command(sweep, "out", {"--dry-run", "--parallel", many})).out, HasSubstr("note: " + note));
+  EXPECT_THAT(RunProgram(Command(sweep, "out", {"--dry-run", "--parallel", many})).out,
+              HasSubstr("note: " + note));
   const Ended ended = RunProgram(Command(sweep, "out", {"--parallel", many}));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("note: " + note));
@@ -271,8 +283,9 @@ asha: {rungs: [1, 2], reduction: 2}
   }
 }
 
-// The twin, far better than the others, is none of those that they are compared with: neither in the
-// sitting that saw it nor in the next ones. Killed right after the twin, and then at other moments.
+// The twin, far better than the others, is none of those that they are compared with: neither in
+// the sitting that saw it nor in the next ones. Killed right after the twin, and then at other
+// moments.
 TEST_F(SweepTest, AshaDecidesTheSameOverKills) {
   SmallConfig();
   const std::string sweep = Write("sweep.yaml", R"(name: asha
@@ -292,7 +305,8 @@ launch: {threads: 1}
   ASSERT_EQ(calm["runs"].size(), 4u);
   EXPECT_EQ(calm["runs"][0]["twin"], true);
   const char* expected[] = {"finished", "finished", "finished", "stopped early"};
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(calm["runs"][i]["status"], expected[i]) << calm["runs"][i];
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(calm["runs"][i]["status"], expected[i]) << calm["runs"][i];
 
   const std::string twin = "killed/outcomes/" + calm["runs"][0]["id"].get<std::string>() + ".json";
   Process process(Command(sweep, "killed", {"--json"}));
@@ -337,7 +351,8 @@ grid: {launch.link: [10mbit, unlimited], train.epochs: [3]}
   const double bytes = runs[0]["bytes_pulled"].get<double>() - 256e3;
   EXPECT_GT(bytes, 0);
   EXPECT_GT(runs[0]["seconds"], bytes * 8 / 10e6);
-  // Where the workers waited: for all the weights, two at a time on one link, and what they waited for.
+  // Where the workers waited: for all the weights, two at a time on one link, and what they waited
+  // for.
   const auto seconds = [&](const Json& run, const char* phase) {
     const std::string name = "out/runs/" + run["id"].get<std::string>();
     return Summary(name)["phase_seconds"][phase].get<double>();

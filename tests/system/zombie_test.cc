@@ -18,9 +18,11 @@ class Zombie : public RunTest {
   std::vector<std::string> Settings(const std::vector<std::string>& more) const {
     return Sets({"cluster.lease=1s", "cluster.resend=200ms", "cluster.deadline=30s"}) + Sets(more);
   }
-  std::unique_ptr<Process> Server(const std::string& name, const std::vector<std::string>& more) const {
-    return std::make_unique<Process>(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port",
-                                                              "0", "--run-dir", Path(name)} +
+  std::unique_ptr<Process> Server(const std::string& name,
+                                  const std::vector<std::string>& more) const {
+    return std::make_unique<Process>(std::vector<std::string>{"ps-server", "--config",
+                                                              SmallConfig(), "--port", "0",
+                                                              "--run-dir", Path(name)} +
                                      Settings(more));
   }
   static uint64_t Clock(const std::string& server) {
@@ -53,7 +55,8 @@ TEST_F(Zombie, AServerThatWasStoppedGoesOnWithItsWorkers) {
   }
 }
 
-// A worker that was stopped is replaced meanwhile. What it says then is refused, and changes nothing.
+// A worker that was stopped is replaced meanwhile. What it says then is refused, and changes
+// nothing.
 TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string name = absl::StrCat("run-", transport);
@@ -75,7 +78,8 @@ TEST_F(Zombie, AWorkerThatWasStoppedIsOutAndChangesNothing) {
     zombie.Signal(SIGCONT);
     const Ended out = zombie.Wait();
     EXPECT_EQ(out.code, 1) << out.err;
-    EXPECT_THAT(out.err, AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
+    EXPECT_THAT(out.err,
+                AnyOf(HasSubstr("was replaced by incarnation"), HasSubstr("refuses this worker")));
     const uint64_t after = Clock(address);
     EXPECT_TRUE(Eventually([&] { return Clock(address) > after + 50; })) << "training stands still";
     server->Signal(SIGTERM);

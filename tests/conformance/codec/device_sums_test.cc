@@ -8,9 +8,9 @@
 #include "compression/cuda/powersgd.h"
 #include "compression/cuda/sign.h"
 #include "compression/cuda/ternary.h"
+#include "compression/dense/sign_bits.h"
 #include "compression/kernels.h"
-#include "compression/orthonormal.h"
-#include "compression/sign_bits.h"
+#include "compression/low_rank/orthonormal.h"
 #include "tests/conformance/codec/host_queue.h"
 
 namespace psgd::codec_test {
@@ -109,7 +109,8 @@ TEST_P(DeviceSums, OfColumnsGoByLanesOfRows) {
   for (size_t row = 0; row < rows; ++row) {
     const size_t pair = row % half;
     matrix[2 * row] = std::ldexp(1.0f, static_cast<int>(pair % 20));
-    matrix[2 * row + 1] = (row < half ? 1.0f : -1.0f) * std::ldexp(1.0f, static_cast<int>(pair % 31));
+    matrix[2 * row + 1] =
+        (row < half ? 1.0f : -1.0f) * std::ldexp(1.0f, static_cast<int>(pair % 31));
     if (pair % 5 == 0) matrix[2 * row + 1] = std::ldexp(stream.NextUnit() - 0.5f, -20);
     if (pair % 7 == 0) matrix[2 * row + 1] = 0;
   }

@@ -11,7 +11,7 @@
 #include "compression/device_codec.h"
 #include "compression/error_feedback.h"
 #include "compression/twin_options.h"
-#include "engine/plugin.h"
+#include "engine/runtime/plugin.h"
 #include "tests/conformance/codec/codec_cases.h"
 #include "tests/conformance/codec/emulated_codecs.h"
 #include "tests/unit/engine/plugin_dir.h"
@@ -225,7 +225,8 @@ TEST_P(DeviceTwins, GoOnFromSavedState) {
   }
 }
 
-// What is left goes on with another codec and comes back; what the codec remembered beside it does not.
+// What is left goes on with another codec and comes back; what the codec remembered beside it does
+// not.
 TEST_P(DeviceTwins, LeaveWhatIsLeftToAnotherCodec) {
   if (!codec_->keeps_residual() && !codec_->lossless()) {
     GTEST_SKIP() << "no other codec goes on from it: compression.push: auto refuses it";
@@ -284,8 +285,9 @@ TEST_P(DeviceTwins, SendWhatIsNotFiniteAsItIs) {
       for (float& value : gradient) value = stream.NextUnit() - 0.5f;
       const bool bad = step % 2 == 0;
       if (bad) {
-        gradient[stream.NextBelow(static_cast<uint32_t>(elements))] =
-            step == 2 ? NAN : step == 4 ? INFINITY : -INFINITY;
+        gradient[stream.NextBelow(static_cast<uint32_t>(elements))] = step == 2   ? NAN
+                                                                      : step == 4 ? INFINITY
+                                                                                  : -INFINITY;
       }
       for (size_t i = 0; i < elements; ++i) decayed[i] = gradient[i] + kWeightDecay * weights[i];
       std::vector<std::byte> expected;

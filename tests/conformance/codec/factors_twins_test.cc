@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "compression/factors_payload.h"
 #include "compression/kernels.h"
+#include "compression/low_rank/factors_payload.h"
 #include "tests/conformance/codec/codec_cases.h"
 
 namespace psgd::codec_test {
@@ -36,8 +36,9 @@ TEST(FactorsTwins, MultiplyAlike) {
   }
 }
 
-// Payloads and products of whole encoders: the same bytes and bits for every coding of the values, also of
-// rows longer than a tile of the reader (16384 columns), and in slices that begin within a row.
+// Payloads and products of whole encoders: the same bytes and bits for every coding of the values,
+// also of rows longer than a tile of the reader (16384 columns), and in slices that begin within a
+// row.
 TEST(FactorsTwins, WriteAndReadAlike) {
   constexpr uint64_t kSeeds = 10000, kLongEvery = 100;
   std::vector<std::byte> first_payload, payload;

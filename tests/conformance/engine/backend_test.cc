@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/plugin.h"
 #include "engine/reference/backend.h"
+#include "engine/runtime/plugin.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/op_cases.h"
 #include "tests/unit/engine/plugin_dir.h"
@@ -99,23 +99,18 @@ TEST_P(BackendTest, GivesTheSameBitsAgain) {
   EXPECT_EQ(Compute<float>(*std::move(first)), Compute<float>(*std::move(second), 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, BackendTest,
-                         ::testing::Combine(::testing::Values(Twin{"reference", "reference"},
-                                                              Twin{"onednn", "onednn"},
-                                                              Twin{"onednn_bf16", "onednn",
-                                                                   Precision::kBf16},
-                                                              Twin{"cudnn", "cudnn"},
-                                                              Twin{"cudnn_tf32", "cudnn",
-                                                                   Precision::kTf32},
-                                                              Twin{"cudnn_bf16", "cudnn",
-                                                                   Precision::kBf16},
-                                                              Twin{"cudnn_fp16", "cudnn",
-                                                                   Precision::kFp16}),
-                                            ::testing::ValuesIn(testing::AllOpCases())),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param).name) + "_" +
-                                  std::get<1>(info.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Ops, BackendTest,
+    ::testing::Combine(::testing::Values(Twin{"reference", "reference"}, Twin{"onednn", "onednn"},
+                                         Twin{"onednn_bf16", "onednn", Precision::kBf16},
+                                         Twin{"cudnn", "cudnn"},
+                                         Twin{"cudnn_tf32", "cudnn", Precision::kTf32},
+                                         Twin{"cudnn_bf16", "cudnn", Precision::kBf16},
+                                         Twin{"cudnn_fp16", "cudnn", Precision::kFp16}),
+                       ::testing::ValuesIn(testing::AllOpCases())),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
+    });
 
 }  // namespace
 }  // namespace psgd

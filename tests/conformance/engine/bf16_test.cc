@@ -2,17 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/memory_report.h"
-#include "engine/plugin.h"
-#include "engine/recompute.h"
+#include "engine/graph/recompute.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/plugin.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Descend;
+using ::testing::HasSubstr;
 using testing::MakeNetwork;
 using testing::MakeProblem;
 using testing::MakeTokenProblem;
@@ -28,8 +28,8 @@ class Bf16Test : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // The first losses in fp32 and in bf16 are as close as `bound`; later both have learnt, each in its
-  // own way.
+  // The first losses in fp32 and in bf16 are as close as `bound`; later both have learnt, each in
+  // its own way.
   void Compare(const ModelConfig& model, const Problem& problem, float rate, double bound) {
     const auto fp32 = MakeNetwork(model, problem, fp32_);
     const auto bf16 = MakeNetwork(model, problem, bf16_);
@@ -58,9 +58,8 @@ class Bf16Test : public ::testing::Test {
   }
 
   const NetworkOptions fp32_ = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
-  const NetworkOptions bf16_ = {.backend = "onednn",
-                                .precision = Precision::kBf16,
-                                .plugin_dir = testing::PluginDir()};
+  const NetworkOptions bf16_ = {
+      .backend = "onednn", .precision = Precision::kBf16, .plugin_dir = testing::PluginDir()};
 };
 
 TEST_F(Bf16Test, LossesFollowFp32) {

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/network.h"
-#include "engine/plugin.h"
 #include "engine/reference/backend.h"
+#include "engine/runtime/network.h"
+#include "engine/runtime/plugin.h"
 #include "tests/unit/engine/factors_check.h"
 #include "tests/unit/engine/graph_runner.h"
 #include "tests/unit/engine/network_fixture.h"
@@ -80,10 +80,11 @@ class MepropConformance : public FactorsConformance {
 TEST_P(MepropConformance, KeepsTheSameOfRows) {
   RandomStream random(MakeKey(1, RandomPurpose::kSynthetic), 3);
   const std::function<double()> kinds[] = {
-      [&] { return 2.0f * random.NextUnit() - 1; },
-      [&] { return random.NextBelow(9) - 4.0; },
+      [&] { return 2.0f * random.NextUnit() - 1; }, [&] { return random.NextBelow(9) - 4.0; },
       // Less than is kept is not zero.
-      [&] { return random.NextBelow(100) == 0 ? 1.5 : random.NextBelow(2) == 0 ? 0.0 : -0.0; },
+      [&] { return random.NextBelow(100) == 0 ? 1.5
+                   : random.NextBelow(2) == 0 ? 0.0
+                                              : -0.0; },
       // Subnormals, and neighbours that differ in the last bit.
       [&] { return std::ldexp(random.NextBelow(50) - 25.0, -149); },
       [&] { return 1 + std::ldexp(random.NextBelow(4), -23); },

@@ -1,4 +1,5 @@
-// The graph of a golden network on a backend, T the type of its reals: logits and gradients can be read.
+// The graph of a golden network on a backend, T the type of its reals: logits and gradients can be
+// read.
 #pragma once
 
 #include <algorithm>
@@ -6,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/loss.h"
-#include "engine/model_spec.h"
-#include "engine/planned_network.h"
-#include "engine/plugin.h"
+#include "engine/graph/loss.h"
+#include "engine/graph/model_spec.h"
 #include "engine/reference/backend.h"
+#include "engine/runtime/planned_network.h"
+#include "engine/runtime/plugin.h"
 #include "engine/zoo/zoo.h"
 #include "tests/conformance/engine/golden_problem.h"
 #include "tests/unit/engine/graph_runner.h"
@@ -60,8 +61,8 @@ class GoldenGraph {
   }
   // What the loss is computed from.
   static TensorId ShowLogits(Graph* graph) {
-    const auto loss = std::ranges::find_if(graph->nodes,
-                                           [](const Node& node) { return IsLoss(node.op); });
+    const auto loss =
+        std::ranges::find_if(graph->nodes, [](const Node& node) { return IsLoss(node.op); });
     graph->tensors[loss->inputs[0]].external = true;
     return loss->inputs[0];
   }

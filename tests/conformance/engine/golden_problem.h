@@ -1,4 +1,5 @@
-// The networks, batches and first weights of tests/golden/make_networks.py, and the numbers that it kept.
+// The networks, batches and first weights of tests/golden/make_networks.py, and the numbers that it
+// kept.
 #pragma once
 
 #include <cmath>
@@ -11,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/input_shape.h"
-#include "engine/network.h"
+#include "engine/graph/input_shape.h"
+#include "engine/runtime/network.h"
 #include "proto/config.pb.h"
 #include "proto/model.pb.h"
 #include "tests/golden/golden_dir.h"
@@ -30,8 +31,8 @@ inline double Unit(uint64_t stream, uint64_t index) {
 }
 
 struct GoldenProblem {
-  static constexpr uint64_t kInput = 1 << 20, kLabels = 1 << 21, kProbe = 1 << 22, kValues = 3 << 21,
-                            kLogits = 1 << 23;
+  static constexpr uint64_t kInput = 1 << 20, kLabels = 1 << 21, kProbe = 1 << 22,
+                            kValues = 3 << 21, kLogits = 1 << 23;
   static constexpr float kRate = 0.001f;  // of the step before the evaluation
 
   // `small`: on images that plain loops take.

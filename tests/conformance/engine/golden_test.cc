@@ -1,5 +1,5 @@
-// A step of whole networks, and an evaluation after it, against PyTorch's, computed in double; the numbers
-// are in tests/golden/networks.json, and the script that made them beside it.
+// A step of whole networks, and an evaluation after it, against PyTorch's, computed in double; the
+// numbers are in tests/golden/networks.json, and the script that made them beside it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct GoldenCase {
   // roundings, or where a rounding turns a relu in a small image; the loss is close in all of them.
   double bound = 1e-4;
   double loss_bound = 1e-5;
-  // Of the half of all gradients that are closest: what one rounding turned is in few of them, and a
-  // fault in a formula in most.
+  // Of the half of all gradients that are closest: what one rounding turned is in few of them, and
+  // a fault in a formula in most.
   double bound_of_half = 1e-4;
   double logits_bound = 1e-5;      // relative to their length
   double evaluation_bound = 1e-5;  // of the loss after a step
@@ -67,7 +67,8 @@ TEST_P(GoldenTest, IsPyTorchs) {
   const auto result = network.TrainStep(input, problem.labels, 1, nullptr);
   ASSERT_TRUE(result.ok()) << result.status();
   const double loss = golden["loss"];
-  EXPECT_NEAR(result->loss_sum / static_cast<double>(result->counted), loss, test.loss_bound * loss);
+  EXPECT_NEAR(result->loss_sum / static_cast<double>(result->counted), loss,
+              test.loss_bound * loss);
   std::vector<double> distances;
   for (const auto& [name, numbers] : golden["gradients"].items()) {
     const auto kept =
@@ -115,8 +116,8 @@ struct DoubleCase {
 
 void PrintTo(const DoubleCase& test, std::ostream* out) { *out << test.model; }
 
-// The reference in double: what is not PyTorch's is then a fault and no rounding, however deep the network. The
-// bound is for the epsilons of normalisations, which the engine keeps in float.
+// The reference in double: what is not PyTorch's is then a fault and no rounding, however deep the
+// network. The bound is for the epsilons of normalisations, which the engine keeps in float.
 class GoldenInDouble : public ::testing::TestWithParam<DoubleCase> {
  protected:
   static constexpr double kBound = 1e-5, kRounding = 1e-12;
@@ -128,7 +129,8 @@ TEST_P(GoldenInDouble, IsPyTorchs) {
   auto train = BuildTrainingGraph(problem.config, problem.shape, problem.batch);
   auto evaluate = BuildModel(problem.config, problem.shape, problem.batch, Mode::kEvaluate);
   ASSERT_TRUE(train.ok() && evaluate.ok()) << train.status() << evaluate.status();
-  testing::GoldenGraph<double> trained(problem, *std::move(train), MakeReferenceBackend<double>({}));
+  testing::GoldenGraph<double> trained(problem, *std::move(train),
+                                       MakeReferenceBackend<double>({}));
   trained.SetFirstValues();
   trained.Run();
   const double loss = golden["loss"], evaluation = golden["evaluation"];
@@ -167,12 +169,13 @@ TEST_P(GoldenInDouble, IsPyTorchs) {
 
 // Without alexnet and vgg16: hundreds of megabytes of weights, and no op that the others lack.
 INSTANTIATE_TEST_SUITE_P(Engine, GoldenInDouble,
-                         ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"}, DoubleCase{"cnn"},
-                                           DoubleCase{"resnet20"}, DoubleCase{"squeezenet"},
-                                           DoubleCase{"gpt"}, DoubleCase{"transformer"},
-                                           DoubleCase{"lstm_lm"}, DoubleCase{"logistic_regression"},
-                                           DoubleCase{"ncf"}, DoubleCase{"unet", true},
-                                           DoubleCase{"resnet18", true}, DoubleCase{"resnet50", true},
+                         ::testing::Values(DoubleCase{"mlp"}, DoubleCase{"lenet5"},
+                                           DoubleCase{"cnn"}, DoubleCase{"resnet20"},
+                                           DoubleCase{"squeezenet"}, DoubleCase{"gpt"},
+                                           DoubleCase{"transformer"}, DoubleCase{"lstm_lm"},
+                                           DoubleCase{"logistic_regression"}, DoubleCase{"ncf"},
+                                           DoubleCase{"unet", true}, DoubleCase{"resnet18", true},
+                                           DoubleCase{"resnet50", true},
                                            DoubleCase{"googlenet", true},
                                            DoubleCase{"inception_v3", true}),
                          [](const auto& info) { return std::string(info.param.model); });

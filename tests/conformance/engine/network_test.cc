@@ -6,18 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/replicas.h"
+#include "engine/runtime/replicas.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
 namespace psgd {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Descend;
+using ::testing::HasSubstr;
 using testing::MakeNetwork;
-using testing::MakeProblem;
 using testing::MakePairProblem;
+using testing::MakeProblem;
 using testing::MakeTokenProblem;
 using testing::Problem;
 using testing::SequenceModel;
@@ -50,8 +50,8 @@ class NetworkConformanceTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // Weights that are written while a step computes, where that is on a device, are those that are written
-  // after it, bit for bit.
+  // Weights that are written while a step computes, where that is on a device, are those that are
+  // written after it, bit for bit.
   void CompareAhead(const ModelConfig& model, const Problem& problem) {
     const auto between = MakeNetwork(model, problem, options_);
     const auto ahead = MakeNetwork(model, problem, options_);
@@ -183,14 +183,15 @@ TEST(Replicas, OnlyGpusMeetOnDevices) {
   const Problem problem = MakeProblem({1, 4, 4, 2}, 12);
   const NetworkOptions onednn = {.backend = "onednn", .plugin_dir = testing::PluginDir()};
   const auto replicas =
-      Replicas::Create(ZooModel("mlp"), problem.shape, 12,
-                       std::vector<NetworkOptions>(2, onednn), ReduceOn::kDevices);
+      Replicas::Create(ZooModel("mlp"), problem.shape, 12, std::vector<NetworkOptions>(2, onednn),
+                       ReduceOn::kDevices);
   if (absl::IsNotFound(replicas.status())) GTEST_SKIP() << replicas.status();
   EXPECT_TRUE(absl::IsInvalidArgument(replicas.status())) << replicas.status();
   EXPECT_THAT(std::string(replicas.status().message()), HasSubstr("node.reduce: host"));
 }
 
-// What a device rounds more coarsely: it learns as the reference does, and repeats itself to the bit.
+// What a device rounds more coarsely: it learns as the reference does, and repeats itself to the
+// bit.
 class PrecisionTest : public NetworkConformanceTest {
  protected:
   void SetUp() override {
@@ -240,8 +241,8 @@ TEST_P(PrecisionTest, GradientsThatOverflowAreComputedAgain) {
   }
   network->InvalidateParameters();
   std::vector<int> finished;
-  const auto result = network->TrainStep(problem.input(), problem.labels, 0,
-                                         [&](int i) { finished.push_back(i); });
+  const auto result =
+      network->TrainStep(problem.input(), problem.labels, 0, [&](int i) { finished.push_back(i); });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(finished.size(), static_cast<size_t>(last + 1));  // once each, after all repeats
   for (int i = 0; i <= last; ++i) {

@@ -41,8 +41,7 @@ ModelConfig FileModel(const std::string& path) {
 }
 
 ModelConfig ConfigOf(const RoundTrip& test) {
-  if (test.file())
-    return FileModel(testing::GoldenFile("onnx/" + std::string(test.model)));
+  if (test.file()) return FileModel(testing::GoldenFile("onnx/" + std::string(test.model)));
   return test.shape.IsSequence() ? testing::SequenceModel(test.model)
                                  : testing::ZooModel(test.model);
 }
@@ -113,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
                       RoundTrip{"resnet20", {3, 32, 32, 10}}, RoundTrip{"gpt", kSentence},
                       RoundTrip{"lstm_lm", kSentence}, RoundTrip{"transformer", kPair},
                       RoundTrip{"logistic_regression", Sparse(4, 2)},
-                      RoundTrip{"logistic_regression", Sparse(5, 3)}, RoundTrip{"ncf", Sparse(2, 2)},
-                      RoundTrip{"resnet.onnx", {3, 16, 16, 10}},
+                      RoundTrip{"logistic_regression", Sparse(5, 3)},
+                      RoundTrip{"ncf", Sparse(2, 2)}, RoundTrip{"resnet.onnx", {3, 16, 16, 10}},
                       RoundTrip{"unet.onnx", {3, 16, 16, 10}}, RoundTrip{"gpt.onnx", kWords},
                       RoundTrip{"gpt_folded.onnx", kWords}, RoundTrip{"encoder.onnx", kWords},
                       RoundTrip{"lstm.onnx", kWords}, RoundTrip{"gru.onnx", kWords}),

@@ -108,19 +108,18 @@ TEST_P(OnnxTorchTest, FirstLossesAreTorchs_reference) { Compare("reference"); }
 TEST_P(OnnxTorchTest, FirstLossesAreTorchs_onednn) { Compare("onednn"); }
 TEST_P(OnnxTorchTest, FirstLossesAreTorchs_cudnn) { Compare("cudnn"); }
 
-INSTANTIATE_TEST_SUITE_P(Golden, OnnxTorchTest,
-                         ::testing::Values(TorchCase{"resnet", false}, TorchCase{"unet", false},
-                                           TorchCase{"gpt", true}, TorchCase{"gpt_folded", true},
-                                           TorchCase{"gpt_fixed_batch", true},
-                                           TorchCase{"encoder", true}, TorchCase{"lstm", true},
-                                           TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
-                                           TorchCase{"resnet18_thin", false, 64},
-                                           TorchCase{"rows", false}, TorchCase{"pools", false},
-                                           TorchCase{"pools_sigmoid", false, 16, ModelConfig::SIGMOID},
-                                           TorchCase{"pools_squared", false, 16, ModelConfig::SQUARED},
-                                           TorchCase{"pools_smooth_l1", false, 16,
-                                                     ModelConfig::SMOOTH_L1}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Golden, OnnxTorchTest,
+    ::testing::Values(TorchCase{"resnet", false}, TorchCase{"unet", false}, TorchCase{"gpt", true},
+                      TorchCase{"gpt_folded", true}, TorchCase{"gpt_fixed_batch", true},
+                      TorchCase{"encoder", true}, TorchCase{"lstm", true},
+                      TorchCase{"lstm_folded", true}, TorchCase{"gru", true},
+                      TorchCase{"resnet18_thin", false, 64}, TorchCase{"rows", false},
+                      TorchCase{"pools", false},
+                      TorchCase{"pools_sigmoid", false, 16, ModelConfig::SIGMOID},
+                      TorchCase{"pools_squared", false, 16, ModelConfig::SQUARED},
+                      TorchCase{"pools_smooth_l1", false, 16, ModelConfig::SMOOTH_L1}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 class OnnxFrozen : public ::testing::TestWithParam<const char*> {};
 

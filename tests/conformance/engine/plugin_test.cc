@@ -1,4 +1,4 @@
-#include "engine/plugin.h"
+#include "engine/runtime/plugin.h"
 
 #include <dlfcn.h>
 

@@ -1,10 +1,11 @@
-// Networks that compute activations again: loss and gradients have the bits of those that keep them.
+// Networks that compute activations again: loss and gradients have the bits of those that keep
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "engine/memory_report.h"
-#include "engine/recompute.h"
+#include "engine/graph/recompute.h"
+#include "engine/runtime/memory_report.h"
 #include "tests/unit/engine/network_fixture.h"
 #include "tests/unit/engine/plugin_dir.h"
 
@@ -71,34 +72,33 @@ TEST_P(RecomputeConformanceTest, GivesTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RecomputeConformanceTest,
-    ::testing::Values(RecomputeCase{"reference", "cnn", kRecomputeAuto},
-                      RecomputeCase{"reference", "resnet20", kRecomputeAuto},
-                      RecomputeCase{"reference", "gpt", kRecomputeAuto},
-                      RecomputeCase{"reference", "gpt", 3},
-                      RecomputeCase{"reference", "lstm_lm", kRecomputeAuto},
-                      RecomputeCase{"reference", "unet", kRecomputeAuto},
-                      RecomputeCase{"onednn", "cnn", kRecomputeAuto},
-                      RecomputeCase{"onednn", "cnn", 2},
-                      RecomputeCase{"onednn", "resnet20", kRecomputeAuto},
-                      RecomputeCase{"onednn", "resnet20", 3},
-                      RecomputeCase{"onednn", "resnet50", kRecomputeAuto},
-                      RecomputeCase{"onednn", "googlenet", kRecomputeAuto},
-                      RecomputeCase{"onednn", "gpt", kRecomputeAuto},
-                      RecomputeCase{"onednn", "gpt", 3},
-                      RecomputeCase{"onednn", "lstm_lm", kRecomputeAuto},
-                      RecomputeCase{"onednn", "unet", kRecomputeAuto},
-                      RecomputeCase{"cudnn", "cnn", kRecomputeAuto},
-                      RecomputeCase{"cudnn", "resnet20", 3},
-                      RecomputeCase{"cudnn", "gpt", kRecomputeAuto},
-                      RecomputeCase{"cudnn", "lstm_lm", kRecomputeAuto},
-                      RecomputeCase{"cudnn", "unet", kRecomputeAuto}),
-    [](const auto& info) {
-      const RecomputeCase& test = info.param;
-      return std::string(test.backend) + "_" + test.model + "_" +
-             (test.segments < 0 ? "auto" : std::to_string(test.segments));
-    });
+INSTANTIATE_TEST_SUITE_P(All, RecomputeConformanceTest,
+                         ::testing::Values(RecomputeCase{"reference", "cnn", kRecomputeAuto},
+                                           RecomputeCase{"reference", "resnet20", kRecomputeAuto},
+                                           RecomputeCase{"reference", "gpt", kRecomputeAuto},
+                                           RecomputeCase{"reference", "gpt", 3},
+                                           RecomputeCase{"reference", "lstm_lm", kRecomputeAuto},
+                                           RecomputeCase{"reference", "unet", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "cnn", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "cnn", 2},
+                                           RecomputeCase{"onednn", "resnet20", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "resnet20", 3},
+                                           RecomputeCase{"onednn", "resnet50", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "googlenet", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "gpt", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "gpt", 3},
+                                           RecomputeCase{"onednn", "lstm_lm", kRecomputeAuto},
+                                           RecomputeCase{"onednn", "unet", kRecomputeAuto},
+                                           RecomputeCase{"cudnn", "cnn", kRecomputeAuto},
+                                           RecomputeCase{"cudnn", "resnet20", 3},
+                                           RecomputeCase{"cudnn", "gpt", kRecomputeAuto},
+                                           RecomputeCase{"cudnn", "lstm_lm", kRecomputeAuto},
+                                           RecomputeCase{"cudnn", "unet", kRecomputeAuto}),
+                         [](const auto& info) {
+                           const RecomputeCase& test = info.param;
+                           return std::string(test.backend) + "_" + test.model + "_" +
+                                  (test.segments < 0 ? "auto" : std::to_string(test.segments));
+                         });
 
 // What onednn adds of its own, copies in other layouts and scratch memory, leaves the savings.
 TEST(RecomputeTest, DeepNetworksOnOnednnTakeAFractionOfTheMemory) {

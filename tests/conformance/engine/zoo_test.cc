@@ -33,8 +33,8 @@ void PrintTo(const ZooCase& test, std::ostream* out) { *out << test.model; }
 // Why the backend cannot be used here; ok where it can.
 absl::Status Absent(const NetworkOptions& options) {
   const absl::Status status = Network::Create(ZooModel("mlp"), {1, 1, 1, 2}, 1, options).status();
-  const bool absent = absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
-                      absl::IsUnavailable(status);
+  const bool absent =
+      absl::IsNotFound(status) || absl::IsFailedPrecondition(status) || absl::IsUnavailable(status);
   return absent ? status : absl::OkStatus();
 }
 
@@ -111,10 +111,12 @@ const auto kPlugins = ::testing::Values("onednn", "cudnn");
 
 INSTANTIATE_TEST_SUITE_P(
     Plugins, ZooTrainingTest,
-    ::testing::Combine(kPlugins, ::testing::Values(
-        ZooCase{"googlenet", {3, 64, 64, 10}, 20}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
-        ZooCase{"resnet18", {3, 64, 64, 10}, 20}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
-        ZooCase{.model = "unet", .shape = {1, 32, 32, 3}, .batch = 2, .pixels = true})),
+    ::testing::Combine(
+        kPlugins,
+        ::testing::Values(
+            ZooCase{"googlenet", {3, 64, 64, 10}, 20}, ZooCase{"squeezenet", {3, 33, 31, 10}, 20},
+            ZooCase{"resnet18", {3, 64, 64, 10}, 20}, ZooCase{"resnet20", {3, 32, 32, 10}, 20},
+            ZooCase{.model = "unet", .shape = {1, 32, 32, 3}, .batch = 2, .pixels = true})),
     NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Plugins, WholeZooTest,

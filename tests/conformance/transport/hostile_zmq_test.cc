@@ -45,8 +45,8 @@ class HostileZmq : public testing::Test {
     EXPECT_TRUE(IsPush(received->message, 9, {10, 30'000}));
   }
 
-  std::unique_ptr<Transport> transport_ =
-      *MakeTransport(ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20, .security = {}});
+  std::unique_ptr<Transport> transport_ = *MakeTransport(
+      ClusterConfig::ZMQ, TransportOptions{.max_message_bytes = 1u << 20, .security = {}});
   std::unique_ptr<Endpoint> listener_;
   zmq::context_t context_;
   zmq::socket_t dealer_;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMessage = 1u << 20;
 
-// A connection that shook hands by ZMTP 3.0 as ZeroMQ would, and says then what nobody of ours says.
+// A connection that shook hands by ZMTP 3.0 as ZeroMQ would, and says then what nobody of ours
+// says.
 class Zmtp {
  public:
   explicit Zmtp(const std::string& address) {
@@ -26,7 +27,10 @@ class Zmtp {
     std::string greeting("\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL", 16);
     greeting.resize(64, '\0');
     Write(greeting);
-    Write(std::string("\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06""DEALER", 30));
+    Write(
+        std::string("\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06"
+                    "DEALER",
+                    30));
   }
   ~Zmtp() { ::close(fd_); }
 

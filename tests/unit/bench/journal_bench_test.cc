@@ -1,4 +1,5 @@
-// What is measured works: each level acknowledges pushes, and what it wrote down makes the same weights.
+// What is measured works: each level acknowledges pushes, and what it wrote down makes the same
+// weights.
 #include "bench/journal_bench.h"
 
 #include <gmock/gmock.h>
@@ -20,9 +21,9 @@ TEST(JournalBench, EveryLevelHasRowsThatWereVerified) {
     EXPECT_TRUE(row.verified) << row.name;
     EXPECT_GT(row.extra.at("pushes_per_second"), 0) << row.name;
   }
-  EXPECT_THAT(names, testing::ElementsAre("memory/sparse", "memory/dense", "journal/sparse", "journal/dense",
-                                          "fsync/sparse", "fsync/dense", "replicated/sparse",
-                                          "replicated/dense"));
+  EXPECT_THAT(names, testing::ElementsAre("memory/sparse", "memory/dense", "journal/sparse",
+                                          "journal/dense", "fsync/sparse", "fsync/dense",
+                                          "replicated/sparse", "replicated/dense"));
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "something is left";
   std::filesystem::remove_all(folder);
 }

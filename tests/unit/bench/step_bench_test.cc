@@ -11,7 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 
 StepBenchOptions OptionsFor(const char* model, const InputShape& shape) {
-  StepBenchOptions options = {.model = {}, .shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
+  StepBenchOptions options = {
+      .model = {}, .shape = shape, .batch = 2, .backend = "reference", .seconds = 0};
   options.model.set_zoo(model);
   if (shape.IsSequence()) {
     options.model.set_layers(1);
@@ -25,7 +26,8 @@ TEST(StepBench, EveryKindOfSampleIsTaken) {
   const std::pair<const char*, InputShape> cases[] = {
       {"mlp", {1, 4, 4, 10}},
       {"gpt", {.classes = 7, .length = 5, .vocabulary = 7}},
-      // Labels of the target alone: as of unet, whose labels are of pixels, the network says how many.
+      // Labels of the target alone: as of unet, whose labels are of pixels, the network says how
+      // many.
       {"transformer", {.classes = 7, .length = 8, .source = 4, .vocabulary = 7}},
       {"ncf", {.classes = 2, .entries = 2, .vocabulary = 20}},
       {"logistic_regression", {.classes = 2, .entries = 3, .vocabulary = 20}},

@@ -8,9 +8,7 @@
 namespace psgd {
 namespace {
 
-std::vector<uint32_t> Words(const PhiloxBlock& block) {
-  return {block.word, block.word + 4};
-}
+std::vector<uint32_t> Words(const PhiloxBlock& block) { return {block.word, block.word + 4}; }
 
 // Known answers of Random123's kat_vectors for philox4x32-10.
 TEST(Philox, KnownAnswers) {

@@ -31,8 +31,7 @@ TEST(StatusMacros, PassOnWhatFailedAndOnlyThat) {
 TEST(StatusMacros, EvaluateOnce) {
   int count = 0;
   const auto call = [&]() -> absl::Status {
-    PSGD_RETURN_IF_ERROR(Evaluations(&count) > 1 ? absl::InternalError("twice")
-                                                  : absl::OkStatus());
+    PSGD_RETURN_IF_ERROR(Evaluations(&count) > 1 ? absl::InternalError("twice") : absl::OkStatus());
     PSGD_ASSIGN_OR_RETURN(const int value, absl::StatusOr<int>(Evaluations(&count)));
     return value == 2 ? absl::OkStatus() : absl::InternalError("not twice");
   };

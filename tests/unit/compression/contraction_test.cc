@@ -56,7 +56,9 @@ std::vector<Case> Cases() {
       ->set_density(0.05);
   cases.back().config.mutable_topk()->set_values(TopkCodec::TERNARY);
   // The energy of a block of 256 has a spread of sqrt(2 / 256), and the largest 5 % lie 2.06 above.
-  add("blocks", 1 - 0.05 * (1 + 2.06 * std::sqrt(2 / 256.0)), 0.01).mutable_blocks()->set_density(0.05);
+  add("blocks", 1 - 0.05 * (1 + 2.06 * std::sqrt(2 / 256.0)), 0.01)
+      .mutable_blocks()
+      ->set_density(0.05);
   // What is below 1 in magnitude, and what of the others is beyond it.
   add("threshold", 0.1987 + 0.1507, 0.02).mutable_threshold()->set_tau(1);
   // The mean of (a - 1) (2 - a) 4^e over Gaussian numbers a 2^e, a in [1, 2).

@@ -1,4 +1,4 @@
-#include "compression/factor_updates.h"
+#include "compression/low_rank/factor_updates.h"
 
 #include <gtest/gtest.h>
 
@@ -98,8 +98,9 @@ TEST_F(FactorUpdates, OfMoreMatricesThanAWorkerHoldsAreRefused) {
     updates[0].parts.assign(parts, {1, payload, 1, 0, 0});
     std::vector<std::vector<float>> weights = Weights();
     const absl::Status status = Apply(WriteFactorUpdates(updates, {}), &weights);
-    EXPECT_EQ(status.code(), parts == 60 ? absl::StatusCode::kOk
-                                         : absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(status.code(),
+              parts == 60 ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted)
+        << status;
     EXPECT_EQ(weights, Weights());
   }
 }

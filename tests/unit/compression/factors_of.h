@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compression/factors_payload.h"
+#include "compression/low_rank/factors_payload.h"
 #include "tests/unit/compression/tensors.h"
 
 namespace psgd {

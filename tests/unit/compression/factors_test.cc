@@ -1,4 +1,4 @@
-#include "compression/factors.h"
+#include "compression/low_rank/factors.h"
 
 #include <gtest/gtest.h>
 
@@ -97,8 +97,8 @@ TEST(Factors, OfZerosAloneAreSentInFewerBytes) {
   }
 }
 
-// The mean over many steps of what is drawn is the product, though both factors are rounded: they are so
-// independently. And each product errs by no more than the units of its factors allow.
+// The mean over many steps of what is drawn is the product, though both factors are rounded: they
+// are so independently. And each product errs by no more than the units of its factors allow.
 TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
   constexpr size_t kBatch = 6, kTensorRows = 40, kTensorColumns = 50;
   constexpr uint64_t kSteps = 4000;
@@ -116,7 +116,8 @@ TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
       const std::vector<std::byte> payload =
           factors.Payload(shapes, ValueCoding::kByte, {MakeKey(1, RandomPurpose::kCodec), step});
       if (step == 0) {
-        EXPECT_LT(static_cast<double>(payload.size()), 0.35 * static_cast<double>(factors.Payload(shapes).size()));
+        EXPECT_LT(static_cast<double>(payload.size()),
+                  0.35 * static_cast<double>(factors.Payload(shapes).size()));
       }
       const auto readers = FactorsCodecOf()->OpenShared(payload, shapes);
       ASSERT_TRUE(readers.ok()) << readers.status();
@@ -124,7 +125,8 @@ TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
         const std::vector<float> actual = Read(*(*readers)[i], 64);
         for (size_t e = 0; e < actual.size(); ++e) {
           mean[shapes[i].offset + e] += actual[e] / static_cast<double>(kSteps);
-          squares[shapes[i].offset + e] += double{actual[e]} * actual[e] / static_cast<double>(kSteps);
+          squares[shapes[i].offset + e] +=
+              double{actual[e]} * actual[e] / static_cast<double>(kSteps);
         }
       }
     }
@@ -138,7 +140,8 @@ TEST(Factors, RoundedToBytesTheProductIsExactInTheMean) {
   }
 }
 
-// So that a payload of some bytes does not cost a shard a thousand multiplications for every element.
+// So that a payload of some bytes does not cost a shard a thousand multiplications for every
+// element.
 TEST(Factors, SamplesThatAddNothingAreLeftOut) {
   constexpr size_t kBatch = 9, kTensorRows = 40, kTensorColumns = 50;
   FactorsOf factors(kBatch, kTensorRows, kTensorColumns, 11);
@@ -151,10 +154,11 @@ TEST(Factors, SamplesThatAddNothingAreLeftOut) {
   for (const size_t n : {4, 6, 8}) clear(n, kTensorColumns, 90);
   static uint64_t most_samples;
   CodecKernels kernels = KernelsFor(CodecBackend::kScalar);
-  kernels.low_rank.multiply = [](const float* left, size_t rows, size_t rank, const float* right, size_t stride,
-                                 size_t columns, float* out) {
+  kernels.low_rank.multiply = [](const float* left, size_t rows, size_t rank, const float* right,
+                                 size_t stride, size_t columns, float* out) {
     most_samples = std::max<uint64_t>(most_samples, rank);
-    KernelsFor(CodecBackend::kScalar).low_rank.multiply(left, rows, rank, right, stride, columns, out);
+    KernelsFor(CodecBackend::kScalar)
+        .low_rank.multiply(left, rows, rank, right, stride, columns, out);
   };
   for (const ValueCoding coding : {ValueCoding::kFloat, ValueCoding::kHalf}) {
     most_samples = 0;
@@ -281,7 +285,8 @@ TEST_F(HostileFactors, BatchesThatDoNotPayOrDoNotFitAreRefused) {
 
 TEST_F(HostileFactors, PowersOfTwoThatAreNoFloatsAreRefused) {
   const auto open = [&](int right, int left) {
-    return Open(With(8, (static_cast<uint32_t>(left) << 16) | (static_cast<uint32_t>(right) & 0xFFFF)));
+    return Open(
+        With(8, (static_cast<uint32_t>(left) << 16) | (static_cast<uint32_t>(right) & 0xFFFF)));
   };
   EXPECT_TRUE(open(126, -126).ok());
   for (int shift : {127, -127, 32767, -32768}) {

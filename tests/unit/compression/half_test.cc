@@ -1,4 +1,4 @@
-#include "compression/half.h"
+#include "compression/dense/half.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "compression/nonzero.h"
+#include "compression/sparse/nonzero.h"
 
 #include <gtest/gtest.h>
 

@@ -90,11 +90,13 @@ TEST(ChooseCodec, AutoIsForLargeDenseTensors) {
   EXPECT_TRUE(ChooseCodec(config, table).has_topk());
 }
 
-// Of a table of a million rows a push touches few: a byte for each element would be more than four for those.
+// Of a table of a million rows a push touches few: a byte for each element would be more than four
+// for those.
 TEST(ChooseCodec, WhatSendsZerosIsForDenseTensorsUnlessARuleSaysSo) {
   ParameterSpec table = Parameter("table", {1 << 20});
   table.set_sparse(true);
-  const char* const dense[] = {"fp16", "bf16", "int8", "qsgd", "natural", "onebit", "sign", "ternary", "powersgd"};
+  const char* const dense[] = {"fp16",   "bf16", "int8",    "qsgd",    "natural",
+                               "onebit", "sign", "ternary", "powersgd"};
   const char* const sparse[] = {"topk", "randomk", "threshold", "blocks", "dgc", "signum", "none"};
   const auto choose = [&](const char* name, bool by_rule) {
     CodecConfig codec;

@@ -1,4 +1,4 @@
-#include "compression/rice.h"
+#include "compression/sparse/rice.h"
 
 #include <gtest/gtest.h>
 

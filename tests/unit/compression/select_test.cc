@@ -1,4 +1,4 @@
-#include "compression/select.h"
+#include "compression/sparse/select.h"
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,8 @@ void ExpectTopk(const std::vector<float>& gradient, double density) {
   order.resize(std::max<size_t>(
       1, static_cast<size_t>(std::lround(density * static_cast<double>(gradient.size())))));
   // Zeros are sent with all others only.
-  if (order.size() < gradient.size()) std::erase_if(order, [&](uint32_t i) { return gradient[i] == 0; });
+  if (order.size() < gradient.size())
+    std::erase_if(order, [&](uint32_t i) { return gradient[i] == 0; });
   std::ranges::sort(order);
 
   std::vector<uint32_t> indices(order.size() + 1);
@@ -110,9 +111,9 @@ TEST(Topk, ZerosAreNotSent) {
     std::vector<float> gradient(30000);
     for (size_t i = 0; i < few; ++i) gradient[i * 97] = 0.5f - static_cast<float>(i % 2);
     ExpectTopk(gradient, 0.01);
-    for (const auto& [density, select] : {std::pair(0.02, TopkCodec::EXACT),
-                                          std::pair(0.02, TopkCodec::SAMPLED),
-                                          std::pair(0.1, TopkCodec::EXACT)}) {
+    for (const auto& [density, select] :
+         {std::pair(0.02, TopkCodec::EXACT), std::pair(0.02, TopkCodec::SAMPLED),
+          std::pair(0.1, TopkCodec::EXACT)}) {
       for (const auto values : {TopkCodec::FP32, TopkCodec::FP16, TopkCodec::TERNARY}) {
         CodecConfig config;
         config.mutable_topk()->set_density(density);

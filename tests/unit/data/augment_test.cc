@@ -165,11 +165,13 @@ std::array<float, 3> Turned(std::array<float, 3> pixel, float hue, uint64_t inde
   return pixel;
 }
 
-// Pure red goes around the circle: from a half turn before it to a half turn after it, evenly. Where it
-// comes to tells the turn: up to a sixth green rises, up to two sixths red falls, ...
+// Pure red goes around the circle: from a half turn before it to a half turn after it, evenly.
+// Where it comes to tells the turn: up to a sixth green rises, up to two sixths red falls, ...
 float TurnOf(uint64_t index) {
   const auto [red, green, blue] = Turned({1, 0, 0}, 0.5f, index);
-  const float sixths = blue == 0 ? green + (1 - red) : red == 0 ? 2 + blue + (1 - green) : 4 + red + (1 - blue);
+  const float sixths = blue == 0  ? green + (1 - red)
+                       : red == 0 ? 2 + blue + (1 - green)
+                                  : 4 + red + (1 - blue);
   return (sixths > 3 ? sixths - 6 : sixths) / 6;
 }
 
@@ -194,11 +196,12 @@ TEST(ColorJitterTest, HueIsThatOfHsv) {
     std::array<float, 3> pixel;
     float hue;  // in turns
   };
-  for (const Case& test : {Case{{0.8f, 0.4f, 0.2f}, 1.0f / 18}, Case{{0.4f, 0.8f, 0.2f}, 5.0f / 18},
-                           Case{{0.2f, 0.8f, 0.4f}, 7.0f / 18}, Case{{0.2f, 0.4f, 0.8f}, 11.0f / 18},
-                           Case{{0.4f, 0.2f, 0.8f}, 13.0f / 18}, Case{{0.8f, 0.2f, 0.4f}, 17.0f / 18},
-                           Case{{0.8f, 0.8f, 0.2f}, 3.0f / 18}, Case{{0.2f, 0.8f, 0.8f}, 9.0f / 18},
-                           Case{{0.8f, 0.2f, 0.8f}, 15.0f / 18}, Case{{0.8f, 0.2f, 0.2f}, 0}}) {
+  for (const Case& test :
+       {Case{{0.8f, 0.4f, 0.2f}, 1.0f / 18}, Case{{0.4f, 0.8f, 0.2f}, 5.0f / 18},
+        Case{{0.2f, 0.8f, 0.4f}, 7.0f / 18}, Case{{0.2f, 0.4f, 0.8f}, 11.0f / 18},
+        Case{{0.4f, 0.2f, 0.8f}, 13.0f / 18}, Case{{0.8f, 0.2f, 0.4f}, 17.0f / 18},
+        Case{{0.8f, 0.8f, 0.2f}, 3.0f / 18}, Case{{0.2f, 0.8f, 0.8f}, 9.0f / 18},
+        Case{{0.8f, 0.2f, 0.8f}, 15.0f / 18}, Case{{0.8f, 0.2f, 0.2f}, 0}}) {
     for (uint64_t i = 0; i < 20; ++i) {
       float hue = test.hue + TurnOf(i);
       hue -= std::floor(hue);
@@ -206,8 +209,9 @@ TEST(ColorJitterTest, HueIsThatOfHsv) {
       // v (1 - s); between them, a channel rises or falls evenly.
       const int sector = static_cast<int>(hue * 6) % 6;
       const float up = 0.2f + 0.6f * (hue * 6 - static_cast<float>(sector)), down = 1 - up;
-      const std::array<float, 3> expected[] = {{0.8f, up, 0.2f}, {down, 0.8f, 0.2f}, {0.2f, 0.8f, up},
-                                               {0.2f, down, 0.8f}, {up, 0.2f, 0.8f}, {0.8f, 0.2f, down}};
+      const std::array<float, 3> expected[] = {{0.8f, up, 0.2f}, {down, 0.8f, 0.2f},
+                                               {0.2f, 0.8f, up}, {0.2f, down, 0.8f},
+                                               {up, 0.2f, 0.8f}, {0.8f, 0.2f, down}};
       const std::array<float, 3> turned = Turned(test.pixel, 0.5f, i);
       for (size_t c = 0; c < 3; ++c) {
         EXPECT_NEAR(turned[c], expected[sector][c], 1e-4) << "channel " << c << ", sample " << i;

@@ -41,14 +41,15 @@ std::string RandomText(uint64_t seed, size_t size, uint32_t kinds) {
   return text;
 }
 
-// Words, with how often they come:   low 5   lower 2   newest 6   widest 3, each after a space but the
-// first. By hand: `e s` and `s t` come 9 times, of which `e s` is smaller; then `es t` 9 times, `l o`
-// 7 (smaller than `o w`), `lo w` 7, ` low`: the space comes before six of the seven, ` n` also before
-// six newest, `n e`, `e w`, `w est` too: ` low`'s left token 32 with 258 (low is 259) against 32 with
-// n (110): the smaller right one is n.
+// Words, with how often they come:   low 5   lower 2   newest 6   widest 3, each after a space but
+// the first. By hand: `e s` and `s t` come 9 times, of which `e s` is smaller; then `es t` 9 times,
+// `l o` 7 (smaller than `o w`), `lo w` 7, ` low`: the space comes before six of the seven, ` n`
+// also before six newest, `n e`, `e w`, `w est` too: ` low`'s left token 32 with 258 (low is 259)
+// against 32 with n (110): the smaller right one is n.
 TEST(BytePairsTest, MergesWhatIsMostFrequentAsByHand) {
   const std::string text =
-      "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
+      "low low low low low lower lower newest newest newest newest newest newest widest widest "
+      "widest";
   auto pairs = Learn({text}, 261);
   ASSERT_TRUE(pairs.ok()) << pairs.status();
   std::vector<std::string> learned;
@@ -56,8 +57,7 @@ TEST(BytePairsTest, MergesWhatIsMostFrequentAsByHand) {
     learned.push_back(pairs->BytesOf(static_cast<Token>(token)));
   }
   EXPECT_THAT(learned, ElementsAre("es", "est", "lo", "low", " n"));
-  EXPECT_THAT(Encoded(*pairs, "lowest now"),
-              ElementsAre(259, 257, 260, 'o', 'w'));
+  EXPECT_THAT(Encoded(*pairs, "lowest now"), ElementsAre(259, 257, 260, 'o', 'w'));
   EXPECT_THAT(Encoded(*pairs, "es t"), ElementsAre(256, ' ', 't'));
 }
 
@@ -107,8 +107,8 @@ std::vector<std::string> LearnSlowly(const std::vector<std::string>& words, int 
       for (size_t i = 1; i < word.size(); ++i) ++counts[{word[i - 1], word[i]}];
     }
     const auto best = std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) {
-      return a.second < b.second;
-    })->first;
+                        return a.second < b.second;
+                      })->first;
     for (auto& word : text) {
       for (size_t i = 1; i < word.size(); ++i) {
         if (word[i - 1] != best.first || word[i] != best.second) continue;

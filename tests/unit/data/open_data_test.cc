@@ -130,10 +130,13 @@ TEST(OpenDataTest, ImpossibleShapes) {
   EXPECT_THAT(Error("format: SYNTHETIC augment { crop_padding: 28 }"),
               AllOf(HasSubstr("crop_padding is 28"), HasSubstr("1x28x28")));
   EXPECT_THAT(Error("format: SYNTHETIC augment { hue: 0.25 brightness: 0.1 }"),
-              AllOf(HasSubstr("data.augment.hue is 0.25"), HasSubstr("grey images"), HasSubstr("leave it out")));
-  EXPECT_THAT(Error("format: SYNTHETIC augment { saturation: 1 }"), HasSubstr("data.augment.saturation is 1"));
+              AllOf(HasSubstr("data.augment.hue is 0.25"), HasSubstr("grey images"),
+                    HasSubstr("leave it out")));
+  EXPECT_THAT(Error("format: SYNTHETIC augment { saturation: 1 }"),
+              HasSubstr("data.augment.saturation is 1"));
   EXPECT_EQ(Error("format: SYNTHETIC augment { brightness: 0.1 contrast: 0.1 }"), "no error");
-  EXPECT_EQ(Error("format: SYNTHETIC synthetic { shape: [3, 8, 8] } augment { hue: 0.25 }"), "no error");
+  EXPECT_EQ(Error("format: SYNTHETIC synthetic { shape: [3, 8, 8] } augment { hue: 0.25 }"),
+            "no error");
 }
 
 }  // namespace

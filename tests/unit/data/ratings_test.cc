@@ -69,7 +69,7 @@ TEST(Ratings, WhatTheTestAsksForIsNotTrainedOn) {
 
 TEST(Ratings, NegativesAreNeverChosenAndNewEachEpoch) {
   const SparseSets sets = Load(kRatings, 5);
-  std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5},  {1, 6},
+  std::set<std::pair<int32_t, int32_t>> chosen = {{0, 3}, {0, 4}, {0, 5}, {1, 5}, {1, 6},
                                                   {2, 7}, {1, 8}, {1, 9}, {1, 10}};
   bool differs = false;
   for (size_t i = 0; i < sets.train->size(); ++i) {

@@ -76,7 +76,8 @@ TEST_F(TableTest, TheTestIsANeighbourOrTheLastLines) {
 }
 
 TEST_F(TableTest, ALineOfARemarkAloneIsNoSample) {
-  const std::string path = Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
+  const std::string path =
+      Write("a", "# made by hand\n+1 1:1\r\n  # 2:1\n#\n \t\n-1 2:1# 3:1\n-1\n");
   const SparseSets sets = Load({.path = path, .test_fraction = 0.3});
   EXPECT_EQ(sets.train->size(), 2u);
   EXPECT_EQ(sets.test->size(), 1u);
@@ -149,10 +150,11 @@ TEST_F(TableTest, CriteoLines) {
 // Empty fields count, those at the end as well.
 TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
   const std::string bare = CriteoLine("0", "", ""), whole = CriteoLine("1", "20", "80e26c9b");
-  const SparseSets sets = Load({.path = Write("c", whole + bare.substr(0, bare.size() - 1) + "\r\n" + whole),
-                                .test_fraction = 0.3,
-                                .criteo = true,
-                                .features = 1000});
+  const SparseSets sets =
+      Load({.path = Write("c", whole + bare.substr(0, bare.size() - 1) + "\r\n" + whole),
+            .test_fraction = 0.3,
+            .criteo = true,
+            .features = 1000});
   ASSERT_EQ(sets.train->size(), 2u);
   EXPECT_THAT(ReadSample(*sets.train, 1).values, ElementsAre(0, 0, 0));
   for (const size_t tabs : {15u, 38u}) {
@@ -164,8 +166,9 @@ TEST_F(TableTest, CriteoLinesHaveAllTheirFields) {
                 AllOf(HasSubstr("d:2: " + std::to_string(tabs + 1) + " fields between tabs"),
                       HasSubstr("cut short")));
   }
-  EXPECT_THAT(Error({.path = Write("d", whole.substr(0, whole.size() - 1) + "\t\n"), .criteo = true}),
-              AllOf(HasSubstr("41 fields"), HasSubstr("data.format")));
+  EXPECT_THAT(
+      Error({.path = Write("d", whole.substr(0, whole.size() - 1) + "\t\n"), .criteo = true}),
+      AllOf(HasSubstr("41 fields"), HasSubstr("data.format")));
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ TEST(TextTest, BytesAreReadWhenTheyAreAskedFor) {
     ASSERT_TRUE(sets->train->ReadTokens({0, 1}, tokens, labels).ok());
     EXPECT_THAT(tokens, Each('A'));
     ASSERT_TRUE(sets->train->ReadTokens({0, 3}, tokens, labels).ok());
-    EXPECT_EQ(std::string(tokens.begin(), tokens.end()), std::string(13, 'A') + std::string(16, 'b'));
+    EXPECT_EQ(std::string(tokens.begin(), tokens.end()),
+              std::string(13, 'A') + std::string(16, 'b'));
     BatchMaker maker(sets->train, 1, 1);
     const uint32_t beyond = 5;  // it ends at byte 174: 74 of b
     const auto batch = maker.Make(0, {&beyond, 1});

@@ -24,8 +24,10 @@ absl::StatusOr<DataSets> Open(const std::string& path, const std::string& more) 
 TEST(TranslationTest, TheDecoderSeesWhatComesBeforeEachLabel) {
   ScratchFolder folder;
   WriteFile(folder.File("pairs"), "ab\tcba\tignored\n\nabc\td\nabcde\tcbaabc\na\tb\n");
-  const auto sets = LoadTranslation(
-      {.path = folder.File("pairs"), .source_length = 4, .target_length = 5, .test_fraction = 0.25});
+  const auto sets = LoadTranslation({.path = folder.File("pairs"),
+                                     .source_length = 4,
+                                     .target_length = 5,
+                                     .test_fraction = 0.25});
   ASSERT_TRUE(sets.ok()) << sets.status();
   ASSERT_EQ(sets->train->size(), 3u);
   ASSERT_EQ(sets->test->size(), 1u);
@@ -39,7 +41,8 @@ TEST(TranslationTest, TheDecoderSeesWhatComesBeforeEachLabel) {
   EXPECT_THAT(first.tokens, ElementsAre(kA, kA + 1, 0, 0, kBeginToken, kA + 2, kA + 1, kA, 0));
   EXPECT_THAT(first.labels, ElementsAre(kA + 2, kA + 1, kA, kEndToken, -1));
   const Sequence cut = ReadSequence(*sets->train, 2);
-  EXPECT_THAT(cut.tokens, ElementsAre(kA, kA + 1, kA + 2, kA + 3, kBeginToken, kA + 2, kA + 1, kA, kA));
+  EXPECT_THAT(cut.tokens,
+              ElementsAre(kA, kA + 1, kA + 2, kA + 3, kBeginToken, kA + 2, kA + 1, kA, kA));
   EXPECT_THAT(cut.labels, ElementsAre(kA + 2, kA + 1, kA, kA, kA + 1));
   EXPECT_THAT(ReadSequence(*sets->test, 0).labels, ElementsAre(kA + 1, kEndToken, -1, -1, -1));
 }

@@ -1,9 +1,9 @@
-#include "engine/builder.h"
+#include "engine/graph/builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/differentiate.h"
+#include "engine/graph/differentiate.h"
 
 namespace psgd {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/differentiate.h"
+#include "engine/graph/differentiate.h"
 
 #include <gtest/gtest.h>
 

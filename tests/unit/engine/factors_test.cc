@@ -1,4 +1,4 @@
-#include "engine/factors.h"
+#include "engine/runtime/factors.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/memory_report.h"
-#include "engine/replicas.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/replicas.h"
 #include "tests/unit/engine/factors_check.h"
 #include "tests/unit/engine/network_fixture.h"
 

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/backend.h"
-#include "engine/executor.h"
-#include "engine/graph.h"
+#include "engine/graph/graph.h"
+#include "engine/runtime/backend.h"
+#include "engine/runtime/executor.h"
 
 namespace psgd::testing {
 

@@ -89,11 +89,13 @@ TEST(KeepLargest, TouchesFewRowsOfAWeightsGradientAndStillLearns) {
 
 TEST(KeepLargest, IsRefusedWhereItWouldDoNothing) {
   const Problem problem = MakeProblem();
-  const auto network = Network::Create(Sparsified(64), problem.shape, problem.batch, testing::kReference);
+  const auto network =
+      Network::Create(Sparsified(64), problem.shape, problem.batch, testing::kReference);
   EXPECT_TRUE(absl::IsInvalidArgument(network.status())) << network.status();
   EXPECT_THAT(std::string(network.status().message()), HasSubstr("model.meprop"));
   // The last layer has 4 outputs, the others 64.
-  EXPECT_TRUE(Network::Create(Sparsified(63), problem.shape, problem.batch, testing::kReference).ok());
+  EXPECT_TRUE(
+      Network::Create(Sparsified(63), problem.shape, problem.batch, testing::kReference).ok());
 }
 
 }  // namespace

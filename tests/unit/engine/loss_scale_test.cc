@@ -1,4 +1,4 @@
-#include "engine/loss_scale.h"
+#include "engine/runtime/loss_scale.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/memory_report.h"
+#include "engine/runtime/memory_report.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ TEST(MemoryReport, TheLargestBatchIsTheLastThatFits) {
   const auto largest = LargestBatch(Lenet(), kShape, testing::kReference, available);
   ASSERT_TRUE(largest.ok()) << largest.status();
   EXPECT_LE(PlanMemory(Lenet(), kShape, *largest, testing::kReference)->total(), available);
-  EXPECT_GT(PlanMemory(Lenet(), kShape, *largest + *largest / 40 + 1, testing::kReference)->total(), available);
+  EXPECT_GT(PlanMemory(Lenet(), kShape, *largest + *largest / 40 + 1, testing::kReference)->total(),
+            available);
   EXPECT_EQ(*LargestBatch(Lenet(), kShape, testing::kReference, 1 << 20), 0);
 }
 

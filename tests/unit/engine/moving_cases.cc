@@ -29,7 +29,8 @@ OpCase PadCase(const char* name, Shape x, const Pad& op, const Shape& after) {
 OpCase ConstantCase(const char* name, const Shape& shape) {
   CaseBuilder b(name, 1e-6);
   auto values = std::make_shared<std::vector<float>>();
-  for (int64_t i = 0; i < ElementCount(shape); ++i) values->push_back(0.5f * static_cast<float>(i) - 3);
+  for (int64_t i = 0; i < ElementCount(shape); ++i)
+    values->push_back(0.5f * static_cast<float>(i) - 3);
   const TensorId constant = b.Check(AddConstant(b.graph(), "constant", {values}, shape));
   return b.Finish(AddMul(b.graph(), "mul", b.Input(shape), constant));
 }

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/philox.h"
-#include "engine/network.h"
+#include "engine/runtime/network.h"
 #include "proto/initialize.h"
 
 namespace psgd::testing {

@@ -1,4 +1,4 @@
-#include "engine/network.h"
+#include "engine/runtime/network.h"
 
 #include <algorithm>
 #include <cmath>

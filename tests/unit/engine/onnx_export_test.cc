@@ -1,12 +1,12 @@
-// Networks that ONNX cannot hold, in words of the model, not of the graph; and what is held to account
-// when the nodes that some ops become are read back.
+// Networks that ONNX cannot hold, in words of the model, not of the graph; and what is held to
+// account when the nodes that some ops become are read back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <vector>
 
-#include "engine/model_spec.h"
+#include "engine/graph/model_spec.h"
 #include "engine/onnx/export.h"
 #include "engine/onnx/importer.h"
 #include "engine/zoo/zoo.h"
@@ -60,8 +60,7 @@ std::string ErrorOf(const std::string& bytes, const InputShape& shape,
   for (onnx::NodeProto& node : *file.mutable_graph()->mutable_node()) change(&node);
   const auto read = onnx::OnnxFile::Parse(file.SerializeAsString(), "changed.onnx");
   if (!read.ok()) return std::string(read.status().message());
-  return std::string(
-      onnx::Importer(*read, {.batch = 2, .shape = shape}).Run().status().message());
+  return std::string(onnx::Importer(*read, {.batch = 2, .shape = shape}).Run().status().message());
 }
 
 // A mask that is spread over other axes than samples and keys would leave out other places.

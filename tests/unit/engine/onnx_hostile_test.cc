@@ -83,8 +83,8 @@ std::vector<Spoilt> AllSpoilt() {
        "104 axes", "conv.weight"},
       {"element type", [](ModelProto* m) { TensorOf(m, 0)->set_data_type(99); }, "element type 99",
        "conv.weight"},
-      {"external data", [](ModelProto* m) { TensorOf(m, 0)->set_data_location(1); }, "external data",
-       "conv.weight"},
+      {"external data", [](ModelProto* m) { TensorOf(m, 0)->set_data_location(1); },
+       "external data", "conv.weight"},
       {"external data listed",
        [](ModelProto* m) { TensorOf(m, 0)->add_external_data()->set_value("../../etc/passwd"); },
        "save the model as one file", "conv.weight"},
@@ -127,12 +127,12 @@ std::vector<Spoilt> AllSpoilt() {
              ->set_dim_value(kHuge);
        },
        "batch of", "its input x"},
-      {"bad reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, 21); }, "cannot reshape",
-       "Reshape node f_node"},
+      {"bad reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, 21); },
+       "cannot reshape", "Reshape node f_node"},
       {"two open axes", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, -1); },
        "two axes open", "Reshape node f_node"},
-      {"huge reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, kHuge); }, "more than",
-       "Reshape node f_node"},
+      {"huge reshape", [=](ModelProto* m) { TensorOf(m, 3)->set_int64_data(1, kHuge); },
+       "more than", "Reshape node f_node"},
       {"weights that do not fit",
        [=](ModelProto* m) {
          TensorOf(m, 2)->set_dims(0, 4);

@@ -19,8 +19,8 @@ using testing::AddWeights;
 using ::testing::AllOf;
 using testing::AroundNode;
 using ::testing::Contains;
-using ::testing::HasSubstr;
 using testing::EmptyModel;
+using ::testing::HasSubstr;
 using testing::Import;
 using testing::ParameterNames;
 using testing::SetInt;
@@ -78,7 +78,8 @@ TEST(OnnxSaid, OutputsThatAreNotMadeAreNamed) {
     });
   };
   EXPECT_THAT(second("BatchNormalization", {"x", "scale", "bias", "mean", "var"}),
-              AllOf(HasSubstr("1 node that"), HasSubstr("BatchNormalization node first_node: its output 2, second")));
+              AllOf(HasSubstr("1 node that"),
+                    HasSubstr("BatchNormalization node first_node: its output 2, second")));
   EXPECT_THAT(second("LayerNormalization", {"x", "row", "shift"}),
               HasSubstr("LayerNormalization node first_node: its output 2, second"));
   EXPECT_THAT(second("Dropout", {"x"}), HasSubstr("Dropout node first_node: its output 2, second"));

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "engine/model_spec.h"
+#include "engine/graph/model_spec.h"
 #include "engine/onnx/fold.h"
 #include "tests/unit/engine/onnx_maker.h"
 
@@ -19,8 +19,8 @@ using onnx::ModelProto;
 using testing::AddInts;
 using testing::AddNode;
 using testing::AddWeights;
-using testing::AroundNode;
 using ::testing::AllOf;
+using testing::AroundNode;
 using ::testing::ElementsAre;
 using testing::EmptyModel;
 using ::testing::HasSubstr;
@@ -127,8 +127,12 @@ TEST(Onnx, ALossOfAnotherKindIsRefused) {
 
 // It would be trained to another thing than the file says.
 TEST(Onnx, ASoftmaxOverAnotherAxisThanTheClassesIsRefused) {
-  for (const auto& [opset, axis, ok] : {std::tuple{13, 1, true}, {13, -1, true}, {13, 0, false}, {13, -2, false},
-                                        {11, 1, true}, {11, 0, false}}) {
+  for (const auto& [opset, axis, ok] : {std::tuple{13, 1, true},
+                                        {13, -1, true},
+                                        {13, 0, false},
+                                        {13, -2, false},
+                                        {11, 1, true},
+                                        {11, 0, false}}) {
     ModelProto model = SmallModel();
     model.mutable_opset_import(0)->set_version(opset);
     SetInt(AddNode(model.mutable_graph(), "LogSoftmax", {"y"}, "p"), "axis", axis);
@@ -143,8 +147,8 @@ TEST(Onnx, ASoftmaxOverAnotherAxisThanTheClassesIsRefused) {
 TEST(Onnx, ALabelThatTheLossLeavesOutIsTheConfigsToo) {
   for (const auto& [ignored, ok] : {std::pair{-100, true}, {255, true}, {2, false}}) {
     ModelProto model = SmallModel();
-    SetInt(AddNode(model.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss"), "ignore_index",
-           ignored);
+    SetInt(AddNode(model.mutable_graph(), "SoftmaxCrossEntropyLoss", {"y", "labels"}, "loss"),
+           "ignore_index", ignored);
     model.mutable_graph()->add_input()->set_name("labels");
     SetOutput(model.mutable_graph(), "loss");
     const absl::Status imported = Import(model).status();

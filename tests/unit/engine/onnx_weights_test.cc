@@ -20,10 +20,10 @@ using testing::AddWeights;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::EmptyModel;
+using ::testing::HasSubstr;
 using testing::Import;
+using ::testing::IsEmpty;
 using testing::OpsOf;
 using testing::ParameterNames;
 using testing::SetInt;
@@ -52,7 +52,8 @@ struct Way {
 std::vector<Way> Ways() {
   return {
       {"Cast", {3, 32}, [](GraphProto* g) { SetInt(AddNode(g, "Cast", {"w"}, "m"), "to", 1); }},
-      {"Cast of halves", {3, 32},
+      {"Cast of halves",
+       {3, 32},
        [](GraphProto* g) {
          TensorProto* w = g->mutable_initializer(0);
          w->set_data_type(TensorProto::FLOAT16);
@@ -60,23 +61,27 @@ std::vector<Way> Ways() {
          for (int i = 0; i < 96; ++i) w->add_int32_data(0x3400);
          SetInt(AddNode(g, "Cast", {"w"}, "m"), "to", TensorProto::FLOAT);
        }},
-      {"Expand", {1, 32},
+      {"Expand",
+       {1, 32},
        [](GraphProto* g) {
          AddInts(g, "to", {3, 32});
          AddNode(g, "Expand", {"w", "to"}, "m");
        }},
-      {"Pad", {2, 32},
+      {"Pad",
+       {2, 32},
        [](GraphProto* g) {
          AddInts(g, "pads", {1, 0, 0, 0});
          AddNode(g, "Pad", {"w", "pads"}, "m");
        }},
       {"Neg", {3, 32}, [](GraphProto* g) { AddNode(g, "Neg", {"w"}, "m"); }},
-      {"Div", {3, 32},
+      {"Div",
+       {3, 32},
        [](GraphProto* g) {
          AddWeights(g, "by", {});
          AddNode(g, "Div", {"w", "by"}, "m");
        }},
-      {"Mul", {3, 32},
+      {"Mul",
+       {3, 32},
        [](GraphProto* g) {
          AddWeights(g, "by", {});
          AddNode(g, "Mul", {"by", "w"}, "m");
@@ -157,8 +162,9 @@ TEST(OnnxWeights, NaNIsRefusedWhereTheOutputDependsOnIt) {
   model.mutable_graph()->mutable_initializer(2)->set_float_data(7, std::nanf(""));
   const absl::Status status = Import(model).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("has NaN in fc.weight (value 7 of 3x20)"), HasSubstr("export it again")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("has NaN in fc.weight (value 7 of 3x20)"), HasSubstr("export it again")));
   model = SmallModel();
   AddWeights(model.mutable_graph(), "unused", {3}, std::nanf(""));
   EXPECT_TRUE(Import(model).ok()) << Import(model).status();

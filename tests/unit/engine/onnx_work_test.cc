@@ -112,7 +112,8 @@ TEST(OnnxWork, LargeConstantsAreNotReadForEachNodeThatNamesThem) {
     return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
   seconds(1);  // the first one takes memory
-  // Of the processor, and far below what 2,000 readings take: other work on the machine does not matter.
+  // Of the processor, and far below what 2,000 readings take: other work on the machine does not
+  // matter.
   EXPECT_LT(seconds(2000), 500 * std::max(seconds(1), 0.001));
 }
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/philox.h"
-#include "engine/differentiate.h"
+#include "engine/graph/differentiate.h"
 #include "tests/unit/engine/case_builder.h"
 
 namespace psgd::testing {
@@ -86,8 +86,7 @@ std::vector<OpCase> AllOpCases() {
   return cases;
 }
 
-std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream,
-                                 bool bf16) {
+std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t stream, bool bf16) {
   RandomStream random(MakeKey(7, RandomPurpose::kSynthetic), stream);
   std::vector<double> values(ElementCount(graph.shape(tensor)));
   const bool positive = graph.tensors[tensor].name == "positive";
@@ -99,7 +98,8 @@ std::vector<double> RandomValues(const Graph& graph, TensorId tensor, uint32_t s
     value = 2.0f * random.NextUnit() - 1.0f;
     if (positive) value = 1.5 + value;
     if (bf16) {  // which is the upper half of fp32
-      value = std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFF0000u);
+      value =
+          std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(value)) & 0xFFFF0000u);
     }
   }
   return values;

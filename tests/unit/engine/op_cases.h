@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph.h"
+#include "engine/graph/graph.h"
 
 namespace psgd::testing {
 
@@ -23,8 +23,8 @@ struct OpCase {
   int classes = 0;
   // Of fp32 results, relative to the largest value of each result.
   double bound = 0;
-  // The same of what is computed in bf16 from values that bf16 holds: a few roundings to 8 bits, each
-  // of at most 2^-9.
+  // The same of what is computed in bf16 from values that bf16 holds: a few roundings to 8 bits,
+  // each of at most 2^-9.
   double bf16_bound = 0.008;
 };
 

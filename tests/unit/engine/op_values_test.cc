@@ -51,8 +51,7 @@ std::string ErrorOf(const Shape& shape, const MakeOp& make) {
 TEST(OpValuesTest, NanGoesThroughReluAndMaxPool) {
   const double nan = std::nan("");
   const auto relu = [](Graph* g, TensorId x) { return AddRelu(g, "relu", x); };
-  EXPECT_THAT(Compute({1, 4}, {-1, nan, 2, -0.0}, relu).values,
-              ElementsAre(0, IsNan(), 2, 0));
+  EXPECT_THAT(Compute({1, 4}, {-1, nan, 2, -0.0}, relu).values, ElementsAre(0, IsNan(), 2, 0));
   const auto pool = [](Graph* g, TensorId x) {
     return AddPool(g, "pool", {Pool::Kind::kMax, {{1, 3}, {1, 3}}}, x);
   };
@@ -90,10 +89,12 @@ TEST(OpValuesTest, AdaptiveWindowsOverAnElementAreThoseThatHoldIt) {
     for (int64_t windows = 1; windows <= 24; ++windows) {
       for (int64_t at = 0; at < size; ++at) {
         for (int64_t i = 0; i < windows; ++i) {
-          const bool holds = AdaptiveBegin(i, size, windows) <= at && at < AdaptiveEnd(i, size, windows);
+          const bool holds =
+              AdaptiveBegin(i, size, windows) <= at && at < AdaptiveEnd(i, size, windows);
           const bool named =
               AdaptiveFirst(at, size, windows) <= i && i <= AdaptiveLast(at, size, windows);
-          ASSERT_EQ(named, holds) << size << " elements, " << windows << " windows: " << at << ", " << i;
+          ASSERT_EQ(named, holds) << size << " elements, " << windows << " windows: " << at << ", "
+                                  << i;
         }
       }
     }

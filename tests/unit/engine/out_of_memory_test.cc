@@ -1,4 +1,4 @@
-#include "engine/out_of_memory.h"
+#include "engine/runtime/out_of_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,8 +73,8 @@ TEST(OutOfMemoryTest, HeedsALimitOnTheProcess) {
   rlimit limited = before;
   limited.rlim_cur = rlim_t{4} << 30;
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
-  const auto network = Network::Create(testing::ZooModel("lenet5"), kLargeShape, 1 << 17,
-                                       {.backend = "reference"});
+  const auto network =
+      Network::Create(testing::ZooModel("lenet5"), kLargeShape, 1 << 17, {.backend = "reference"});
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   ASSERT_TRUE(absl::IsResourceExhausted(network.status())) << network.status();
   EXPECT_THAT(std::string(network.status().message()), HasSubstr("conv1 5760.0 MiB"));

@@ -1,4 +1,4 @@
-#include "engine/parameter_memory.h"
+#include "engine/runtime/parameter_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/host_memory.h"
+#include "engine/runtime/host_memory.h"
 
 namespace psgd {
 namespace {

@@ -1,5 +1,5 @@
 // Where tests find the plugins: in the build, or beside the test where there is no build, or where
-// PSGD_TEST_EMULATED says that there are others in their place (tests/emulated_cuda).
+// PSGD_TEST_EMULATED says that there are others in their place (tests/fakes/emulated_cuda).
 #pragma once
 
 #include <cstdlib>

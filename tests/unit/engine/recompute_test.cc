@@ -1,4 +1,4 @@
-#include "engine/recompute.h"
+#include "engine/graph/recompute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "engine/differentiate.h"
-#include "engine/memory_report.h"
+#include "engine/graph/differentiate.h"
+#include "engine/graph/recompute_cuts.h"
 #include "engine/ops/rules.h"
-#include "engine/recompute_cuts.h"
+#include "engine/runtime/memory_report.h"
 #include "engine/zoo/zoo.h"
 #include "tests/unit/engine/network_fixture.h"
 
@@ -116,8 +116,10 @@ TEST(RecomputeTest, DeepNetworksTakeAFractionOfTheMemory) {
   ModelConfig gpt = testing::SequenceModel("gpt");
   gpt.set_layers(12);
   gpt.set_width(64);
-  EXPECT_LT(4 * step(ZooModel("resnet56"), image, kRecomputeAuto), step(ZooModel("resnet56"), image, 0));
-  EXPECT_LT(6 * step(ZooModel("resnet110"), image, kRecomputeAuto), step(ZooModel("resnet110"), image, 0));
+  EXPECT_LT(4 * step(ZooModel("resnet56"), image, kRecomputeAuto),
+            step(ZooModel("resnet56"), image, 0));
+  EXPECT_LT(6 * step(ZooModel("resnet110"), image, kRecomputeAuto),
+            step(ZooModel("resnet110"), image, 0));
   EXPECT_LT(4 * step(gpt, text, kRecomputeAuto), step(gpt, text, 0));
   // Few segments save less, but some.
   EXPECT_LT(step(gpt, text, 2), step(gpt, text, 0));

@@ -1,4 +1,4 @@
-#include "engine/replicas.h"
+#include "engine/runtime/replicas.h"
 
 #include <numeric>
 #include <set>
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/crew.h"
+#include "engine/runtime/crew.h"
 #include "tests/unit/engine/network_fixture.h"
 
 namespace psgd {
@@ -35,7 +35,8 @@ std::unique_ptr<Replicas> MakeReplicas(const ModelConfig& model, const Problem& 
   return *std::move(replicas);
 }
 
-std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& problem, uint64_t step) {
+std::vector<std::vector<float>> Gradients(Replicas& replicas, const Problem& problem,
+                                          uint64_t step) {
   std::vector<std::vector<float>> gradients(replicas.spec().parameters_size());
   const auto result = replicas.TrainStep(problem.input(), problem.labels, step, [&](int i) {
     gradients[i].assign(replicas.gradient(i).begin(), replicas.gradient(i).end());
@@ -169,8 +170,7 @@ TEST(Replicas, OnDevicesTooOneThatFailsLeavesNobodyWaiting) {
     std::vector<int32_t> labels = problem.labels;
     labels[bad] = 4;
     int handed_on = 0;
-    const auto result =
-        replicas->TrainStep(problem.input(), labels, 1, [&](int) { ++handed_on; });
+    const auto result = replicas->TrainStep(problem.input(), labels, 1, [&](int) { ++handed_on; });
     EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
     EXPECT_EQ(handed_on, 0);
     const auto next = replicas->TrainStep(problem.input(), problem.labels, 2, nullptr);

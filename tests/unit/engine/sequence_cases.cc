@@ -158,13 +158,14 @@ void AddSequenceCases(std::vector<OpCase>* cases) {
   cases->push_back(SmoothedCase("SoftmaxCrossEntropyOfTokens", {6, 5, 17}, {6, 5},
                                 {.label_smoothing = 0.3f, .ignored = 4}));
   cases->push_back(SmoothedCase("SoftmaxCrossEntropySmoothedPixels", {2, 5, 3, 7}, {2, 3, 7},
-                               {.label_smoothing = 0.1f}));
+                                {.label_smoothing = 0.1f}));
   using Kind = ElementLoss::Kind;
   cases->push_back(ElementLossCase("SquaredError", {7, 10}, {7}, Kind::kSquaredError));
   cases->push_back(ElementLossCase("SquaredErrorOfOne", {1, 1}, {1}, Kind::kSquaredError));
   cases->push_back(ElementLossCase("SmoothL1", {3, 5, 17}, {3, 5}, Kind::kSmoothL1));
   cases->push_back(ElementLossCase("SmoothL1OfPixels", {2, 3, 5, 7}, {2, 5, 7}, Kind::kSmoothL1));
-  cases->push_back(ElementLossCase("SigmoidCrossEntropy", {2, 3, 5}, {2, 3}, Kind::kSigmoidCrossEntropy));
+  cases->push_back(
+      ElementLossCase("SigmoidCrossEntropy", {2, 3, 5}, {2, 3}, Kind::kSigmoidCrossEntropy));
   cases->push_back(ElementLossCase("SigmoidCrossEntropyOfPixels", {2, 3, 5, 7}, {2, 5, 7},
                                    Kind::kSigmoidCrossEntropy));
 }

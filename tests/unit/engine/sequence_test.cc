@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/differentiate.h"
+#include "engine/graph/differentiate.h"
 #include "engine/ops/rules.h"
 #include "engine/reference/backend.h"
 #include "tests/unit/engine/graph_runner.h"
@@ -148,7 +148,8 @@ TEST(SequenceShapeTest, ErrorsNameTheLayerAndTheShapes) {
 TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
   const testing::Problem problem = testing::MakeTokenProblem();
   for (const char* model : {"gpt", "lstm_lm"}) {
-    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
+    const auto network =
+        testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
     const double first = testing::Descend(network.get(), problem, 0, 1.0f);
     for (uint64_t step = 1; step < 150; ++step) {
       testing::Descend(network.get(), problem, step, 1.0f);
@@ -166,7 +167,8 @@ TEST(SequenceNetworkTest, LossFallsAndCountsTokens) {
 TEST(SequenceNetworkTest, NoModelSeesTheFuture) {
   const testing::Problem problem = testing::MakeTokenProblem(5, 9, 1);
   for (const char* model : {"gpt", "lstm_lm"}) {
-    const auto network = testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
+    const auto network =
+        testing::MakeNetwork(testing::SequenceModel(model), problem, testing::kReference);
     std::vector<int32_t> labels = problem.labels, tokens = problem.tokens;
     labels.back() = -1;
     const double before = network->Evaluate(tokens, labels)->loss_sum;
@@ -252,7 +254,8 @@ TEST(TransformerTest, ASampleOfNothingButPaddingIsHarmless) {
 
 TEST(SequenceNetworkTest, RefusesTokensThatDoNotFit) {
   const testing::Problem problem = testing::MakeTokenProblem(4, 6, 2);
-  const auto network = testing::MakeNetwork(testing::SequenceModel("gpt"), problem, testing::kReference);
+  const auto network =
+      testing::MakeNetwork(testing::SequenceModel("gpt"), problem, testing::kReference);
   std::vector<int32_t> tokens = problem.tokens;
   tokens[5] = 6;
   EXPECT_THAT(network->Evaluate(tokens, problem.labels).status().ToString(),
@@ -267,7 +270,8 @@ TEST(SequenceNetworkTest, SmoothingIsForTrainingAlone) {
   const testing::Problem problem = testing::MakeTokenProblem();
   ModelConfig smooth = testing::SequenceModel("lstm_lm");
   smooth.set_label_smoothing(0.5);
-  const auto a = testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, testing::kReference);
+  const auto a =
+      testing::MakeNetwork(testing::SequenceModel("lstm_lm"), problem, testing::kReference);
   const auto b = testing::MakeNetwork(smooth, problem, testing::kReference);
   EXPECT_EQ(a->Evaluate(problem.tokens, problem.labels)->loss_sum,
             b->Evaluate(problem.tokens, problem.labels)->loss_sum);

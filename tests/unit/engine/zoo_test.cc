@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model_spec.h"
+#include "engine/graph/model_spec.h"
 
 namespace psgd {
 namespace {
@@ -95,7 +95,8 @@ TEST(ZooTest, ALabelThatNoDataHaveCannotBeIgnored) {
   config.set_ignored_label(9);
   EXPECT_TRUE(BuildModel(config, kFashion, 2, Mode::kTrain).ok());
   config.set_ignored_label(10);
-  EXPECT_THAT(ErrorOf(config, kFashion), HasSubstr("model.ignored_label is 10, but the labels of the data are from 0 to 9"));
+  EXPECT_THAT(ErrorOf(config, kFashion),
+              HasSubstr("model.ignored_label is 10, but the labels of the data are from 0 to 9"));
 }
 
 TEST(ZooTest, Lenet5HasTheWeightsOfCaffes) {
@@ -264,10 +265,8 @@ TEST(ZooTest, GptHasTheWeightsOfGpt2) {
 }
 
 InputShape Pair(int source, int target, int vocabulary) {
-  return {.classes = vocabulary,
-          .length = source + target,
-          .source = source,
-          .vocabulary = vocabulary};
+  return {
+      .classes = vocabulary, .length = source + target, .source = source, .vocabulary = vocabulary};
 }
 
 // The base model of the paper, which gives 65 million for "about 37000" tokens. With w = 512, inner
@@ -329,9 +328,8 @@ TEST(ZooTest, ModelsSayWhichSamplesTheyTake) {
 TEST(ZooTest, EvaluationHasTheSameParametersAsTraining) {
   for (const std::string& name : ZooNames()) {
     ModelConfig config = Zoo(name);
-    const InputShape shape = BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok()
-                                 ? ShapeFor(name)
-                                 : Text(16, 32);
+    const InputShape shape =
+        BuildModel(config, ShapeFor(name), 2, Mode::kTrain).ok() ? ShapeFor(name) : Text(16, 32);
     config.set_dropout(0.5);
     if (!BuildModel(config, shape, 2, Mode::kTrain).ok()) config.clear_dropout();  // it has none
     const auto train = BuildModel(config, shape, 2, Mode::kTrain);

@@ -1,4 +1,4 @@
-#include "experiment/cache_file.h"
+#include "experiment/record/cache_file.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ TEST(CacheFile, AServiceHasNone) {
 }
 
 TEST(CacheFile, MayBeWrittenOrNot) {
-  const auto folder = std::filesystem::temp_directory_path() / ("psgd-cache-" + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("psgd-cache-" + std::to_string(getpid()));
   EXPECT_TRUE(CanAppend((folder / "new" / "choices").string()));
   EXPECT_TRUE(std::filesystem::exists(folder / "new" / "choices"));
   EXPECT_FALSE(CanAppend((folder / "new" / "choices" / "below a file").string()));

@@ -1,4 +1,4 @@
-#include "experiment/child_process.h"
+#include "experiment/launch/child_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/codec_choices_record.h"
-#include "experiment/codec_choices_text.h"
+#include "experiment/launch/codec_choices_text.h"
+#include "experiment/record/codec_choices_record.h"
 
 namespace psgd {
 namespace {
@@ -67,8 +67,8 @@ TEST(CodecChoicesRecord, ReadsBack) {
   const Record record = CodecChoicesRecord(Two());
   EXPECT_EQ(record["tensors"][1]["codec"], "topk");
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(CodecChoicesOf(record), Two()));
-  EXPECT_EQ(ChosenCodecs(Two()), (std::map<std::string, std::string>{{"conv.weight", "fp16"},
-                                                                     {"fc.weight", "topk"}}));
+  EXPECT_EQ(ChosenCodecs(Two()),
+            (std::map<std::string, std::string>{{"conv.weight", "fp16"}, {"fc.weight", "topk"}}));
 }
 
 // A file may hold anything, and a worker say anything.

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 
 namespace psgd {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 
 namespace psgd {
 namespace {
@@ -178,8 +178,10 @@ TEST(ConfigParse, ErrorsSayWhereAndWhatToDo) {
       {"cluster: {transport: carrier-pigeon}",
        "c.yaml:1:22: cluster.transport: \"carrier-pigeon\" is not one of zmq, ipc, grpc"},
       {"compression: {push: topkk}",
-       "c.yaml:1:21: compression.push: \"topkk\" is not one of none, fp16, topk, onebit, ternary, bf16, "
-       "int8, qsgd, natural, sign, signum, randomk, threshold, blocks, dgc, powersgd, auto, factors; did you mean \"topk\"?"},
+       "c.yaml:1:21: compression.push: \"topkk\" is not one of none, fp16, topk, onebit, ternary, "
+       "bf16, "
+       "int8, qsgd, natural, sign, signum, randomk, threshold, blocks, dgc, powersgd, auto, "
+       "factors; did you mean \"topk\"?"},
       // Ranges.
       {"data: {batch: 0}",
        "c.yaml:1:15: data.batch: 0 is out of range: must be between 1 and 1048576"},

@@ -2,7 +2,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "tests/unit/experiment/random_config.h"
 
 namespace psgd {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 
 namespace psgd {
 namespace {

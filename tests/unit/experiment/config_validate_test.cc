@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 
 namespace psgd {
 namespace {
@@ -32,7 +32,9 @@ TEST(ConfigValidate, CrossChecks) {
     std::vector<std::string> sets;
     const char* error;
   } cases[] = {
-      {{"model.zoo="}, "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}"},
+      {{"model.zoo="},
+       "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: "
+       "model.onnx}"},
       {{"data.format=idx"},
        "data.path is missing: format idx needs the folder of the idx files; or say data.format: "
        "synthetic, which needs none"},
@@ -72,7 +74,8 @@ TEST(ConfigValidate, CrossChecks) {
        "data.translation does nothing with format synthetic: leave it out, or set data.format to "
        "translation"},
       {{"data.tokens=bpe"},
-       "data.tokens does nothing with format synthetic: leave it out, or set data.format to text or "
+       "data.tokens does nothing with format synthetic: leave it out, or set data.format to text "
+       "or "
        "translation"},
       {{"data.format=text", "data.path=x", "data.vocabulary=300"},
        "data.vocabulary does nothing with bytes, of which there are 256: leave it out, or set "
@@ -91,19 +94,24 @@ TEST(ConfigValidate, CrossChecks) {
        "compression.push: onebit.block is 100; it must be a multiple of 64 between 64 "
        "and 1048576, such as 128"},
       {{"compression.push.auto.codecs=[{onebit: {block: 100}}]"},
-       "compression.push.auto.codecs[0]: onebit.block is 100; it must be a multiple of 64 between 64 "
+       "compression.push.auto.codecs[0]: onebit.block is 100; it must be a multiple of 64 between "
+       "64 "
        "and 1048576, such as 128"},
       {{"compression.push.auto.codecs=[topk, dgc]"},
-       "compression.push.auto.codecs[1]: dgc applies momentum on the worker, and no other codec could "
+       "compression.push.auto.codecs[1]: dgc applies momentum on the worker, and no other codec "
+       "could "
        "go on from it: leave it out, or name it as compression.push"},
       {{"compression.rules=[{match: fc*, push: {auto: {codecs: [signum]}}}]"},
-       "compression.rules[0].push.auto.codecs[0]: signum applies momentum on the worker, and no other "
+       "compression.rules[0].push.auto.codecs[0]: signum applies momentum on the worker, and no "
+       "other "
        "codec could go on from it: leave it out, or name it as compression.push"},
       {{"compression.push.auto.codecs=[factors, topk]"},
-       "compression.push.auto.codecs[0]: factors come from the layer, in place of the gradient that the "
+       "compression.push.auto.codecs[0]: factors come from the layer, in place of the gradient "
+       "that the "
        "others are tried on: name it in compression.rules"},
       {{"compression.push.auto.codecs=[fp16]"},
-       "compression.push.auto.codecs: fp16 alone leaves nothing to choose: name another codec, or say "
+       "compression.push.auto.codecs: fp16 alone leaves nothing to choose: name another codec, or "
+       "say "
        "compression.push: fp16"},
       {{"compression.push.auto.codecs=[topk, onebit, topk]"},
        "compression.push.auto.codecs[2]: topk is named twice, first as "
@@ -146,52 +154,67 @@ TEST(ConfigValidate, CrossChecks) {
        "consistency.compensation delay needs the weights that a push was computed from, and "
        "consistency.pull_ahead replaces them before: keep one of the two"},
       {{"compression.pull=delta", "optimizer={sgd: {momentum: 0.9}}"},
-       "compression.pull.delta sends the weights that changed, and this optimizer changes all at every "
-       "step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta a lossy "
+       "compression.pull.delta sends the weights that changed, and this optimizer changes all at "
+       "every "
+       "step: use optimizer.sgd without momentum or adagrad, or give compression.pull.delta a "
+       "lossy "
        "codec, as {codec: {topk: {density: 0.01}}}"},
       {{"compression.pull={delta: {codec: none}}"},
-       "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec away to "
+       "compression.pull.delta.codec none leaves nothing out: name a lossy codec, or leave codec "
+       "away to "
        "send what changed"},
       {{"compression.pull={delta: {codec: dgc}}"},
-       "compression.pull.delta.codec is of differences between weights, and dgc, signum and factors are "
+       "compression.pull.delta.codec is of differences between weights, and dgc, signum and "
+       "factors are "
        "made for gradients: use topk, or sign"},
       {{"compression.pull={delta: {codec: factors}}"},
-       "compression.pull.delta.codec is of differences between weights, and dgc, signum and factors are "
+       "compression.pull.delta.codec is of differences between weights, and dgc, signum and "
+       "factors are "
        "made for gradients: use topk, or sign"},
       {{"compression.pull={delta: {codec: {qsgd: {norm: l2}}}}"},
-       "compression.pull.delta.codec: qsgd with norm l2 may err by more than what it sends, and residuals "
+       "compression.pull.delta.codec: qsgd with norm l2 may err by more than what it sends, and "
+       "residuals "
        "would pile up: set norm to max"},
       {{"compression.pull={delta: {codec: {qsgd: {block: 1024}}}}"},
-       "compression.pull.delta.codec: qsgd with 4 bits, stochastic rounding and blocks of 1024 may err by "
-       "more than what it sends, and residuals would pile up: set rounding to nearest, or blocks of at "
+       "compression.pull.delta.codec: qsgd with 4 bits, stochastic rounding and blocks of 1024 may "
+       "err by "
+       "more than what it sends, and residuals would pile up: set rounding to nearest, or blocks "
+       "of at "
        "most 384"},
       {{"compression.push=factors", "node.reduce=nccl"},
-       "compression.push: factors have no sum, which is what node.reduce nccl makes of gradients: set "
+       "compression.push: factors have no sum, which is what node.reduce nccl makes of gradients: "
+       "set "
        "node.reduce to host or none"},
       {{"compression.rules=[{match: fc*, push: factors}]", "node.reduce=nccl"},
        "compression.rules[0].push: factors have no sum, which is what node.reduce nccl makes of "
        "gradients: set node.reduce to host or none"},
       {{"compression.pull={delta: {codec: {onebit: {block: 65}}}}"},
-       "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 and "
+       "compression.pull.delta.codec: onebit.block is 65; it must be a multiple of 64 between 64 "
+       "and "
        "1048576, such as 128"},
       {{"compression.push=dgc", "optimizer.sgd.momentum=0.9"},
-       "compression.push: dgc applies momentum on the worker, so the server's optimizer must be sgd "
+       "compression.push: dgc applies momentum on the worker, so the server's optimizer must be "
+       "sgd "
        "without: set optimizer.sgd.momentum to 0 and compression.push.dgc.momentum to what it was"},
       {{"compression.rules=[{match: a, push: signum}]", "optimizer=adam"},
-       "compression.rules[0].push: signum applies momentum on the worker, so the server's optimizer "
+       "compression.rules[0].push: signum applies momentum on the worker, so the server's "
+       "optimizer "
        "must be sgd without: set optimizer.sgd.momentum to 0 and "
        "compression.rules[0].push.signum.momentum to what it was"},
       {{"compression.push=dgc", "compression.error_feedback=false"},
-       "compression.push: dgc adds up what it does not send: set compression.error_feedback to true"},
+       "compression.push: dgc adds up what it does not send: set compression.error_feedback to "
+       "true"},
       {{"compression.push.qsgd.norm=l2"},
-       "compression.push: qsgd with norm l2 may err by more than what it sends, and residuals would "
+       "compression.push: qsgd with norm l2 may err by more than what it sends, and residuals "
+       "would "
        "pile up: set compression.error_feedback to false, or norm to max"},
       {{"compression.push.qsgd.bits=3"},
        "compression.push: qsgd with 3 bits, stochastic rounding and blocks of 128 may err by more "
        "than what it sends, and residuals would pile up: set rounding to nearest, "
        "compression.error_feedback to false, or blocks of at most 64"},
       {{"compression.push.int8.block=131072"},
-       "compression.push: int8 with 8 bits, stochastic rounding and blocks of 131072 may err by more "
+       "compression.push: int8 with 8 bits, stochastic rounding and blocks of 131072 may err by "
+       "more "
        "than what it sends, and residuals would pile up: set rounding to nearest, "
        "compression.error_feedback to false, or blocks of at most 126976"},
       {{"compression.push.qsgd.bits=2"},
@@ -246,7 +269,8 @@ TEST(ConfigValidate, NearMissesAreFine) {
 
 TEST(ConfigValidate, NamesEveryProblem) {
   EXPECT_EQ(ValidateConfig(Config()).message(),
-            "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: {onnx: model.onnx}\n"
+            "config: model.zoo is missing: say which network to train, as model: {zoo: lenet5} or "
+            "model: {onnx: model.onnx}\n"
             "config: data.path is missing: format idx needs the folder of the idx files; or say "
             "data.format: synthetic, which needs none");
 }

@@ -1,4 +1,4 @@
-#include "experiment/detail_record.h"
+#include "experiment/record/detail_record.h"
 
 #include <gtest/gtest.h>
 
@@ -85,7 +85,8 @@ TEST(DetailRecord, TellsOfServersWhereSeveralHoldTheShards) {
   EXPECT_EQ(servers[1]["shards"], Record::array({1}));
   EXPECT_EQ(servers[1]["bytes"], 200);
   EXPECT_EQ(servers[2]["shards"], Record::array());
-  for (const auto& [index, state] : {std::pair(0, "live"), {1, "leaves"}, {2, "away"}, {3, "left"}}) {
+  for (const auto& [index, state] :
+       {std::pair(0, "live"), {1, "leaves"}, {2, "away"}, {3, "left"}}) {
     EXPECT_EQ(servers[index]["state"], state);
   }
   // One that holds a shard has not left, whatever it said: the run waits for it.

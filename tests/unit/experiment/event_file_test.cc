@@ -1,4 +1,4 @@
-#include "experiment/event_file.h"
+#include "experiment/record/event_file.h"
 
 #include <gtest/gtest.h>
 

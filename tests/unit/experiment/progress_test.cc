@@ -1,9 +1,9 @@
-#include "experiment/progress.h"
+#include "experiment/launch/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/readable.h"
+#include "experiment/record/readable.h"
 
 namespace psgd {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "experiment/schema.h"
+#include "experiment/config/schema.h"
 
 namespace psgd {
 namespace {

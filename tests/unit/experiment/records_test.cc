@@ -1,4 +1,4 @@
-#include "experiment/records.h"
+#include "experiment/record/records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,9 +54,14 @@ TEST_F(RecordsTest, TheLastTimeIsThatOfTheLastWholeRecord) {
   EXPECT_EQ(LastSeconds(path_), 0);
   SetText("");
   EXPECT_EQ(LastSeconds(path_), 0);
-  SetText(R"({"kind":"progress","seconds":2.5})" "\n" R"({"kind":"detail","seconds":7.25})" "\n" R"({"kind":"x","seconds":9)");
+  SetText(R"({"kind":"progress","seconds":2.5})"
+          "\n"
+          R"({"kind":"detail","seconds":7.25})"
+          "\n"
+          R"({"kind":"x","seconds":9)");
   EXPECT_EQ(LastSeconds(path_), 7.25);
-  SetText(R"({"kind":"progress","seconds":2.5})" "\nnot a record\n{}\n");
+  SetText(R"({"kind":"progress","seconds":2.5})"
+          "\nnot a record\n{}\n");
   EXPECT_EQ(LastSeconds(path_), 2.5);
 }
 

@@ -1,4 +1,4 @@
-#include "experiment/run_config.h"
+#include "experiment/record/run_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/config_yaml.h"
-#include "experiment/run_dir.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -26,7 +26,9 @@ class RunConfigTest : public testing::Test {
     fs::remove_all(folder_);
   }
   void Write(const std::string& text) const { std::ofstream(folder_ + "/c.yaml") << text; }
-  std::string Here(const std::string& name) const { return fs::current_path().string() + "/" + name; }
+  std::string Here(const std::string& name) const {
+    return fs::current_path().string() + "/" + name;
+  }
 
  private:
   const fs::path before_;
@@ -34,7 +36,9 @@ class RunConfigTest : public testing::Test {
 };
 
 TEST_F(RunConfigTest, PathsAreAbsoluteWhereverTheyWereGiven) {
-  Write("model: {onnx: other.onnx}\ndata: {format: libsvm, path: sets/a9a, table: {test: ../a9a.t}}\n");
+  Write(
+      "model: {onnx: other.onnx}\ndata: {format: libsvm, path: sets/a9a, table: {test: "
+      "../a9a.t}}\n");
   const auto config = ReadRunConfig({.config = "c.yaml", .set = {"model.onnx=onnx/ok.onnx"}});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model().onnx(), Here("onnx/ok.onnx"));

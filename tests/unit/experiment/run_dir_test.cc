@@ -1,4 +1,4 @@
-#include "experiment/run_dir.h"
+#include "experiment/record/run_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,9 +120,10 @@ TEST_F(RunDirTest, HasOneOwnerAtATime) {
   absl::StatusOr<RunDir> first = RunThatBegan(root_ + "/a");
   RunDirOptions options = At(root_ + "/a");
   options.resume = true;
-  EXPECT_EQ(ErrorOf(options), "the run in " + root_ + "/a still goes on in another ps-server; look "
-                                  "at it with  ps-ctl status " + root_ +
-                                  "/a  or wait until it has ended");
+  EXPECT_EQ(ErrorOf(options), "the run in " + root_ +
+                                  "/a still goes on in another ps-server; look "
+                                  "at it with  ps-ctl status " +
+                                  root_ + "/a  or wait until it has ended");
   EXPECT_EQ(Read(first->ConfigFile()), "name: mnist\n");
   first = absl::UnknownError("gone");
   EXPECT_TRUE(RunDir::Create(options).ok());

@@ -1,4 +1,4 @@
-#include "experiment/run_files.h"
+#include "experiment/record/run_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/records.h"
-#include "experiment/summary.h"
+#include "experiment/record/records.h"
+#include "experiment/record/summary.h"
 
 namespace psgd {
 namespace {
@@ -29,7 +29,8 @@ class RunFilesTest : public testing::Test {
   // Without the root.
   std::vector<std::string> Found(int depth = 3) const {
     std::vector<std::string> found;
-    for (const std::string& path : FindRunDirs(root_, depth)) found.push_back(path.substr(root_.size()));
+    for (const std::string& path : FindRunDirs(root_, depth))
+      found.push_back(path.substr(root_.size()));
     return found;
   }
   const std::string root_ = testing::TempDir() + "psgd-run-files";
@@ -45,7 +46,8 @@ TEST_F(RunFilesTest, AnyFileThatARunLeavesTellsOfIt) {
   Touch("trace/trace.json");
   Touch("weights/weights.safetensors");
   Touch("weights/server/checkpoint-000000000001/manifest");
-  EXPECT_THAT(Found(), ElementsAre("/config", "/curves", "/log", "/metrics", "/summary", "/trace", "/weights"));
+  EXPECT_THAT(Found(), ElementsAre("/config", "/curves", "/log", "/metrics", "/summary", "/trace",
+                                   "/weights"));
 }
 
 TEST_F(RunFilesTest, WhatLiesBesideRunsOrWithinOneHidesNoneAndIsNone) {
@@ -77,7 +79,8 @@ TEST_F(RunFilesTest, NothingIsReadFromWhatIsNoFile) {
        {CheckRegularFile(pipe), ReadMetrics(pipe).status(), ReadSummary(pipe).status()}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("/pipe is a pipe"));
   }
-  EXPECT_THAT(std::string(CheckRegularFile(root_).message()), HasSubstr("is a folder where a run has a file"));
+  EXPECT_THAT(std::string(CheckRegularFile(root_).message()),
+              HasSubstr("is a folder where a run has a file"));
 }
 
 }  // namespace

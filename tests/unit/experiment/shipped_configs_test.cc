@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "experiment/config_yaml.h"
-#include "experiment/format_value.h"
-#include "experiment/schema.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/config/format_value.h"
+#include "experiment/config/schema.h"
 
 namespace psgd {
 namespace {

@@ -1,10 +1,10 @@
 // What ps-ctl status and the metrics page say of a shard that waits for its disk.
-#include "experiment/status_text.h"
+#include "experiment/launch/status_text.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "experiment/records.h"
-#include "server/metrics_page.h"
+#include "experiment/record/records.h"
+#include "server/control/metrics_page.h"
 
 namespace psgd {
 namespace {
@@ -28,8 +28,9 @@ TEST(StatusText, AShardThatWaitsForItsDiskIsShown) {
 TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   StatusReply status;
   status.add_workers()->set_live(true);
-  EXPECT_THAT(StatusText(status), AllOf(Not(HasSubstr("loss")), Not(HasSubstr("samples/s,")), Not(HasSubstr("pushed")),
-                                        Not(HasSubstr("waited for data")), HasSubstr("trained for 0.0 s")));
+  EXPECT_THAT(StatusText(status),
+              AllOf(Not(HasSubstr("loss")), Not(HasSubstr("samples/s,")), Not(HasSubstr("pushed")),
+                    Not(HasSubstr("waited for data")), HasSubstr("trained for 0.0 s")));
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("live +0 +- +- "));
   Record json = Record::parse(StatusJson(status));
   EXPECT_TRUE(json["train_loss"].is_null());
@@ -37,7 +38,8 @@ TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   EXPECT_EQ(json["epoch"], 0);
   status.mutable_workers(0)->set_samples_per_second(100);
   status.mutable_total()->set_steps(1);
-  EXPECT_THAT(StatusText(status), AllOf(HasSubstr("loss 0.0000"), HasSubstr("pushed"), HasSubstr("waited for data 0.0 %")));
+  EXPECT_THAT(StatusText(status), AllOf(HasSubstr("loss 0.0000"), HasSubstr("pushed"),
+                                        HasSubstr("waited for data 0.0 %")));
   json = Record::parse(StatusJson(status));
   EXPECT_EQ(json["train_loss"], 0);
   EXPECT_EQ(json["workers"][0]["input_stall"], 0);
@@ -65,7 +67,8 @@ TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
   const std::string page = RenderPrometheus(status);
   EXPECT_THAT(page, HasSubstr("\npsgd_chain_epoch 8589934599\n"));
   EXPECT_THAT(page, HasSubstr("psgd_leader{server=\"2\",address=\"10.0.0.1:7070\"} 1\n"));
-  for (const char* line : {"live{L} 1", "in_chain{L} 1", "behind_bytes{L} 4096", "behind_entries{L} 12"}) {
+  for (const char* line :
+       {"live{L} 1", "in_chain{L} 1", "behind_bytes{L} 4096", "behind_entries{L} 12"}) {
     EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(
                           absl::StrCat("psgd_follower_", line, "\n"),
                           {{"{L}", "{server=\"3\",address=\"10.0.0.2:7070\"}"}})));
@@ -92,14 +95,17 @@ TEST(StatusText, WhoHoldsTheShardsIsShown) {
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("1 +host-1 +live +1 +0 B +-"));
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +live +2 +4.10 kB +0.5 s ago"));
   const std::string page = RenderPrometheus(status);
-  for (const char* line : {"live{L} 1", "leaving{L} 0", "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
+  for (const char* line :
+       {"live{L} 1", "leaving{L} 0", "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
     EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(absl::StrCat("\npsgd_server_", line, "\n"),
                                                     {{"{L}", "{server=\"2\",name=\"host-2\"}"}})));
   }
-  EXPECT_THAT(page, HasSubstr("psgd_shard_server{shard=\"0\"} 1\npsgd_shard_server{shard=\"1\"} 2\n"));
+  EXPECT_THAT(page,
+              HasSubstr("psgd_shard_server{shard=\"0\"} 1\npsgd_shard_server{shard=\"1\"} 2\n"));
   status.mutable_servers(1)->set_connected(false);
   EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +away +2"));
-  EXPECT_THAT(RenderPrometheus(status), HasSubstr("psgd_server_live{server=\"2\",name=\"host-2\"} 0\n"));
+  EXPECT_THAT(RenderPrometheus(status),
+              HasSubstr("psgd_server_live{server=\"2\",name=\"host-2\"} 0\n"));
 }
 
 TEST(StatusText, BatchesOfLostWorkersAreCounted) {
@@ -108,7 +114,8 @@ TEST(StatusText, BatchesOfLostWorkersAreCounted) {
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_repeated_total 0\n"));
   status.set_batches_repeated(5);
   status.set_batches_lost(2);
-  EXPECT_THAT(StatusText(status), HasSubstr("of lost workers' batches 5 dealt again, 2 left out\n"));
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("of lost workers' batches 5 dealt again, 2 left out\n"));
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_repeated_total 5\n"));
   EXPECT_THAT(RenderPrometheus(status), HasSubstr("\npsgd_batches_lost_total 2\n"));
 }

@@ -1,4 +1,4 @@
-#include "experiment/summary.h"
+#include "experiment/record/summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,19 +79,33 @@ TEST_F(SummaryTest, RoundTrip) {
 TEST_F(SummaryTest, HasTheFieldsThatOthersRead) {
   ASSERT_TRUE(WriteSummary(Example(), path_).ok());
   for (const char* field :
-       {"\"name\": \"fashion-mnist\"", "\"status\": \"interrupted\"", "\"test_accuracy\": 0.9125",
+       {"\"name\": \"fashion-mnist\"",
+        "\"status\": \"interrupted\"",
+        "\"test_accuracy\": 0.9125",
         "\"test_loss\": null",
         "\"test_measures\": {\n    \"hit_ratio_10\": 0.625,\n    \"ndcg_10\": 1.0\n",
-        "\"epochs\": 4.5", "\"steps\": 1234", "\"wall_seconds\": 12.5",
-        "\"samples_per_second\": 5000.25", "\"input_stall\": 0.125",
+        "\"epochs\": 4.5",
+        "\"steps\": 1234",
+        "\"wall_seconds\": 12.5",
+        "\"samples_per_second\": 5000.25",
+        "\"input_stall\": 0.125",
         "\"phase_seconds\": {\n    \"compute\": 6.5,\n    \"wire\": 0.25\n",
-        "\"residual_norm_lost\": 0.25", "\"batches_repeated\": 12",
-        "\"batches_lost\": 3", "\"bytes_pushed\": 18446744073709551615",
-        "\"bytes_pulled\": 0", "\"bytes_pushed_dense\": 5", "\"bytes_pulled_dense\": 0",
+        "\"residual_norm_lost\": 0.25",
+        "\"batches_repeated\": 12",
+        "\"batches_lost\": 3",
+        "\"bytes_pushed\": 18446744073709551615",
+        "\"bytes_pulled\": 0",
+        "\"bytes_pushed_dense\": 5",
+        "\"bytes_pulled_dense\": 0",
         "\"staleness\": {\n    \"mean\": 1.5,\n    \"p50\": 1,\n    \"p99\": 4,\n    \"max\": 4\n",
-        "\"rejected\": {\n    \"malformed\": 2,\n    \"non-finite\": 1\n", "\"workers\": 2",
-        "\"shards\": 4", "\"servers\": 3", "\"transport\": \"zmq\"", "\"codec\": \"topk\"",
-        "\"codecs\": {\n    \"fc.weight\": \"topk(density: 0.05)\"\n", "\"seed\": 7"}) {
+        "\"rejected\": {\n    \"malformed\": 2,\n    \"non-finite\": 1\n",
+        "\"workers\": 2",
+        "\"shards\": 4",
+        "\"servers\": 3",
+        "\"transport\": \"zmq\"",
+        "\"codec\": \"topk\"",
+        "\"codecs\": {\n    \"fc.weight\": \"topk(density: 0.05)\"\n",
+        "\"seed\": 7"}) {
     EXPECT_THAT(Text(), HasSubstr(field));
   }
 }
@@ -134,7 +148,8 @@ TEST_F(SummaryTest, DamagedFiles) {
 }
 
 TEST_F(SummaryTest, OfAnEarlierVersionThatWroteFewerKeys) {
-  std::ofstream(path_) << R"({"name": "old", "status": "finished", "steps": 7, "staleness": {"mean": 1,
+  std::ofstream(path_)
+      << R"({"name": "old", "status": "finished", "steps": 7, "staleness": {"mean": 1,
       "p50": 1, "p99": 2, "max": 2}})";
   const absl::StatusOr<Summary> summary = ReadSummary(path_);
   ASSERT_TRUE(summary.ok()) << summary.status();

@@ -1,8 +1,8 @@
-#include "experiment/trace_file.h"
+#include "experiment/record/trace_file.h"
 
 #include <gtest/gtest.h>
 
-#include "experiment/records.h"
+#include "experiment/record/records.h"
 
 namespace psgd {
 namespace {
@@ -19,9 +19,10 @@ TraceSpan Span(TraceSpan::Kind kind, int64_t start, int64_t duration, uint64_t s
 }
 
 TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
-  const Record trace = Record::parse(
-      TraceJson({{1, Span(TraceSpan::COMMIT, 8000, 1000, 5)}, {1, Span(TraceSpan::APPLY, 6000, 2000, 5)},
-                 {1, Span(TraceSpan::PUSH, 3000, 9000, 5)}, {1, Span(TraceSpan::COMPUTE, 1000, 4000)}}));
+  const Record trace = Record::parse(TraceJson({{1, Span(TraceSpan::COMMIT, 8000, 1000, 5)},
+                                                {1, Span(TraceSpan::APPLY, 6000, 2000, 5)},
+                                                {1, Span(TraceSpan::PUSH, 3000, 9000, 5)},
+                                                {1, Span(TraceSpan::COMPUTE, 1000, 4000)}}));
   std::vector<std::pair<std::string, double>> flow;
   for (const Record& event : trace["traceEvents"]) {
     const std::string phase = event["ph"];
@@ -42,9 +43,10 @@ TEST(TraceFile, APushFlowsFromItsWorkerOverTheShardAndBack) {
 }
 
 TEST(TraceFile, EachServerIsAProcess) {
-  const Record trace = Record::parse(
-      TraceJson({{1, Span(TraceSpan::APPLY, 1000, 100, 1)}, {2, Span(TraceSpan::APPLY, 2000, 100, 2)},
-                 {3, Span(TraceSpan::APPLY, 3000, 100, 3)}, {1, Span(TraceSpan::PULL, 4000, 100)}}));
+  const Record trace = Record::parse(TraceJson({{1, Span(TraceSpan::APPLY, 1000, 100, 1)},
+                                                {2, Span(TraceSpan::APPLY, 2000, 100, 2)},
+                                                {3, Span(TraceSpan::APPLY, 3000, 100, 3)},
+                                                {1, Span(TraceSpan::PULL, 4000, 100)}}));
   std::map<int, std::string> processes;
   std::map<int, int> applied;
   for (const Record& event : trace["traceEvents"]) {
@@ -56,7 +58,8 @@ TEST(TraceFile, EachServerIsAProcess) {
     names.push_back(name);
     EXPECT_EQ(applied[process], name == "worker 1" ? 0 : 1) << name;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"ps-server", "worker 1", "ps-server 2", "ps-server 3"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"ps-server", "worker 1", "ps-server 2", "ps-server 3"}));
 }
 
 TEST(TraceFile, WithoutSpansThereIsNoFile) {

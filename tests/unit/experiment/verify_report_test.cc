@@ -1,4 +1,4 @@
-#include "experiment/verify_report.h"
+#include "experiment/launch/verify_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
-#include "experiment/records.h"
-#include "experiment/run_dir.h"
-#include "server/coordinator_store.h"
-#include "server/host_record.h"
-#include "tests/unit/server/small_journal.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/records.h"
+#include "experiment/record/run_dir.h"
+#include "server/control/host_record.h"
+#include "server/durability/coordinator_store.h"
+#include "tests/unit/server/durability/small_journal.h"
 
 namespace psgd {
 namespace {
@@ -32,8 +32,12 @@ class VerifyReportTest : public testing::Test {
   }
   ~VerifyReportTest() override { fs::remove_all(run_.path()); }
 
-  std::string Journal(const std::string& part) const { return run_.ServerDir() + "/journal/" + part; }
-  void MakeShard(uint32_t shard) const { MakeSmallJournal({Journal(absl::StrCat("shard-", shard)), shard}); }
+  std::string Journal(const std::string& part) const {
+    return run_.ServerDir() + "/journal/" + part;
+  }
+  void MakeShard(uint32_t shard) const {
+    MakeSmallJournal({Journal(absl::StrCat("shard-", shard)), shard});
+  }
   // By shard: who holds it; none: it is of a time when that was not written down.
   void MakeCoordinator(int shards, const std::vector<uint32_t>& owners) const {
     CoordinatorRecord record;
@@ -88,14 +92,17 @@ TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
   fs::remove(Journal("shard-1/log/CURRENT"));
   Verify();
   EXPECT_TRUE(status_.ok()) << status_ << text_;
-  EXPECT_THAT(text_, AllOf(HasSubstr("on server 2"), HasSubstr("on server 3"), Not(HasSubstr("damaged"))));
+  EXPECT_THAT(text_,
+              AllOf(HasSubstr("on server 2"), HasSubstr("on server 3"), Not(HasSubstr("damaged"))));
   EXPECT_EQ(StateOf("shard 0"), "sound");
   EXPECT_EQ(json_["journal"][2]["server"], 2);
   fs::remove_all(Journal("shard-0"));
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "damaged");
-  EXPECT_THAT(text_, AllOf(HasSubstr("shard-0 is missing; was it deleted"), Not(HasSubstr("permissions"))));
-  EXPECT_THAT(Advice(), AllOf(HasSubstr("--recover would refuse it"), HasSubstr("restore it from a copy")));
+  EXPECT_THAT(
+      text_, AllOf(HasSubstr("shard-0 is missing; was it deleted"), Not(HasSubstr("permissions"))));
+  EXPECT_THAT(Advice(),
+              AllOf(HasSubstr("--recover would refuse it"), HasSubstr("restore it from a copy")));
 }
 
 TEST_F(VerifyReportTest, WhereNoOwnersAreKnownAllShardsAreHere) {
@@ -135,8 +142,11 @@ TEST_F(VerifyReportTest, AJournalWhoseEndIsGoneIsDamaged) {
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "sound");
   EXPECT_EQ(StateOf("shard 1"), "damaged");
-  EXPECT_THAT(text_, HasSubstr("the journal of shard 1 ends at entry 0, and the coordinator's record says that it had "
-                               "entry 3: its end is gone"));
+  EXPECT_THAT(
+      text_,
+      HasSubstr(
+          "the journal of shard 1 ends at entry 0, and the coordinator's record says that it had "
+          "entry 3: its end is gone"));
   EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
 }
@@ -149,8 +159,10 @@ TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
     EXPECT_EQ(StateOf("coordinator"), "damaged");
     EXPECT_EQ(StateOf("shard 0"), "sound");
     EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss) << status_;
-    EXPECT_THAT(text_, AllOf(HasSubstr("coordinator holds no record of the coordinator, and training had begun"),
-                             HasSubstr("its shards have images")));
+    EXPECT_THAT(
+        text_,
+        AllOf(HasSubstr("coordinator holds no record of the coordinator, and training had begun"),
+              HasSubstr("its shards have images")));
     EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
   };
   fs::remove_all(Journal("coordinator"));
@@ -183,7 +195,8 @@ TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
   EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(StateOf("shard 0"), "misplaced");
   EXPECT_THAT(text_, HasSubstr("holds the journal of shard 1, not of shard 0"));
-  EXPECT_THAT(Advice(), AllOf(HasSubstr("rename them as said above"), Not(HasSubstr("from a copy"))));
+  EXPECT_THAT(Advice(),
+              AllOf(HasSubstr("rename them as said above"), Not(HasSubstr("from a copy"))));
 }
 
 TEST_F(VerifyReportTest, AShardUnderAnotherNameIsToBeRenamed) {
@@ -194,7 +207,8 @@ TEST_F(VerifyReportTest, AShardUnderAnotherNameIsToBeRenamed) {
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "sound");
   EXPECT_EQ(StateOf("shard 1"), "misplaced");
-  EXPECT_THAT(text_, AllOf(HasSubstr("shard-1 is missing; beside it lies shard-01, "), HasSubstr(" to shard-1\n")));
+  EXPECT_THAT(text_, AllOf(HasSubstr("shard-1 is missing; beside it lies shard-01, "),
+                           HasSubstr(" to shard-1\n")));
   EXPECT_THAT(Advice(), HasSubstr("rename them as said above"));
   fs::rename(Journal("shard-01"), Journal("shard-1"));
   fs::remove_all(Journal("shard-1/log"));
@@ -223,8 +237,9 @@ TEST_F(VerifyReportTest, PermissionsThatAreMissingAreNotDamage) {
   MakeCoordinator(1, {1});
   MakeShard(0);
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001/shard-0");
-  for (const std::string& folder : {run_.ServerDir() + "/checkpoint-000000000001", Journal("shard-0/log"),
-                                    Journal("shard-0"), Journal("coordinator"), Journal("")}) {
+  for (const std::string& folder :
+       {run_.ServerDir() + "/checkpoint-000000000001", Journal("shard-0/log"), Journal("shard-0"),
+        Journal("coordinator"), Journal("")}) {
     fs::permissions(folder, fs::perms::none);
     const pid_t child = fork();
     if (child == 0) {

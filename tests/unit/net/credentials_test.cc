@@ -32,8 +32,9 @@ class CredentialsTest : public testing::Test {
 };
 
 TEST_F(CredentialsTest, EachRoleIsRead) {
-  for (const auto& [name, role] : {std::pair("server", Role::kServer), std::pair("worker", Role::kWorker),
-                                   std::pair("observer", Role::kObserver), std::pair("admin", Role::kAdmin)}) {
+  for (const auto& [name, role] :
+       {std::pair("server", Role::kServer), std::pair("worker", Role::kWorker),
+        std::pair("observer", Role::kObserver), std::pair("admin", Role::kAdmin)}) {
     const auto credentials = LoadCredentials(CredentialFilesIn(certificates_.dir(), name));
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     EXPECT_EQ((*credentials)->role, role);
@@ -61,7 +62,8 @@ TEST_F(CredentialsTest, AKeyOfAnotherCertificate) {
 TEST_F(CredentialsTest, AKeyThatOthersMayRead) {
   chmod(certificates_.Path("worker.key").c_str(), 0644);
   ExpectRefused(CredentialFilesIn(certificates_.dir(), "worker"), "chmod 600");
-  chmod(certificates_.Path("worker.key").c_str(), 0640);  // a group of its own is the owner's choice
+  chmod(certificates_.Path("worker.key").c_str(),
+        0640);  // a group of its own is the owner's choice
   EXPECT_TRUE(Load("worker").ok()) << Load("worker");
 }
 
@@ -69,8 +71,9 @@ TEST_F(CredentialsTest, ExpiredAndOfAnotherAuthority) {
   certificates_.LetExpire("worker");
   ExpectRefused(CredentialFilesIn(certificates_.dir(), "worker"), "has expired");
   const Certificates other;
-  ExpectRefused({other.Path("ca.crt"), certificates_.Path("admin.crt"), certificates_.Path("admin.key")},
-                "is not one that");
+  ExpectRefused(
+      {other.Path("ca.crt"), certificates_.Path("admin.crt"), certificates_.Path("admin.key")},
+      "is not one that");
 }
 
 TEST_F(CredentialsTest, NamesOfAServer) {
@@ -105,7 +108,8 @@ TEST_F(CredentialsTest, ARenewedServerKeepsItsNames) {
 
 TEST_F(CredentialsTest, WhatIsNoCertificateHasNoRole) {
   EXPECT_FALSE(RoleOfCertificate("").ok());
-  EXPECT_FALSE(RoleOfCertificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").ok());
+  EXPECT_FALSE(
+      RoleOfCertificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").ok());
   EXPECT_THAT(std::string(RoleOfCertificate(certificates_.Read("ca.crt")).status().message()),
               HasSubstr("organisational unit"));
 }

@@ -156,8 +156,9 @@ TEST_F(HttpServerTest, ASilentCallerIsHungUpOn) {
 TEST_F(HttpServerTest, TwoServersDoNotShareAPort) {
   Start();
   const auto second = HttpServer::Listen({.port = server_->port()});
-  EXPECT_THAT(std::string(second.status().message()),
-              testing::HasSubstr("is taken by another program; take another for the pages with --http"));
+  EXPECT_THAT(
+      std::string(second.status().message()),
+      testing::HasSubstr("is taken by another program; take another for the pages with --http"));
 }
 
 }  // namespace

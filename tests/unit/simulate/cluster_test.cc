@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "simulate/modelled_cluster.h"
 
 namespace psgd::sim {
@@ -118,7 +118,8 @@ TEST(SimulatedRun, ALooserBoundWaitsLess) {
   EXPECT_GT(loose.Run().samples_per_second, 1.1 * strict.Run().samples_per_second);
 }
 
-// Whoever is late now and then is waited for by nobody at a loose bound; whoever always is leaves all others at it.
+// Whoever is late now and then is waited for by nobody at a loose bound; whoever always is leaves
+// all others at it.
 TEST(SimulatedRun, AWorkerThatKeepsItsPaceLeavesTheOthersAtTheBound) {
   Case now_and_then = Small(8, 8), always = Small(8, 8);
   now_and_then.options.clocks = always.options.clocks = 120;

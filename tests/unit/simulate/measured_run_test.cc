@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/config_yaml.h"
-#include "experiment/summary.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/summary.h"
 #include "simulate/calibrate.h"
 #include "simulate/modelled_cluster.h"
 

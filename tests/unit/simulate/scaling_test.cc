@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/config_yaml.h"
+#include "experiment/config/config_yaml.h"
 #include "simulate/scaling.h"
 
 namespace psgd::sim {
@@ -63,11 +63,14 @@ TEST(Scaling, AGlobalBatchIsShared) {
   EXPECT_EQ((*predictions)[0].batch, 8);
   EXPECT_EQ((*predictions)[1].batch, 2);
   EXPECT_EQ((*predictions)[2].batch, 2);
-  EXPECT_THAT(notes, ElementsAre("--global-batch 8 does not divide by 3 workers: each has 2 samples, 6 together"));
+  EXPECT_THAT(
+      notes,
+      ElementsAre("--global-batch 8 does not divide by 3 workers: each has 2 samples, 6 together"));
   request.workers = {1, 16};
   const auto too_many = SimulateScaling(request);
   ASSERT_FALSE(too_many.ok());
-  EXPECT_THAT(std::string(too_many.status().message()), HasSubstr("--global-batch 8 is less than a sample for each of 16 workers"));
+  EXPECT_THAT(std::string(too_many.status().message()),
+              HasSubstr("--global-batch 8 is less than a sample for each of 16 workers"));
 }
 
 TEST(Scaling, AModelThatComputesInNoTimeIsRefused) {
@@ -75,7 +78,8 @@ TEST(Scaling, AModelThatComputesInNoTimeIsRefused) {
   request.options.model.mutable_worker()->set_sample(0);
   const auto predictions = SimulateScaling(request);
   ASSERT_FALSE(predictions.ok());
-  EXPECT_THAT(std::string(predictions.status().message()), HasSubstr("worker.sample and worker.step are 0"));
+  EXPECT_THAT(std::string(predictions.status().message()),
+              HasSubstr("worker.sample and worker.step are 0"));
   request.options.model.mutable_worker()->set_step(1e-3);
   EXPECT_TRUE(SimulateScaling(request).ok());
 }
@@ -90,7 +94,8 @@ TEST(Scaling, OneNumberOfWorkersHasNoSpeedUp) {
   more.workers = 14;
   more.samples_per_second = 150;
   EXPECT_THAT(PredictionTable({one, more}), HasSubstr("1.50"));
-  EXPECT_THAT(PredictionTable({one, more}), testing::EndsWith("a whole run's, with its start and evaluations.\n"));
+  EXPECT_THAT(PredictionTable({one, more}),
+              testing::EndsWith("a whole run's, with its start and evaluations.\n"));
 }
 
 TEST(Scaling, AWrongChangeIsNamed) {

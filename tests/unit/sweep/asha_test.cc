@@ -1,4 +1,4 @@
-#include "experiment/sweep/asha.h"
+#include "experiment/plan/asha.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,18 +1,19 @@
 // Walks the schema of what a twin does without, so that no key of it escapes.
-#include "experiment/sweep/dense_twin.h"
+#include "experiment/plan/dense_twin.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/config_yaml.h"
-#include "experiment/flat_config.h"
-#include "experiment/sweep/expand.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/config/flat_config.h"
+#include "experiment/plan/expand.h"
 
 namespace psgd {
 namespace {
 
 // Of `section`, each key with a setting that is not the default.
-std::vector<std::string> OtherSettings(const std::string& section, const google::protobuf::Descriptor& type) {
+std::vector<std::string> OtherSettings(const std::string& section,
+                                       const google::protobuf::Descriptor& type) {
   std::vector<std::string> settings;
   for (int i = 0; i < type.field_count(); ++i) {
     const auto& field = *type.field(i);
@@ -22,7 +23,8 @@ std::vector<std::string> OtherSettings(const std::string& section, const google:
     } else if (field.message_type() != nullptr) {
       for (int k = 0; k < field.message_type()->field_count(); ++k) {
         const std::string& way = field.message_type()->field(k)->name();
-        if (way != "none") settings.push_back(key + "=" + (way == "delta" ? "{delta: {codec: fp16}}" : way));
+        if (way != "none")
+          settings.push_back(key + "=" + (way == "delta" ? "{delta: {codec: fp16}}" : way));
       }
     } else if (field.cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_BOOL) {
       settings.push_back(key + (field.default_value_bool() ? "=false" : "=true"));
@@ -36,13 +38,16 @@ std::vector<std::string> OtherSettings(const std::string& section, const google:
 }
 
 // Where nothing is compressed and nobody is ahead these do nothing, or are none of its business.
-constexpr const char* kWithoutEffect[] = {"compression.dense_below=7", "compression.error_feedback=false",
-                                          "compression.residual_decay=0.5", "consistency.compensation=scale",
-                                          "consistency.delay_lambda=7", "consistency.reduction=sum"};
+constexpr const char* kWithoutEffect[] = {
+    "compression.dense_below=7",      "compression.error_feedback=false",
+    "compression.residual_decay=0.5", "consistency.compensation=scale",
+    "consistency.delay_lambda=7",     "consistency.reduction=sum"};
 
 TEST(DenseTwin, DoesWithoutWhateverHasAnEffect) {
-  std::vector<std::string> settings = OtherSettings("compression", *CompressionConfig::descriptor());
-  for (const std::string& setting : OtherSettings("consistency", *ConsistencyConfig::descriptor())) {
+  std::vector<std::string> settings =
+      OtherSettings("compression", *CompressionConfig::descriptor());
+  for (const std::string& setting :
+       OtherSettings("consistency", *ConsistencyConfig::descriptor())) {
     settings.push_back(setting);
   }
   EXPECT_GT(settings.size(), 20u);
@@ -50,7 +55,8 @@ TEST(DenseTwin, DoesWithoutWhateverHasAnEffect) {
     Config config;
     ASSERT_TRUE(ApplySet(setting, &config).ok()) << setting << ": " << ApplySet(setting, &config);
     config = ResolveDefaults(config);
-    const bool nothing = std::count(std::begin(kWithoutEffect), std::end(kWithoutEffect), setting) > 0;
+    const bool nothing =
+        std::count(std::begin(kWithoutEffect), std::end(kWithoutEffect), setting) > 0;
     EXPECT_EQ(IsDenseSynchronous(config), nothing) << setting;
     EXPECT_TRUE(IsDenseSynchronous(DenseTwin(config))) << setting;
     if (nothing) continue;

@@ -1,4 +1,4 @@
-#include "experiment/sweep/expand.h"
+#include "experiment/plan/expand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
-#include "experiment/sweep/random_draws.h"
-#include "experiment/sweep/sweep_yaml.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/plan/random_draws.h"
+#include "experiment/plan/sweep_yaml.h"
 
 namespace psgd {
 namespace {
@@ -76,8 +76,9 @@ TEST(Expand, PackedIsNotDenseAndEachReductionHasATwin) {
   EXPECT_FALSE(packed[1].twin);
   EXPECT_EQ(packed[1].twin_id, packed[0].id);
   const auto counted = Runs("grid: {consistency.reduction: [mean, sum], compression.push: [fp16]}");
-  EXPECT_THAT(Labels(counted), ElementsAre("dense, synchronous, reduction mean", "dense, synchronous, reduction sum",
-                                           "reduction mean", "reduction sum"));
+  EXPECT_THAT(Labels(counted),
+              ElementsAre("dense, synchronous, reduction mean", "dense, synchronous, reduction sum",
+                          "reduction mean", "reduction sum"));
   EXPECT_EQ(counted[3].twin_id, counted[1].id);
 }
 
@@ -159,19 +160,26 @@ TEST(Expand, RunsThatCannotBeAreNamed) {
 }
 
 TEST(Expand, WhatUndoesAnotherKeyIsAnError) {
-  const auto error = [](const std::string& text) { return std::string(Expanded(text).status().message()); };
-  EXPECT_EQ(error("list: [{name: a, compression.push: fp16}]\ngrid: {compression.push.topk.density: [0.1]}"),
-            "a: compression.push.topk.density=0.1 undoes compression.push=fp16; leave one of them out, or write both "
+  const auto error = [](const std::string& text) {
+    return std::string(Expanded(text).status().message());
+  };
+  EXPECT_EQ(error("list: [{name: a, compression.push: fp16}]\ngrid: "
+                  "{compression.push.topk.density: [0.1]}"),
+            "a: compression.push.topk.density=0.1 undoes compression.push=fp16; leave one of them "
+            "out, or write both "
             "as one value of compression.push");
   EXPECT_THAT(error("list: [{name: a, optimizer: adam}]\ngrid: {optimizer.sgd.momentum: [0, 0.9]}"),
               HasSubstr("optimizer.sgd.momentum=0 undoes optimizer=adam"));
-  EXPECT_THAT(error("list: [{consistency.staleness: 4}]\ngrid: {consistency: [{compensation: scale}]}"),
-              HasSubstr("undoes consistency.staleness=4"));
+  EXPECT_THAT(
+      error("list: [{consistency.staleness: 4}]\ngrid: {consistency: [{compensation: scale}]}"),
+      HasSubstr("undoes consistency.staleness=4"));
   // Also what is a default.
   EXPECT_THAT(error("list: [{consistency: {staleness: 0}}]\ngrid: {consistency.staleness: [4]}"),
               HasSubstr("consistency.staleness=4 undoes consistency="));
   // What one leaves open the other may say.
-  EXPECT_EQ(error("list: [{name: a, compression.push: topk}]\ngrid: {compression.push.topk.density: [0.1, 0.2]}"), "");
+  EXPECT_EQ(error("list: [{name: a, compression.push: topk}]\ngrid: "
+                  "{compression.push.topk.density: [0.1, 0.2]}"),
+            "");
 }
 
 TEST(Expand, SaysHowManyOfTheRunsDiffer) {
@@ -180,14 +188,19 @@ TEST(Expand, SaysHowManyOfTheRunsDiffer) {
       "random: {count: 5, keys: {data.batch: {choice: [31, 31]}}}");
   ASSERT_TRUE(drawn.ok()) << drawn.status();
   EXPECT_EQ(drawn->runs.size(), 2u);
-  EXPECT_THAT(drawn->notes,
-              ElementsAre("10 runs are asked for, 2 differ: the others would compute the same again"));
-  const auto named = Expanded("list: [{name: a, compression.push: none}, {name: b, compression.pull: none}]");
+  EXPECT_THAT(
+      drawn->notes,
+      ElementsAre("10 runs are asked for, 2 differ: the others would compute the same again"));
+  const auto named =
+      Expanded("list: [{name: a, compression.push: none}, {name: b, compression.pull: none}]");
   ASSERT_TRUE(named.ok()) << named.status();
-  EXPECT_THAT(named->notes, ElementsAre("2 runs are asked for, 1 differs: the others would compute the same again, "
-                                        "as \"b\" and \"a\""));
+  EXPECT_THAT(
+      named->notes,
+      ElementsAre("2 runs are asked for, 1 differs: the others would compute the same again, "
+                  "as \"b\" and \"a\""));
   // A twin is not asked for.
-  EXPECT_THAT(Expanded("grid: {data.batch: [16, 32], compression.push: [none, onebit]}")->notes, testing::IsEmpty());
+  EXPECT_THAT(Expanded("grid: {data.batch: [16, 32], compression.push: [none, onebit]}")->notes,
+              testing::IsEmpty());
 }
 
 TEST(Expand, AnUnknownBaseIsAnError) {

@@ -50,8 +50,8 @@ TEST(FigureCsv, QuotesWhatNeedsIt) {
   EXPECT_EQ(FigureCsv(figure), "a,b\n\"x, \"\"y\"\"\",1\n");
 }
 
-// Beyond what a figure can show: twins are there all the same, the data has all, and the caption says
-// what is not drawn.
+// Beyond what a figure can show: twins are there all the same, the data has all, and the caption
+// says what is not drawn.
 TEST(Figures, WhatIsLeftOutIsSaid) {
   ReportRuns report;
   for (int i = 0; i <= 410; ++i) {
@@ -97,7 +97,9 @@ TEST(Figures, OfManyKeysThoseWithoutAFigureAreNamed) {
 }
 
 TEST(Legend, SaysHowManyItHasNoRoomFor) {
-  XyPlot plot{"id", "t", "d", {"x", false, false, CsvNumber, {}}, {"y", false, false, CsvNumber, {}}, {}, {}};
+  XyPlot plot{
+      "id", "t", "d", {"x", false, false, CsvNumber, {}}, {"y", false, false, CsvNumber, {}},
+      {},   {}};
   for (int i = 0; i < 25; ++i) {
     PlotSeries series;
     series.name = absl::StrCat("s", i);

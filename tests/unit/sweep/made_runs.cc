@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "experiment/config_yaml.h"
-#include "experiment/records.h"
-#include "experiment/summary.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/records.h"
+#include "experiment/record/summary.h"
 
 namespace psgd {
 

@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "experiment/plan/sweep_dir.h"
 #include "experiment/report/figures.h"
 #include "experiment/report/table.h"
 #include "experiment/report/write_report.h"
-#include "experiment/sweep/sweep_dir.h"
 #include "tests/unit/sweep/made_runs.h"
 
 namespace psgd {
@@ -71,7 +71,8 @@ TEST_F(ReportTest, SeedsAreTakenTogetherAndComparedWithTheirTwins) {
 TEST_F(ReportTest, RepeatsOfASeedCountOnce) {
   for (int i = 0; i < 3; ++i) {
     Make(absl::StrCat("dense-", i), {.accuracies = {0.5, 0.9 + 0.01 * i}});
-    Make(absl::StrCat("fp16-", i), {.push = "fp16", .seed = 1 + i / 2, .accuracies = {0.5, 0.6 + 0.1 * i}});
+    Make(absl::StrCat("fp16-", i),
+         {.push = "fp16", .seed = 1 + i / 2, .accuracies = {0.5, 0.6 + 0.1 * i}});
   }
   const ReportRuns runs = Runs();
   const auto groups = GroupRuns(runs);
@@ -213,7 +214,10 @@ TEST_F(ReportTest, UnlikeRunsGoByTheirDirectories) {
   for (int seed = 1; seed <= 2; ++seed) {
     Make(absl::StrCat("dense-", seed), {.workers = 2, .batch = 64, .seed = seed});
   }
-  Make("sparse", {.push = "{topk: {density: 0.0125}}", .staleness = "unbounded", .workers = 16, .batch = 1024});
+  Make("sparse", {.push = "{topk: {density: 0.0125}}",
+                  .staleness = "unbounded",
+                  .workers = 16,
+                  .batch = 1024});
   const ReportRuns runs = Runs();
   const auto groups = GroupRuns(runs);
   ASSERT_THAT(groups, SizeIs(2));
@@ -260,8 +264,8 @@ TEST_F(ReportTest, FilesOfFigures) {
   EXPECT_THAT(ReadText(dir_ + "/svg/phases.csv"), HasSubstr("compute,5,0.5"));
 }
 
-// Five hundred runs of ten epochs and a thousand records each: ten seconds at most, and the page stays
-// small enough to open.
+// Five hundred runs of ten epochs and a thousand records each: ten seconds at most, and the page
+// stays small enough to open.
 TEST_F(ReportTest, FiveHundredRuns) {
   const char* const codecs[] = {"none",    "fp16", "int8",    "onebit",  "topk",
                                 "ternary", "sign", "natural", "randomk", "qsgd"};

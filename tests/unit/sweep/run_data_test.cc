@@ -32,17 +32,17 @@ TEST_F(RunDataTest, ReadsAWholeRun) {
   EXPECT_NEAR(run.curve[1].seconds, 20.0 / 3, 1e-6);
   EXPECT_NEAR(run.curve[1].bytes_pushed, 2e6 / 3, 1);
   EXPECT_THAT(run.pull_staleness, ElementsAre(4, 6));
-  EXPECT_THAT(PhasesOf(run),
-              ElementsAre(Pair("data", 1), Pair("compute", 5), Pair("encode", 2), Pair("wait", 1),
-                          Pair("wire", 0.75), Pair("apply", 0.25)));
+  EXPECT_THAT(PhasesOf(run), ElementsAre(Pair("data", 1), Pair("compute", 5), Pair("encode", 2),
+                                         Pair("wait", 1), Pair("wire", 0.75), Pair("apply", 0.25)));
   EXPECT_EQ(run.seconds, 10);
 }
 
 TEST_F(RunDataTest, RecordsOfEarlierVersionsTellLessOfTheTime) {
   std::filesystem::create_directories(dir_);
-  WriteText(dir_ + "/metrics.jsonl",
-            "{\"kind\":\"progress\",\"seconds\":4,\"epoch\":1,\"seconds_data\":1,\"seconds_compute\":2,"
-            "\"seconds_encode\":1,\"seconds_wait\":3}\n");
+  WriteText(
+      dir_ + "/metrics.jsonl",
+      "{\"kind\":\"progress\",\"seconds\":4,\"epoch\":1,\"seconds_data\":1,\"seconds_compute\":2,"
+      "\"seconds_encode\":1,\"seconds_wait\":3}\n");
   EXPECT_THAT(PhasesOf(ReadRunData(dir_)),
               ElementsAre(Pair("data", 1), Pair("compute", 2), Pair("encode", 1), Pair("wait", 3)));
 }

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/run_dir.h"
+#include "experiment/record/run_dir.h"
 
 namespace psgd {
 namespace {
@@ -41,8 +41,9 @@ class RungsTest : public testing::Test {
   void Recorded(const std::string& id, double accuracy, Outcome::Kind kind) const {
     const RunDir run(dir_.RunPath(id));
     std::filesystem::create_directories(run.path());
-    std::ofstream(run.MetricsFile()) << R"({"kind":"evaluation","seconds":1,"epoch":1,"accuracy":)" << accuracy
-                                     << R"(,"loss":1})" << "\n";
+    std::ofstream(run.MetricsFile()) << R"({"kind":"evaluation","seconds":1,"epoch":1,"accuracy":)"
+                                     << accuracy << R"(,"loss":1})"
+                                     << "\n";
     EXPECT_TRUE(dir_.WriteOutcome(id, {kind, "", 1}).ok());
   }
 
@@ -96,7 +97,8 @@ TEST_F(RungsTest, WhatEndedIsComparedWithAtItsRungs) {
 TEST_F(RungsTest, WhatAnotherRuleStoppedIsForgotten) {
   const auto stopped = [&](const std::string& rule) {
     std::filesystem::create_directories(dir_.RunPath("a"));
-    EXPECT_TRUE(dir_.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best", 1, rule}).ok());
+    EXPECT_TRUE(
+        dir_.WriteOutcome("a", {Outcome::Kind::kStopped, "not among the best", 1, rule}).ok());
   };
   const auto forgets = [&](const SweepAsha* asha) {
     const size_t forgotten = ForgetStopped(asha, dir_, runs_);
@@ -155,7 +157,8 @@ TEST_F(RungsTest, RungsThatNobodyPassesAreErrors) {
   };
   EXPECT_EQ(error({1, 3}), "");
   EXPECT_EQ(error({1, 4}),
-            "asha.rungs: nothing can be stopped after 4 epochs, for runs end after 4; leave that rung out, or give "
+            "asha.rungs: nothing can be stopped after 4 epochs, for runs end after 4; leave that "
+            "rung out, or give "
             "train.epochs above 4");
   EXPECT_THAT(error({1, 9}), testing::HasSubstr("train.epochs above 9"));
   EXPECT_THAT(error({3, 1}), testing::HasSubstr("higher than the one before"));

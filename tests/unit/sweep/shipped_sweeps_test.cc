@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
-#include "experiment/sweep/expand.h"
-#include "experiment/sweep/sweep_yaml.h"
+#include "experiment/plan/expand.h"
+#include "experiment/plan/sweep_yaml.h"
 
 namespace psgd {
 namespace {
@@ -40,10 +40,13 @@ TEST(ShippedSweeps, Expand) {
     // "18 runs and 6 twins", or all of them together.
     std::smatch said;
     const std::string header = text.str();
-    ASSERT_TRUE(std::regex_search(header, said, std::regex("([0-9]+) runs(?: and ([0-9]+) twins)?"))) << path;
-    const auto twins = static_cast<size_t>(
-        std::count_if(plan->runs.begin(), plan->runs.end(), [](const PlannedRun& run) { return run.twin; }));
-    EXPECT_EQ(std::stoul(said[1]), said[2].matched ? plan->runs.size() - twins : plan->runs.size()) << path;
+    ASSERT_TRUE(
+        std::regex_search(header, said, std::regex("([0-9]+) runs(?: and ([0-9]+) twins)?")))
+        << path;
+    const auto twins = static_cast<size_t>(std::count_if(
+        plan->runs.begin(), plan->runs.end(), [](const PlannedRun& run) { return run.twin; }));
+    EXPECT_EQ(std::stoul(said[1]), said[2].matched ? plan->runs.size() - twins : plan->runs.size())
+        << path;
     if (said[2].matched) {
       EXPECT_EQ(std::stoul(said[2]), twins) << path;
     }

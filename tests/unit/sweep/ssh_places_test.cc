@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiment/child_process.h"
+#include "experiment/launch/child_process.h"
 
 namespace psgd {
 namespace {
@@ -24,8 +24,9 @@ TEST(SshPlaces, ReadsHosts) {
 
 // What a shell makes of a line are the words again, whatever is in them.
 TEST(SshPlaces, WordsSurviveAShell) {
-  const std::vector<std::string> words = {"/usr/bin/printf", "%s|", "plain",   "two words", "it's",
-                                          "",                "$HOME", "a;b&&c", "*",        "\"quoted\"", "back\\slash"};
+  const std::vector<std::string> words = {
+      "/usr/bin/printf", "%s|",    "plain", "two words",  "it's",       "",
+      "$HOME",           "a;b&&c", "*",     "\"quoted\"", "back\\slash"};
   auto child = ChildProcess::Start({"sh", {"/bin/sh", "-c", ShellLine(words) + "; echo"}, ""});
   ASSERT_TRUE(child.ok()) << child.status();
   EXPECT_EQ((*child)->ReadLine(std::chrono::seconds(10)),

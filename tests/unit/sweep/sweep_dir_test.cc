@@ -1,4 +1,4 @@
-#include "experiment/sweep/sweep_dir.h"
+#include "experiment/plan/sweep_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/sweep/resources.h"
+#include "experiment/plan/resources.h"
 
 namespace psgd {
 namespace {
@@ -105,22 +105,32 @@ TEST(Resources, AreSharedInTurn) {
 }
 
 TEST(Resources, WhatCannotBeIsRefusedAndWhatIsSharedIsSaid) {
-  const auto error = [](const ShareOptions& options) { return std::string(CheckShares(options, "here").message()); };
+  const auto error = [](const ShareOptions& options) {
+    return std::string(CheckShares(options, "here").message());
+  };
   EXPECT_EQ(error({.cores = {0, 1}, .gpus = {}, .parallel = 4, .cores_per_run = 2}), "");
   EXPECT_EQ(error({.cores = {0, 1}, .gpus = {}, .cores_per_run = 64}),
-            "resources.cores: 64 for a run are more than the 2 cores of here; give fewer, or 0 for all that there are");
-  EXPECT_THAT(error({.cores = {0}, .gpus = {0, 1}, .gpus_per_run = 3}), HasSubstr("more than the 2 GPUs that --gpu"));
+            "resources.cores: 64 for a run are more than the 2 cores of here; give fewer, or 0 for "
+            "all that there are");
+  EXPECT_THAT(error({.cores = {0}, .gpus = {0, 1}, .gpus_per_run = 3}),
+              HasSubstr("more than the 2 GPUs that --gpu"));
 
   const auto notes = [](const ShareOptions& options) { return SharedNotes(options, "here"); };
   EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 2}), ElementsAre());
-  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {0, 1}, .parallel = 2, .cores_per_run = 1, .gpus_per_run = 1}),
-              ElementsAre());
-  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 2, .cores_per_run = 2}),
-              ElementsAre("2 runs at a time share the 2 cores of here: their times are not those of runs alone; "
-                          "--parallel 1 gives each its own"));
-  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 3}), ElementsAre(HasSubstr("share the 2 cores")));
+  EXPECT_THAT(
+      notes(
+          {.cores = {0, 1}, .gpus = {0, 1}, .parallel = 2, .cores_per_run = 1, .gpus_per_run = 1}),
+      ElementsAre());
+  EXPECT_THAT(
+      notes({.cores = {0, 1}, .gpus = {}, .parallel = 2, .cores_per_run = 2}),
+      ElementsAre(
+          "2 runs at a time share the 2 cores of here: their times are not those of runs alone; "
+          "--parallel 1 gives each its own"));
+  EXPECT_THAT(notes({.cores = {0, 1}, .gpus = {}, .parallel = 3}),
+              ElementsAre(HasSubstr("share the 2 cores")));
   EXPECT_THAT(notes({.cores = {0, 1, 2, 3}, .gpus = {0, 1}, .parallel = 4, .gpus_per_run = 1}),
-              ElementsAre(AllOf(HasSubstr("4 runs at a time share the 2 GPUs"), HasSubstr("--parallel 2"))));
+              ElementsAre(AllOf(HasSubstr("4 runs at a time share the 2 GPUs"),
+                                HasSubstr("--parallel 2"))));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/utf8.h"
+#include "experiment/config/utf8.h"
 
 namespace psgd {
 namespace {
@@ -27,7 +27,8 @@ constexpr char kRecords[] =
 
 class SweepDisplayTest : public testing::Test {
  protected:
-  SweepDisplayTest() : path_(testing::TempDir() + "/sweep-display-" + std::to_string(getpid())), metrics_(path_) {
+  SweepDisplayTest()
+      : path_(testing::TempDir() + "/sweep-display-" + std::to_string(getpid())), metrics_(path_) {
     EXPECT_EQ(pipe2(pipe_, O_NONBLOCK | O_CLOEXEC), 0);
     std::ofstream(path_) << kRecords;
     metrics_.Look();
@@ -37,7 +38,10 @@ class SweepDisplayTest : public testing::Test {
     std::filesystem::remove(path_);
   }
   SweepDisplay Display(bool interactive, bool quiet = false) const {
-    return SweepDisplay({.fd = pipe_[1], .terminal = {.interactive = interactive}, .quiet = quiet, .name = "quick"});
+    return SweepDisplay({.fd = pipe_[1],
+                         .terminal = {.interactive = interactive},
+                         .quiet = quiet,
+                         .name = "quick"});
   }
   ActiveRun Run(const std::string& label) const {
     return {.label = label, .seconds = 43, .epochs = 2, .metrics = &metrics_};
@@ -45,9 +49,12 @@ class SweepDisplayTest : public testing::Test {
   SweepView View() const {
     return {.counts = counts_,
             .seconds_left = 63,
-            .active = {Run("push fp16"), {.label = "push topk", .seconds = 1, .epochs = 2, .metrics = &nothing_}},
-            .ended = {{"finished", "push none", 21, CurvePoint{.epoch = 2, .accuracy = 0.801, .loss = 0.35}},
-                      {"stopped", "push sign", 11, CurvePoint{.epoch = 1, .accuracy = 0.3, .loss = 0.9}}},
+            .active = {Run("push fp16"),
+                       {.label = "push topk", .seconds = 1, .epochs = 2, .metrics = &nothing_}},
+            .ended = {{"finished", "push none", 21,
+                       CurvePoint{.epoch = 2, .accuracy = 0.801, .loss = 0.35}},
+                      {"stopped", "push sign", 11,
+                       CurvePoint{.epoch = 1, .accuracy = 0.3, .loss = 0.9}}},
             .failed = {{"failed", "push onebit: the loss is not finite", 0, {}}},
             .next = {"push dgc", "push int8"}};
   }
@@ -87,7 +94,8 @@ TEST_F(SweepDisplayTest, ATableOfWhatGoesOnIsRedrawn) {
   EXPECT_EQ(Seen(), "\033[9F\033[Jfailed: push fp16\n") << "in the place of the table";
   view = {.counts = counts_, .active = {Run("push topk")}, .ended = {}, .failed = {}, .next = {}};
   display.Update(view);
-  EXPECT_THAT(Seen(), AllOf(HasSubstr("1 running, 18 waiting\n"), Not(HasSubstr("ETA")), Not(HasSubstr("\033"))));
+  EXPECT_THAT(Seen(), AllOf(HasSubstr("1 running, 18 waiting\n"), Not(HasSubstr("ETA")),
+                            Not(HasSubstr("\033"))));
   display.Clear();
   EXPECT_EQ(Seen(), "\033[3F\033[J");
 }
@@ -117,7 +125,9 @@ TEST_F(SweepDisplayTest, FitsIntoAnyTerminal) {
   EXPECT_THAT(few[1], AllOf(HasSubstr("  running  xxx"), HasSubstr("...  1.28/2  0.371")));
   EXPECT_THAT(few[3], HasSubstr("and 38 more"));
   const auto many = SweepLines("quick", view, 80, 60);
-  EXPECT_EQ(std::count_if(many.begin(), many.end(), [](const std::string& line) { return line.starts_with("  running"); }), 40);
+  EXPECT_EQ(std::count_if(many.begin(), many.end(),
+                          [](const std::string& line) { return line.starts_with("  running"); }),
+            40);
 }
 
 TEST_F(SweepDisplayTest, ElsewhereThereAreLinesThatStay) {

@@ -1,4 +1,4 @@
-#include "experiment/sweep/sweep_yaml.h"
+#include "experiment/plan/sweep_yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,22 +76,27 @@ TEST(SweepYaml, ErrorsSayWhereAndWhatWasMeant) {
 // Otherwise one would silently overwrite the other, or be averaged with it.
 TEST(SweepYaml, RefusesWhatIsThereTwice) {
   EXPECT_EQ(ErrorOf("list:\n  - {name: a, data.batch: 16}\ngrid:\n  data.batch: [32]"),
-            "s.yaml:4:3: data.batch is set in list, too, in line 2: one would overwrite the other; leave it in one of "
+            "s.yaml:4:3: data.batch is set in list, too, in line 2: one would overwrite the other; "
+            "leave it in one of "
             "them");
   EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {uniform: [1, 9]}}}\ngrid: {data.batch: [32]}"),
               HasSubstr("data.batch is set in random.keys, too"));
   EXPECT_THAT(ErrorOf("grid: {launch.link: [1gbit]}\nlist: [{launch.link: 1gbit}]"),
               HasSubstr("launch.link is set in grid, too"));
-  EXPECT_THAT(ErrorOf("list: [{data.batch: 16, data.batch: 32}]"), HasSubstr("duplicate key \"data.batch\""));
-  EXPECT_THAT(ErrorOf("list: [{name: a, data.batch: 16, name: b}]"), HasSubstr("duplicate key \"name\""));
+  EXPECT_THAT(ErrorOf("list: [{data.batch: 16, data.batch: 32}]"),
+              HasSubstr("duplicate key \"data.batch\""));
+  EXPECT_THAT(ErrorOf("list: [{name: a, data.batch: 16, name: b}]"),
+              HasSubstr("duplicate key \"name\""));
   EXPECT_THAT(ErrorOf("random: {keys: {data.batch: {uniform: [1, 9]}, data.batch: {choice: [3]}}}"),
               HasSubstr("duplicate key \"data.batch\""));
   EXPECT_EQ(ErrorOf("list:\n  - {name: a, data.batch: 16}\n  - {name: a, data.batch: 32}"),
-            "s.yaml:3:5: two entries of list are called \"a\", the other one in line 2: reports could not tell them "
+            "s.yaml:3:5: two entries of list are called \"a\", the other one in line 2: reports "
+            "could not tell them "
             "apart; give each a name of its own");
   // Nor by what they set.
-  EXPECT_THAT(ErrorOf("list: [{optimizer.sgd.learning_rate: 0.1}, {optimizer.adam.learning_rate: 0.1}]"),
-              HasSubstr("are called \"learning_rate 0.1\""));
+  EXPECT_THAT(
+      ErrorOf("list: [{optimizer.sgd.learning_rate: 0.1}, {optimizer.adam.learning_rate: 0.1}]"),
+      HasSubstr("are called \"learning_rate 0.1\""));
   EXPECT_TRUE(ParseSweep("list: [{data.batch: 16}, {data.batch: 32}]", "s.yaml").ok());
 }
 

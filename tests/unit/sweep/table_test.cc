@@ -38,11 +38,15 @@ ReportTable TwoRows() {
 
 TEST(ReportTable, SpreadsStandBesideMeansWhereTheyShow) {
   const std::string text = TableMarkdown(TwoRows());
-  EXPECT_THAT(text, HasSubstr("| dense (twin) | 3 finished | 91.00 % ±1.00 | - | 0.3100 ±0.0100 | "
-                              "1.00 GB (1.0x) | 1.00 GB (1.0x) | 0.00, max 0 | 5.10 k ±100 | 1:44 ±4.0 s |"));
-  EXPECT_THAT(text, HasSubstr("| topk, staleness 4 | 3 finished | 91.00 % ±1.00 | +0.00 ±1.00 | 0.3100 ±0.0100 | "
-                              "1.02 GB ±20.0 MB (1.0x) | 1.00 GB (1.0x) | 1.10 ±0.10, max 4 | 5.10 k ±100 | "
-                              "1:44 ±4.0 s |"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("| dense (twin) | 3 finished | 91.00 % ±1.00 | - | 0.3100 ±0.0100 | "
+                "1.00 GB (1.0x) | 1.00 GB (1.0x) | 0.00, max 0 | 5.10 k ±100 | 1:44 ±4.0 s |"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("| topk, staleness 4 | 3 finished | 91.00 % ±1.00 | +0.00 ±1.00 | 0.3100 ±0.0100 | "
+                "1.02 GB ±20.0 MB (1.0x) | 1.00 GB (1.0x) | 1.10 ±0.10, max 4 | 5.10 k ±100 | "
+                "1:44 ±4.0 s |"));
 }
 
 TEST(ReportTable, ANarrowTerminalHasThoseOfAccuraciesAlone) {
@@ -54,12 +58,16 @@ TEST(ReportTable, ANarrowTerminalHasThoseOfAccuraciesAlone) {
 
 TEST(ReportTable, ItsFileHasAColumnForEachSpread) {
   const std::string csv = TableCsv(TwoRows());
-  EXPECT_THAT(csv, StartsWith("configuration,status,accuracy,accuracy spread,against twin,against twin spread,"
-                              "loss,loss spread,pushed,pushed spread,pulled,pulled spread,staleness,"
-                              "staleness spread,samples/s,samples/s spread,time,time spread\n"));
+  EXPECT_THAT(
+      csv,
+      StartsWith("configuration,status,accuracy,accuracy spread,against twin,against twin spread,"
+                 "loss,loss spread,pushed,pushed spread,pulled,pulled spread,staleness,"
+                 "staleness spread,samples/s,samples/s spread,time,time spread\n"));
   EXPECT_THAT(csv, HasSubstr("\ndense (twin),3 finished,0.91,0.01,,,0.31,0.01,1e+09,0,"));
-  EXPECT_THAT(csv, HasSubstr("\n\"topk, staleness 4\",3 finished,0.91,0.01,0,0.01,0.31,0.01,1.02e+09,20000000,"
-                             "1.0000001e+09,100,1.1,0.1,5100,100,104,4\n"));
+  EXPECT_THAT(
+      csv,
+      HasSubstr("\n\"topk, staleness 4\",3 finished,0.91,0.01,0,0.01,0.31,0.01,1.02e+09,20000000,"
+                "1.0000001e+09,100,1.1,0.1,5100,100,104,4\n"));
 }
 
 TEST(ReportTable, OneSeedHasNoSpread) {
@@ -72,7 +80,8 @@ TEST(ReportTable, OneSeedHasNoSpread) {
   groups[0].seconds = Statistic::Of({100});
   EXPECT_THAT(TableMarkdown(TableOf(report, groups)),
               HasSubstr("| one | waiting | 90.00 % | - | - | - | - | - | - | 1:40 |"));
-  EXPECT_THAT(TableCsv(TableOf(report, groups)), StartsWith("configuration,status,accuracy,against twin,loss,"));
+  EXPECT_THAT(TableCsv(TableOf(report, groups)),
+              StartsWith("configuration,status,accuracy,against twin,loss,"));
 }
 
 }  // namespace

@@ -18,9 +18,10 @@ TrialMark After(double seconds, double steps, double training, double computing,
 }
 
 TEST(TrialSpeed, TheStartAndWhatPassesBetweenStepsAreNoPartOfTheRate) {
-  // It trained 1 s until the first record, which came 9 s after the start, and 2 s in the 5 s after it.
-  const TrialSpeed speed =
-      SpeedBetween(After(9, 10, 2, 2, 2), After(14, 50, 6, 6, 6), {.workers = 2, .threads = 1, .cores = 2});
+  // It trained 1 s until the first record, which came 9 s after the start, and 2 s in the 5 s after
+  // it.
+  const TrialSpeed speed = SpeedBetween(After(9, 10, 2, 2, 2), After(14, 50, 6, 6, 6),
+                                        {.workers = 2, .threads = 1, .cores = 2});
   EXPECT_DOUBLE_EQ(speed.samples_per_second, 32 * 40 / 2.0);
   EXPECT_DOUBLE_EQ(speed.before, 8);
   EXPECT_EQ(speed.at_best, 0);
@@ -28,7 +29,8 @@ TEST(TrialSpeed, TheStartAndWhatPassesBetweenStepsAreNoPartOfTheRate) {
   EXPECT_DOUBLE_EQ(speed.SecondsAtBest(6400), 18);
 }
 
-// A processor that others have most of the time makes steps slow; what it would be alone is told beside.
+// A processor that others have most of the time makes steps slow; what it would be alone is told
+// beside.
 TEST(TrialSpeed, AMachineThatOthersKeepBusyIsTold) {
   const TrialPlace place{.workers = 1, .threads = 2, .cores = 2};
   const TrialSpeed speed = SpeedBetween({}, After(20, 20, 20, 20, 4), place);
@@ -37,7 +39,9 @@ TEST(TrialSpeed, AMachineThatOthersKeepBusyIsTold) {
   EXPECT_DOUBLE_EQ(speed.SecondsAtBest(3200), 10);
   // Waiting for a link asks for no processor, and neither does a GPU.
   EXPECT_EQ(SpeedBetween({}, After(20, 20, 20, 4, 4), place).at_best, 0);
-  EXPECT_EQ(SpeedBetween({}, After(20, 20, 20, 20, 4), {.threads = 2, .cores = 2, .gpus = true}).at_best, 0);
+  EXPECT_EQ(
+      SpeedBetween({}, After(20, 20, 20, 20, 4), {.threads = 2, .cores = 2, .gpus = true}).at_best,
+      0);
 }
 
 // More workers than cores have to share them, which is nobody else's doing.
@@ -67,16 +71,19 @@ TEST(Estimate, SaysThatTheMachineIsBusyAndWhatAshaMayLeaveOut) {
   estimate.seconds = 7200;
   estimate.kinds = estimate.tried = 1;
   EXPECT_THAT(EstimateText(estimate, 1),
-              AllOf(HasSubstr("About 2:00:00 with 1 run at a time, as 1 of 1 kind of runs went here for a moment; evaluations"),
+              AllOf(HasSubstr("About 2:00:00 with 1 run at a time, as 1 of 1 kind of runs went "
+                              "here for a moment; evaluations"),
                     Not(HasSubstr("busy")), Not(HasSubstr("asha"))));
   estimate.seconds_at_best = 3600;
   estimate.stops_early = true;
   EXPECT_THAT(EstimateText(estimate, 2),
-              HasSubstr("At best 30:00, and 1:00:00 as busy as this machine is now with something else, with 2 runs at a "
+              HasSubstr("At best 30:00, and 1:00:00 as busy as this machine is now with something "
+                        "else, with 2 runs at a "
                         "time, at most, for asha stops some, as 1 of 1 kind"));
   estimate.tried = 0;
   EXPECT_THAT(EstimateText(estimate, 2),
-              HasSubstr("At the speed of those that are done: 1:00:00 with 2 runs at a time, at most, for asha stops some."));
+              HasSubstr("At the speed of those that are done: 1:00:00 with 2 runs at a time, at "
+                        "most, for asha stops some."));
 }
 
 }  // namespace

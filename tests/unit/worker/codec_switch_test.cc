@@ -1,5 +1,5 @@
-// An encoder whose codec is tried, chosen and changed between steps (compression.push: auto), on the host
-// and where gradients lie on a device.
+// An encoder whose codec is tried, chosen and changed between steps (compression.push: auto), on
+// the host and where gradients lie on a device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -223,8 +223,8 @@ TEST_P(CodecSwitch, AFixedCodecIsNoChoice) {
   EXPECT_EQ(encoder->Choices(Link(1)).tensors_size(), 0);
 }
 
-// Whatever is tried and chosen, and with codecs that remember more than a residual, which then is theirs
-// alone.
+// Whatever is tried and chosen, and with codecs that remember more than a residual, which then is
+// theirs alone.
 TEST_P(CodecSwitch, BytesAndResidualsAreThoseOfTheHost) {
   config_.mutable_compression()->set_residual_decay(0.5);
   Auto()->add_codecs()->mutable_powersgd();

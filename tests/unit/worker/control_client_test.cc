@@ -46,7 +46,8 @@ class HangingServer : public Control::Service {
     return attempts_;
   }
 
-  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest*, HeartbeatReply* reply) override {
+  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest*,
+                         HeartbeatReply* reply) override {
     reply->set_drain(true);
     return Hang(context);
   }
@@ -54,10 +55,12 @@ class HangingServer : public Control::Service {
     *reply = joined;
     return grpc::Status::OK;
   }
-  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest*, RegisterReply*) override {
+  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest*,
+                        RegisterReply*) override {
     return Hang(context);
   }
-  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest*, NextSegmentReply*) override {
+  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest*,
+                           NextSegmentReply*) override {
     return Hang(context);
   }
   // Attempts whose caller gave up before its deadline.
@@ -69,7 +72,8 @@ class HangingServer : public Control::Service {
     const auto deadline = context->deadline();
     std::unique_lock lock(mutex_);
     attempts_.push_back(deadline - std::chrono::system_clock::now());
-    while (!answers_ && !context->IsCancelled()) changed_.wait_for(lock, std::chrono::milliseconds(5));
+    while (!answers_ && !context->IsCancelled())
+      changed_.wait_for(lock, std::chrono::milliseconds(5));
     if (!answers_ && std::chrono::system_clock::now() < deadline) ++given_up_;
     if (attempts_.size() >= 2) answers_ = true;
     return grpc::Status::OK;
@@ -106,7 +110,8 @@ TEST(ControlClient, AHeartbeatThatHangsIsTriedAgainWithinTheLease) {
 // The first to register has the model installed, which may take long; to ask again would not help.
 TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
   HangingServer server;
-  ControlClient client({.server = server.address() + ",127.0.0.1:1", .interrupted = {}, .credentials = {}});
+  ControlClient client(
+      {.server = server.address() + ",127.0.0.1:1", .interrupted = {}, .credentials = {}});
   std::thread answer([&] {
     while (server.attempts().empty()) std::this_thread::yield();
     server.Answer();
@@ -122,8 +127,11 @@ TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
   HangingServer follower;
   follower.Answer();
   const std::string dead = "127.0.0.1:1";
-  ControlClient client(
-      {.server = dead, .find = {}, .deadline = std::chrono::seconds(2), .interrupted = {}, .credentials = {}});
+  ControlClient client({.server = dead,
+                        .find = {},
+                        .deadline = std::chrono::seconds(2),
+                        .interrupted = {},
+                        .credentials = {}});
   Heartbeat heartbeat(&client, Joined(std::chrono::seconds(20)), NullLog());
   Chain chain;
   chain.set_epoch(3);
@@ -182,7 +190,8 @@ TEST(ControlClient, ACallThatHangsIsGivenUpWhenItsCallerIsInterrupted) {
   EXPECT_TRUE(absl::IsCancelled(reply.status())) << reply.status();
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("no time left"));
   EXPECT_EQ(server.attempts().size(), 1u);
-  while (server.given_up() == 0) std::this_thread::yield();  // the server is told, long before its deadline
+  while (server.given_up() == 0)
+    std::this_thread::yield();  // the server is told, long before its deadline
 }
 
 }  // namespace

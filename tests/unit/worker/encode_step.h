@@ -9,7 +9,8 @@
 
 namespace psgd {
 
-inline EncodedSlice EncodeStep(UpdateEncoder& encoder, const std::vector<float>& gradient, uint64_t clock) {
+inline EncodedSlice EncodeStep(UpdateEncoder& encoder, const std::vector<float>& gradient,
+                               uint64_t clock) {
   std::vector<EncodedSlice> slices;
   if (encoder.on_device()[0]) {
     EXPECT_TRUE(encoder.Start(0, {gradient.data(), gradient.data(), nullptr}, 0, clock).ok());

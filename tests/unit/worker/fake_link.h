@@ -1,5 +1,5 @@
-// A link on a clock of its own: it carries so many bytes a second, the first of them after a pause at
-// once, as a token bucket does.
+// A link on a clock of its own: it carries so many bytes a second, the first of them after a pause
+// at once, as a token bucket does.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,10 @@ namespace psgd {
 class FakeLink {
  public:
   FakeLink(double bytes_per_second, double round_trip_seconds, double bucket = 0)
-      : rate_(bytes_per_second), round_trip_(round_trip_seconds), bucket_(bucket), tokens_(bucket) {}
+      : rate_(bytes_per_second),
+        round_trip_(round_trip_seconds),
+        bucket_(bucket),
+        tokens_(bucket) {}
 
   void SetRate(double bytes_per_second) { rate_ = bytes_per_second; }
   double now() const { return now_; }

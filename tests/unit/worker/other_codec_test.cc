@@ -81,7 +81,8 @@ TEST_P(OtherCodec, TakesNoMemoryThatIsNotItsOwn) {
       const auto whole = Make(Of(to)), residual_alone = Make(Of(to));
       ASSERT_TRUE(whole->RestoreResiduals(saved).ok());
       ASSERT_TRUE(residual_alone->RestoreResiduals(without).ok());
-      const Bytes a = EncodeStep(*whole, next, 4).payload, b = EncodeStep(*residual_alone, next, 4).payload;
+      const Bytes a = EncodeStep(*whole, next, 4).payload,
+                  b = EncodeStep(*residual_alone, next, 4).payload;
       EXPECT_EQ(std::ranges::equal(a.span(), b.span()), from != to) << from << " to " << to;
     }
   }
@@ -102,10 +103,12 @@ TEST_P(OtherCodec, ThatLosesNothingSendsWhatIsOwedOnce) {
   EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, bad, 4).payload.span(), AsBytes(bad)));
   EXPECT_EQ(*encoder->ResidualNorm(), norm);
   EXPECT_EQ(encoder->CopyResiduals().value().size(), 1u);
-  EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, gradient_, 5).payload.span(), AsBytes(expected)));
+  EXPECT_TRUE(
+      std::ranges::equal(EncodeStep(*encoder, gradient_, 5).payload.span(), AsBytes(expected)));
   EXPECT_EQ(*encoder->ResidualNorm(), 0);
   EXPECT_TRUE(encoder->CopyResiduals().value().empty());
-  EXPECT_TRUE(std::ranges::equal(EncodeStep(*encoder, gradient_, 6).payload.span(), AsBytes(gradient_)));
+  EXPECT_TRUE(
+      std::ranges::equal(EncodeStep(*encoder, gradient_, 6).payload.span(), AsBytes(gradient_)));
 }
 
 TEST_P(OtherCodec, OfFactorsSendsTheGradientWithWhatIsOwedOnce) {

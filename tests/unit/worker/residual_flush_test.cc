@@ -47,8 +47,7 @@ class Flush : public testing::TestWithParam<bool> {
 
   void Use(const CodecConfig& codec) {
     *config_.mutable_compression()->mutable_push() = codec;
-    encoder_ =
-        UpdateEncoder::Create(config_, model_, placement_, 0, {}, device_.get()).value();
+    encoder_ = UpdateEncoder::Create(config_, model_, placement_, 0, {}, device_.get()).value();
     sum_.assign(kElements, 0);
     decoded_.assign(kElements, 0);
   }
@@ -71,8 +70,8 @@ class Flush : public testing::TestWithParam<bool> {
 
   void Decode(const EncodedSlice& slice) {
     const SliceSpec& spec = placement_.slices(static_cast<int>(slice.slice));
-    const auto reader = table_.Find(slice.codec)
-                            ->Open(slice.payload.span(), {spec.count(), 70, 10, spec.offset()});
+    const auto reader =
+        table_.Find(slice.codec)->Open(slice.payload.span(), {spec.count(), 70, 10, spec.offset()});
     ASSERT_TRUE(reader.ok()) << reader.status();
     (*reader)->AddBlock(1, std::span(decoded_).subspan(spec.offset(), spec.count()));
   }

@@ -8,7 +8,6 @@
 
 namespace psgd {
 
-
 inline constexpr Duration kResend = std::chrono::milliseconds(100);
 inline constexpr Duration kDeadline = std::chrono::seconds(5);
 

@@ -1,6 +1,6 @@
 #include "common/latency.h"
 #include "tests/unit/worker/session_fixture.h"
-#include "worker/step_trace.h"
+#include "train/step_trace.h"
 
 namespace psgd {
 namespace {

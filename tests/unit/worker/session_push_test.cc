@@ -12,8 +12,8 @@ TEST_F(SessionTest, SmallPartsShareAMessageFrontLayersFirst) {
   const auto sent = Drain();
   ASSERT_EQ(sent.size(), 2u);
   for (const auto& [shard, message] : sent) {
-    EXPECT_EQ(Slices(message), shard == 0 ? (std::vector<uint32_t>{0, 2, 4})
-                                          : (std::vector<uint32_t>{1, 3}));
+    EXPECT_EQ(Slices(message),
+              shard == 0 ? (std::vector<uint32_t>{0, 2, 4}) : (std::vector<uint32_t>{1, 3}));
     EXPECT_EQ(message.header.worker(), 3u);
     EXPECT_EQ(message.header.incarnation(), 2u);
     EXPECT_EQ(message.header.shard(), shard);
@@ -184,11 +184,11 @@ TEST_F(SessionTest, APullIsCompleteWhenEverySliceHasCome) {
   EXPECT_EQ(asked[0].header.pull().own_clock(), 0u);
   EXPECT_TRUE(core_->pulling());
   Weights(0, 1, {0, 2}, 3, 7);
-  Weights(0, 1, {0, 2}, 3, 8);      // repeated: the first stands
+  Weights(0, 1, {0, 2}, 3, 8);  // repeated: the first stands
   Weights(1, 1, {3}, 3);
-  Weights(1, 1, {1, 0, 99}, 3);     // not shard 1's, no slice at all
+  Weights(1, 1, {1, 0, 99}, 3);  // not shard 1's, no slice at all
   EXPECT_TRUE(core_->pulling());
-  Weights(0, 99, {4}, 3);           // of another request
+  Weights(0, 99, {4}, 3);  // of another request
   Message stranger = From(0);
   stranger.header.set_incarnation(1);
   stranger.header.mutable_pull_reply()->set_request(1);
@@ -258,7 +258,8 @@ TEST_F(SessionTest, AGapIsFilledAtOnceAndOnlyOnce) {
   EXPECT_THAT(SentSeqs(0), ElementsAre(4, 5));
 }
 
-// Who waits for weights pushes nothing, and the shard may wait for just that worker: greetings show it.
+// Who waits for weights pushes nothing, and the shard may wait for just that worker: greetings show
+// it.
 TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
   PushAll(1);
   Drain();
@@ -277,7 +278,8 @@ TEST_F(SessionTest, AShardThatLostPushesIsFoundOutByWhoOnlyWaits) {
   EXPECT_TRUE(absl::IsDataLoss(core_->Tick(now_)));
 }
 
-// Its own pushes are there, and others', which it has seen, are not: what it computed from them would be refused.
+// Its own pushes are there, and others', which it has seen, are not: what it computed from them
+// would be refused.
 TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
   core_->Pull(0, now_);
   Drain();
@@ -291,7 +293,8 @@ TEST_F(SessionTest, AShardWhoseWeightsWentBackIsFoundOut) {
   Weights(1, 2, {1, 3}, 0, 6);
   const absl::Status status = core_->Tick(now_);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("slice 3 is at version 6, and was at 7"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("slice 3 is at version 6, and was at 7"));
 }
 
 // A shard that was started again from a journal that had lost its end.
@@ -319,7 +322,8 @@ TEST_F(SessionTest, AShardThatLostWhatItAcknowledgedIsFoundOut) {
   welcome(asked[0].header.hello().probe(), 3);
   const absl::Status status = core_->Tick(now_);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("has lost pushes that it acknowledged"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("has lost pushes that it acknowledged"));
 }
 
 TEST_F(SessionTest, AWorkerThatKeepsSendingStillFillsAGap) {

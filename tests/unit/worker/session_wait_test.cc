@@ -96,10 +96,10 @@ TEST_F(SessionTest, AProbeIsAnsweredByTheWelcomeOfEveryShard) {
   EXPECT_EQ(sent[0].second.PayloadBytes() + sent[1].second.PayloadBytes(), 1001u);
   const uint64_t probe = sent[0].second.header.hello().probe();
   EXPECT_NE(probe, 0u);
-  welcome(0, 0);          // of another greeting
+  welcome(0, 0);  // of another greeting
   welcome(0, probe + 1);
   welcome(1, probe);
-  welcome(1, probe);      // once more
+  welcome(1, probe);  // once more
   EXPECT_TRUE(core_->probing());
   // It is asked again, but what was lost is not carried again.
   now_ += 2 * kResend;

@@ -158,8 +158,7 @@ TEST(UpdateEncoder, PacksWhatCodecsMade) {
     EXPECT_EQ(made[0].packed.planes, 1u);
     EXPECT_LT(made[0].travels().size(), made[0].payload.size());
     EXPECT_EQ(made[1].travels().data(), made[1].payload.data()) << "too short to be packed";
-    const auto unpacked =
-        Unpack(made[0].travels(), made[0].packed.planes, made[0].payload.size());
+    const auto unpacked = Unpack(made[0].travels(), made[0].packed.planes, made[0].payload.size());
     ASSERT_TRUE(unpacked.ok()) << unpacked.status();
     EXPECT_TRUE(std::ranges::equal(unpacked->span(), made[0].payload.span()));
   }
@@ -199,13 +198,14 @@ TEST(UpdateEncoder, SendsWhatIsNotFiniteAsItIsAndRemembersNothingOfIt) {
       EXPECT_EQ(sent.codec, CODEC_NONE);
       EXPECT_TRUE(std::ranges::equal(sent.payload.span(), AsBytes(gradient)));
     }
-    const Bytes after = EncodeStep(*poisoned, good, 3).payload, expected = EncodeStep(*clean, good, 3).payload;
+    const Bytes after = EncodeStep(*poisoned, good, 3).payload,
+                expected = EncodeStep(*clean, good, 3).payload;
     EXPECT_TRUE(std::ranges::equal(after.span(), expected.span())) << CodecText(codec);
   }
 }
 
-// A device's payloads and residuals are the host's, slice by slice; what has no twin there, and what
-// travels whole, stays the host's work.
+// A device's payloads and residuals are the host's, slice by slice; what has no twin there, and
+// what travels whole, stays the host's work.
 TEST(UpdateEncoder, EncodesOnADeviceWhatHasATwinThere) {
   Config config;
   config.mutable_optimizer()->mutable_sgd();

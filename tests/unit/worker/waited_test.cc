@@ -26,7 +26,8 @@ TEST(PartsOfWait, NothingIsNegative) {
   EXPECT_DOUBLE_EQ(all.wait, 0.004);
   EXPECT_DOUBLE_EQ(all.apply, 0.006);
   EXPECT_NEAR(all.wire, 0, 1e-12);
-  EXPECT_DOUBLE_EQ(PartsOfWait(0.01, {milliseconds(5), {}, {}}).wire, 0.01);  // a shard that says nothing
+  EXPECT_DOUBLE_EQ(PartsOfWait(0.01, {milliseconds(5), {}, {}}).wire,
+                   0.01);  // a shard that says nothing
   EXPECT_DOUBLE_EQ(PartsOfWait(0.01, {}).wire, 0.01);
 }
 

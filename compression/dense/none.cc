@@ -1,0 +1,101 @@
+#include "compression/dense/none.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compression/magnitude.h"
+#include "compression/payload_bytes.h"
+
+namespace psgd {
+namespace {
+
+class NoneEncoder final : public Encoder {
+ public:
+  explicit NoneEncoder(const CodecKernels& kernels) : kernels_(kernels) {}
+
+  void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
+    if (input.residual.empty()) {
+      Append(input.gradient, out);
+      return;
+    }
+    const size_t elements = input.gradient.size();
+    Reserve(input.gradient.size_bytes(), out);
+    for (size_t begin = 0; begin < elements; begin += kEncodeBlock) {
+      const size_t count = std::min(kEncodeBlock, elements - begin);
+      const std::span<float> residual = input.residual.subspan(begin, count);
+      kernels_.dense.add(input.gradient.subspan(begin, count), residual);
+      Append(residual, out);
+      std::fill(residual.begin(), residual.end(), 0.0f);
+    }
+  }
+
+ private:
+  static void Append(std::span<const float> values, std::vector<std::byte>* out) {
+    const ByteSpan bytes = AsBytes(values);
+    out->insert(out->end(), bytes.begin(), bytes.end());
+  }
+
+  const CodecKernels& kernels_;
+};
+
+class NoneReader final : public PayloadReader {
+ public:
+  NoneReader(ByteSpan payload, const CodecKernels& kernels)
+      : PayloadReader(static_cast<uint32_t>(payload.size() / sizeof(float))),
+        kernels_(kernels),
+        payload_(payload) {}
+
+  void AddBlock(float scale, std::span<float> block) override {
+    kernels_.dense.add_scaled(scale, payload_.data() + position_, block);
+    position_ += block.size_bytes();
+  }
+
+  float Largest() const override { return LargestMagnitude(payload_.data(), elements()); }
+
+  std::span<const float> Direct() const override {
+    const bool aligned = reinterpret_cast<uintptr_t>(payload_.data()) % alignof(float) == 0;
+    if (!aligned) return {};
+    return {reinterpret_cast<const float*>(payload_.data()), elements()};
+  }
+
+ private:
+  const CodecKernels& kernels_;
+  const ByteSpan payload_;
+  size_t position_ = 0;
+};
+
+class None final : public Codec {
+ public:
+  explicit None(const CodecKernels& kernels) : kernels_(kernels) {}
+
+  CodecId id() const override { return CODEC_NONE; }
+  absl::string_view name() const override { return "none"; }
+  bool lossless() const override { return true; }
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
+    return std::make_unique<NoneEncoder>(kernels_);
+  }
+  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
+                                                      const SliceShape& shape) const override {
+    if (payload.size() != MaxPayload(shape.elements)) {
+      return absl::InvalidArgumentError(absl::StrCat("none payload of ", payload.size(),
+                                                     " bytes for ", shape.elements,
+                                                     " elements: 4 bytes each expected"));
+    }
+    if (!kernels_.dense.all_finite(payload.data(), shape.elements)) {
+      return absl::OutOfRangeError("none payload holds NaN or infinity");
+    }
+    return std::make_unique<NoneReader>(payload, kernels_);
+  }
+  size_t MaxPayload(uint32_t elements) const override { return elements * sizeof(float); }
+
+ private:
+  const CodecKernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> MakeNone(const CodecKernels& kernels) {
+  return std::make_unique<None>(kernels);
+}
+
+}  // namespace psgd

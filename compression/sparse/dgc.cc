@@ -1,0 +1,162 @@
+#include "compression/sparse/dgc.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compression/lanes.h"
+#include "compression/sparse/density.h"
+#include "compression/sparse/dgc_schedule.h"
+#include "compression/sparse/select_largest.h"
+#include "compression/sparse/sparse_codec.h"
+
+namespace psgd {
+namespace {
+
+struct DgcOptions {
+  double density = 0;
+  float momentum = 0;
+  double limit = 0;  // on the norm of a whole tensor's gradient; 0: none
+  uint64_t warmup = 0;
+};
+
+// v + (momentum * u + scale * gradient), and u likewise.
+class VelocitySource final : public SelectSource {
+ public:
+  // v may be empty: then u is what is picked from.
+  VelocitySource(std::span<const float> gradient, float scale, float momentum, std::span<float> u,
+                 std::span<float> v, const CodecKernels& kernels)
+      : gradient_(gradient), scale_(scale), momentum_(momentum), u_(u), v_(v), kernels_(kernels) {}
+
+  size_t size() const override { return gradient_.size(); }
+
+  void Sample(size_t begin, float* run) const override {
+    for (size_t i = begin; i < begin + kSampleRun; ++i) {
+      const float moved = momentum_ * u_[i] + scale_ * gradient_[i];
+      run[i - begin] = v_.empty() ? moved : v_[i] + moved;
+    }
+  }
+
+  void Make(size_t begin, size_t count) override {
+    kernels_.momentum.accumulate(gradient_.subspan(begin, count), scale_, momentum_,
+                                 u_.data() + begin, v_.empty() ? nullptr : v_.data() + begin);
+  }
+
+  size_t Gather(size_t begin, size_t count, uint32_t least, uint32_t* indices,
+                float* values) override {
+    Make(begin, count);
+    return kernels_.topk.gather(Made().subspan(begin, count), nullptr, least,
+                                static_cast<uint32_t>(begin), indices, values);
+  }
+
+  std::span<const float> Made() const override { return v_.empty() ? u_ : v_; }
+
+ private:
+  const std::span<const float> gradient_;
+  const float scale_;
+  const float momentum_;
+  const std::span<float> u_;
+  const std::span<float> v_;
+  const CodecKernels& kernels_;
+};
+
+class DgcEncoder final : public Encoder {
+ public:
+  DgcEncoder(const DgcOptions& options, const SliceShape& shape, const CodecKernels& kernels)
+      : options_(options),
+        limit_(DgcLimitOfSlice(options.limit, shape)),
+        kernels_(kernels),
+        selector_(kernels),
+        velocity_(shape.elements) {}
+
+  void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
+    const size_t elements = input.gradient.size();
+    const size_t keep =
+        WorthSending(CountAt(DensityAt(input.step), elements), elements, ValueCoding::kFloat);
+    VelocitySource source(input.gradient, ScaleOf(input.gradient), options_.momentum, velocity_,
+                          input.residual, kernels_);
+    selector_.Select(&source, keep, Selection::kSampled);
+    const auto indices = selector_.indices();
+    WriteSparse({indices, selector_.values(), elements}, ValueCoding::kFloat, -1, kernels_, out);
+    if (keep < elements) {
+      for (uint32_t index : indices) velocity_[index] = 0;
+    }
+    if (input.residual.empty()) return;
+    for (uint32_t index : indices) input.residual[index] = 0;
+  }
+
+  void SaveState(std::span<float> arrays) const override {
+    std::ranges::copy(velocity_, arrays.begin());
+  }
+  void LoadState(std::span<const float> arrays) override {
+    std::ranges::copy(arrays, velocity_.begin());
+  }
+
+ private:
+  double DensityAt(uint64_t step) const {
+    return WarmUpDensity(options_.density, step, options_.warmup);
+  }
+
+  float ScaleOf(std::span<const float> gradient) const {
+    if (limit_ == 0) return 1;
+    double squares = 0;
+    for (size_t begin = 0; begin < gradient.size(); begin += kSumStretch) {  // see lanes.h
+      squares += kernels_.dense.sum_squares(
+          gradient.subspan(begin, std::min(kSumStretch, gradient.size() - begin)));
+    }
+    return ClippingScale(squares, limit_);
+  }
+
+  const DgcOptions options_;
+  const double limit_;
+  const CodecKernels& kernels_;
+  LargestSelector selector_;
+  std::vector<float> velocity_;
+};
+
+class Dgc final : public SparseCodec {
+ public:
+  Dgc(const DgcOptions& options, const CodecKernels& kernels)
+      : SparseCodec(CODEC_DGC, "dgc", kernels), options_(options) {}
+  size_t state_arrays() const override { return 1; }
+  uint32_t memory() const override { return CODEC_DGC; }
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape& shape) const override {
+    return std::make_unique<DgcEncoder>(options_, shape, kernels());
+  }
+
+ private:
+  const DgcOptions options_;
+};
+
+}  // namespace
+
+double DgcLimitOfSlice(double limit, const SliceShape& shape) {
+  const double tensor =
+      static_cast<double>(shape.tensor_rows) * static_cast<double>(shape.tensor_columns);
+  // A slice whose tensor nobody knows is one of its own.
+  return tensor == 0 ? limit : limit * std::sqrt(shape.elements / tensor);
+}
+
+double DgcLimit(const DgcCodec& config, uint32_t workers) {
+  return config.clip() / std::sqrt(static_cast<double>(std::max(1u, workers)));
+}
+
+absl::StatusOr<std::unique_ptr<Codec>> MakeDgc(const DgcCodec& config, uint32_t workers,
+                                               const CodecKernels& kernels) {
+  PSGD_RETURN_IF_ERROR(CheckDensity("dgc", config.density()));
+  if (!(config.momentum() >= 0 && config.momentum() < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("dgc.momentum is ", config.momentum(),
+                                                   "; it is at least 0 and below 1, such as 0.9"));
+  }
+  if (!(config.clip() >= 0) || !std::isfinite(config.clip()) || config.warmup().steps() < 0) {
+    return absl::InvalidArgumentError("dgc.clip and dgc.warmup are at least 0");
+  }
+  DgcOptions options;
+  options.density = config.density();
+  options.momentum = static_cast<float>(config.momentum());
+  options.limit = DgcLimit(config, workers);
+  options.warmup = static_cast<uint64_t>(config.warmup().steps());
+  return std::make_unique<Dgc>(options, kernels);
+}
+
+}  // namespace psgd

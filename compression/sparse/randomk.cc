@@ -1,0 +1,124 @@
+#include "compression/sparse/randomk.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compression/magnitude.h"
+#include "compression/payload_bytes.h"
+#include "compression/sparse/density.h"
+#include "compression/sparse/entry_reader.h"
+#include "compression/sparse/strata.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kHeaderBytes = 20;
+
+class RandomkEncoder final : public Encoder {
+ public:
+  RandomkEncoder(double density, const CodecKernels& kernels)
+      : density_(density), kernels_(kernels) {}
+
+  void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
+    const size_t elements = input.gradient.size();
+    const auto count = static_cast<uint32_t>(CountAt(density_, elements));
+    std::byte* payload = Grow(kHeaderBytes + count * sizeof(float), out);
+    StoreField(count, payload);
+    StoreField(input.key.low, payload + 4);
+    StoreField(input.key.high, payload + 8);
+    StoreField(input.step, payload + 12);
+    payload += kHeaderBytes;
+    const bool keep = !input.residual.empty();
+    if (keep) kernels_.dense.add(input.gradient, input.residual);
+    Strata strata(static_cast<uint32_t>(elements), count, input.key, input.step);
+    for (; !strata.done(); payload += sizeof(float)) {
+      const uint32_t index = strata.Next();
+      if (keep) {
+        StoreField(input.residual[index], payload);
+        input.residual[index] = 0;
+      } else {
+        StoreField(ScaledToStratum(input.gradient[index], strata.length()), payload);
+      }
+    }
+  }
+
+ private:
+  const double density_;
+  const CodecKernels& kernels_;
+};
+
+class DrawnEntries {
+ public:
+  DrawnEntries(const Strata& strata, const std::byte* values, size_t count)
+      : strata_(strata), values_(values), count_(count), value_(values) {}
+
+  uint64_t NextIndex() { return strata_.done() ? kNoEntry : strata_.Next(); }
+  float NextValue() {
+    const float value = LoadField<float>(value_);
+    value_ += sizeof(value);
+    return value;
+  }
+  float Largest() const { return LargestMagnitude(values_, count_); }
+
+ private:
+  Strata strata_;
+  const std::byte* values_;
+  size_t count_;
+  const std::byte* value_;
+};
+
+class Randomk final : public Codec {
+ public:
+  Randomk(double density, const CodecKernels& kernels) : density_(density), kernels_(kernels) {}
+
+  CodecId id() const override { return CODEC_RANDOMK; }
+  absl::string_view name() const override { return "randomk"; }
+  bool lossless() const override { return false; }
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
+    return std::make_unique<RandomkEncoder>(density_, kernels_);
+  }
+
+  absl::StatusOr<std::unique_ptr<PayloadReader>> Open(ByteSpan payload,
+                                                      const SliceShape& shape) const override {
+    if (payload.size() < kHeaderBytes) {
+      return absl::InvalidArgumentError("randomk payload ends within its header");
+    }
+    const uint32_t count = LoadField<uint32_t>(payload.data());
+    if (count > shape.elements || (count == 0 && shape.elements > 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("randomk payload of ", count, " entries for ", shape.elements, " elements"));
+    }
+    if (payload.size() != kHeaderBytes + size_t{count} * sizeof(float)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("randomk payload of ", payload.size(), " bytes for ", count, " entries"));
+    }
+    const std::byte* values = payload.data() + kHeaderBytes;
+    if (!kernels_.dense.all_finite(values, count)) {
+      return absl::OutOfRangeError("randomk payload holds NaN or infinity");
+    }
+    const PhiloxKey key = {LoadField<uint32_t>(payload.data() + 4),
+                           LoadField<uint32_t>(payload.data() + 8)};
+    const Strata strata(shape.elements, count, key, LoadField<uint64_t>(payload.data() + 12));
+    return std::make_unique<EntryReader<DrawnEntries>>(shape.elements,
+                                                       DrawnEntries(strata, values, count));
+  }
+
+  size_t MaxPayload(uint32_t elements) const override {
+    return kHeaderBytes + size_t{elements} * sizeof(float);
+  }
+
+ private:
+  const double density_;
+  const CodecKernels& kernels_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Codec>> MakeRandomk(const RandomkCodec& config,
+                                                   const CodecKernels& kernels) {
+  PSGD_RETURN_IF_ERROR(CheckDensity("randomk", config.density()));
+  return std::make_unique<Randomk>(config.density(), kernels);
+}
+
+}  // namespace psgd

@@ -1,0 +1,71 @@
+#include "compression/sparse/select.h"
+
+#include <algorithm>
+
+namespace psgd {
+namespace {
+
+// The bin in which the count from the top reaches `*keep`; takes what lies above it off `*keep`.
+size_t FindBin(std::span<const uint32_t> bins, size_t* keep) {
+  size_t bin = bins.size() - 1;
+  while (bin > 0 && bins[bin] < *keep) *keep -= bins[bin--];
+  return bin;
+}
+
+// Finds the keep-th largest of numbers below 2^bits, digit by digit; reorders and shortens them.
+uint32_t SelectAmong(std::vector<uint32_t>* numbers, int bits, size_t* keep) {
+  constexpr int kDigit = 10;
+  uint32_t selected = 0;
+  for (int shift = bits - kDigit; shift >= 0; shift -= kDigit) {
+    uint32_t bins[1 << kDigit] = {};
+    constexpr uint32_t kMask = (1 << kDigit) - 1;
+    for (uint32_t number : *numbers) ++bins[(number >> shift) & kMask];
+    const uint32_t digit = static_cast<uint32_t>(FindBin(bins, keep));
+    std::erase_if(*numbers, [=](uint32_t n) { return ((n >> shift) & kMask) != digit; });
+    selected |= digit << shift;
+  }
+  return selected;
+}
+
+}  // namespace
+
+Cut FindCut(std::span<const float> values, size_t keep, std::vector<uint32_t>* scratch) {
+  constexpr int kLowBits = 20;
+  constexpr size_t kBins = 1 << (31 - kLowBits);
+  // Two tables, so that equal neighbours do not wait for each other's count.
+  uint32_t bins[2][kBins] = {};
+  size_t i = 0;
+  for (; i + 2 <= values.size(); i += 2) {
+    ++bins[0][MagnitudeBits(values[i]) >> kLowBits];
+    ++bins[1][MagnitudeBits(values[i + 1]) >> kLowBits];
+  }
+  if (i < values.size()) ++bins[0][MagnitudeBits(values[i]) >> kLowBits];
+  for (size_t b = 0; b < kBins; ++b) bins[0][b] += bins[1][b];
+
+  const uint32_t bin = static_cast<uint32_t>(FindBin(bins[0], &keep));
+  scratch->resize(values.size() + 1);
+  size_t found = 0;
+  for (float value : values) {
+    const uint32_t bits = MagnitudeBits(value);
+    (*scratch)[found] = bits & ((1u << kLowBits) - 1);
+    found += (bits >> kLowBits) == bin;
+  }
+  scratch->resize(found);
+  const uint32_t low = SelectAmong(scratch, kLowBits, &keep);
+  return {(bin << kLowBits) | low, keep};
+}
+
+uint32_t GuessLeast(size_t elements, absl::FunctionRef<void(size_t begin, float* run)> sample,
+                    size_t keep, bool enough, std::vector<uint32_t>* scratch) {
+  scratch->assign(kSampleBins, 0);
+  const SamplePlan plan = PlanSample(elements, keep, enough);
+  for (size_t run = 0; run < plan.runs; ++run) {
+    float values[kSampleRun];
+    sample(plan.Begin(run), values);
+    for (float value : values) ++(*scratch)[MagnitudeBits(value) >> kSampleShift];
+  }
+  size_t wanted = plan.wanted;
+  return std::max(static_cast<uint32_t>(FindBin(*scratch, &wanted)) << kSampleShift, kLeastNotZero);
+}
+
+}  // namespace psgd

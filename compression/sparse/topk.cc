@@ -1,0 +1,76 @@
+#include "compression/sparse/topk.h"
+
+#include "compression/sparse/corrected_source.h"
+#include "compression/sparse/density.h"
+#include "compression/sparse/sparse_codec.h"
+
+namespace psgd {
+namespace {
+
+struct TopkOptions {
+  double density = 0;
+  Selection selection = Selection::kExact;
+  ValueCoding values = ValueCoding::kFloat;
+};
+
+class TopkEncoder final : public Encoder {
+ public:
+  TopkEncoder(const TopkOptions& options, const CodecKernels& kernels)
+      : options_(options), kernels_(kernels), selector_(kernels) {}
+
+  void Encode(const EncodeInput& input, std::vector<std::byte>* out) override {
+    const size_t elements = input.gradient.size();
+    const size_t keep =
+        WorthSending(CountAt(options_.density, elements), elements, options_.values);
+    CorrectedSource source(input.gradient, input.residual, kernels_);
+    selector_.Select(&source, keep, options_.selection);
+    const auto indices = selector_.indices();
+    const auto values = selector_.values();
+    WriteSparse({indices, values, elements}, options_.values, -1, kernels_, out);
+    if (input.residual.empty()) return;
+    for (size_t i = 0; i < indices.size(); ++i) input.residual[indices[i]] = values[i];
+  }
+
+ private:
+  const TopkOptions options_;
+  const CodecKernels& kernels_;
+  LargestSelector selector_;
+};
+
+class Topk final : public SparseCodec {
+ public:
+  Topk(const TopkOptions& options, const CodecKernels& kernels)
+      : SparseCodec(CODEC_TOPK, "topk", kernels), options_(options) {}
+  std::unique_ptr<Encoder> NewEncoder(const SliceShape&) const override {
+    return std::make_unique<TopkEncoder>(options_, kernels());
+  }
+
+ private:
+  const TopkOptions options_;
+};
+
+}  // namespace
+
+ValueCoding TopkValues(const TopkCodec& config) {
+  switch (config.values()) {
+    case TopkCodec::FP32:
+      break;
+    case TopkCodec::FP16:
+      return ValueCoding::kHalf;
+    case TopkCodec::TERNARY:
+      return ValueCoding::kSign;
+  }
+  return ValueCoding::kFloat;
+}
+
+absl::StatusOr<std::unique_ptr<Codec>> MakeTopk(const TopkCodec& config,
+                                                const CodecKernels& kernels) {
+  PSGD_RETURN_IF_ERROR(CheckDensity("topk", config.density()));
+  TopkOptions options;
+  options.density = config.density();
+  options.values = TopkValues(config);
+  if (config.select() == TopkCodec::SAMPLED) options.selection = Selection::kSampled;
+  return std::make_unique<Topk>(options, kernels);
+}
+
+}  // namespace psgd

@@ -1,0 +1,85 @@
+#include "engine/graph/differentiate.h"
+
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ops/rules.h"
+
+namespace psgd {
+
+GradientTape::GradientTape(Graph* graph) : graph_(graph) {
+  wanted_.resize(graph->tensors.size());
+  contributions_.resize(graph->tensors.size());
+  for (size_t i = 0; i < wanted_.size(); ++i) wanted_[i] = graph->tensors[i].wants_gradient;
+  for (const Node& node : graph->nodes) {
+    bool any = false;
+    for (TensorId input : node.inputs) any = any || wanted_[input];
+    for (TensorId output : node.outputs) wanted_[output] = wanted_[output] || any;
+  }
+}
+
+TensorId GradientTape::Gradient(TensorId tensor) {
+  std::vector<TensorId>& parts = contributions_[tensor];
+  if (parts.empty()) return kNoTensor;
+  if (parts.size() > 1) {
+    const TensorId sum = NewGradient(tensor);
+    graph_->AddNode(graph_->tensors[sum].name, Sum{}, parts, {sum});
+    parts = {sum};
+  }
+  return parts.front();
+}
+
+void GradientTape::Contribute(TensorId tensor, TensorId gradient) {
+  if (Wanted(tensor)) contributions_[tensor].push_back(gradient);
+}
+
+TensorId GradientTape::NewGradient(TensorId tensor) {
+  return graph_->AddTensor(absl::StrCat("d(", graph_->tensors[tensor].name, ")"),
+                           graph_->shape(tensor));
+}
+
+absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph,
+                                                    std::span<const GradientSeed> seeds) {
+  GradientTape tape(graph);
+  const size_t forward_tensors = graph->tensors.size();
+  for (const GradientSeed& seed : seeds) tape.Contribute(seed.tensor, seed.gradient);
+  for (int i = static_cast<int>(graph->nodes.size()) - 1; i >= 0; --i) {
+    const Node node = graph->nodes[i];  // a copy: rules append nodes
+    bool wanted = false;
+    for (TensorId input : node.inputs) wanted = wanted || tape.Wanted(input);
+    if (!wanted) continue;
+    PSGD_RETURN_IF_ERROR(
+        std::visit([&](const auto& op) { return AddGradient(op, node, &tape); }, node.op));
+  }
+
+  std::vector<TensorId> gradients(forward_tensors, kNoTensor);
+  for (size_t i = 0; i < forward_tensors; ++i) {
+    if (graph->tensors[i].wants_gradient) {
+      gradients[i] = tape.Gradient(static_cast<TensorId>(i));
+    }
+  }
+  std::set<TensorId> taken;
+  for (size_t i = 0; i < seeds.size(); ++i) taken.insert(seeds[i].gradient);
+  for (Parameter& parameter : graph->parameters) {
+    if (parameter.statistic) continue;
+    TensorId gradient = gradients[parameter.value];
+    if (gradient == kNoTensor) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the loss does not depend on ", graph->tensors[parameter.value].name));
+    }
+    if (!taken.insert(gradient).second) {  // of two parameters at once, or a seed: needs a copy
+      const TensorId copy = tape.NewGradient(parameter.value);
+      graph->AddNode(graph->tensors[copy].name, Sum{}, {gradient}, {copy});
+      gradient = copy;
+      taken.insert(copy);
+    }
+    graph->tensors[gradient].external = true;
+    parameter.gradient = gradient;
+    gradients[parameter.value] = gradient;
+  }
+  return gradients;
+}
+
+}  // namespace psgd

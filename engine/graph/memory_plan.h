@@ -1,0 +1,66 @@
+// Where every buffer of a step lies. Backends ask for buffers while they make kernels, node by
+// node; Arrange then packs all that are never alive together into the same memory. Nothing is
+// allocated in a step.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace psgd {
+
+using BufferId = int;
+inline constexpr BufferId kNoBuffer = -1;
+
+// Addresses of all buffers, by id.
+using Buffers = std::vector<void*>;
+
+struct Buffer {
+  enum class Kind {
+    kTemporary,   // alive from its first use to its last
+    kPersistent,  // keeps its content from step to step
+    kExternal,    // memory of an external tensor: bound by the caller
+  };
+  Kind kind = Kind::kTemporary;
+  size_t bytes = 0;
+  int first = 0;  // node that uses it first
+  int last = 0;   // node that uses it last
+  size_t offset = 0;
+  TensorId tensor = kNoTensor;  // that it holds; kNoTensor: scratch memory
+};
+
+// Not thread-safe.
+class MemoryPlan {
+ public:
+  static constexpr size_t kAlignment = 64;  // a cache line, an AVX-512 register
+
+  // What follows is used by this node.
+  void BeginNode(int node) { node_ = node; }
+  int node() const { return node_; }
+
+  // A new temporary buffer, used by the present node.
+  BufferId Add(size_t bytes, TensorId tensor = kNoTensor);
+  BufferId AddPersistent(size_t bytes, TensorId tensor = kNoTensor);
+  BufferId AddExternal(TensorId tensor, size_t bytes);
+  // The present node reads or writes the buffer, so it lives until then.
+  void Use(BufferId buffer);
+
+  // Gives each temporary and persistent buffer its offset.
+  void Arrange();
+
+  const std::vector<Buffer>& buffers() const { return buffers_; }
+  // The node at which the most bytes of temporary buffers are alive.
+  int CrowdedNode() const;
+  // After Arrange.
+  size_t temporary_bytes() const { return temporary_bytes_; }
+  size_t persistent_bytes() const { return persistent_bytes_; }
+
+ private:
+  std::vector<Buffer> buffers_;
+  int node_ = 0;
+  size_t temporary_bytes_ = 0;
+  size_t persistent_bytes_ = 0;
+};
+
+}  // namespace psgd

@@ -1,0 +1,138 @@
+#include "engine/graph/recompute_cuts.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <variant>
+
+namespace psgd {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double BytesOf(const Tensor& tensor) {
+  // What a backend hands to its reverse pass is mostly a byte an element, as dropout's masks.
+  const double width = tensor.element == Element::kOpaque ? 1 : sizeof(float);
+  return width * static_cast<double>(ElementCount(tensor.shape));
+}
+
+}  // namespace
+
+CutPlaces::CutPlaces(const Graph& graph, size_t forward_nodes) {
+  std::vector<int> value_of(graph.tensors.size(), -1);
+  for (size_t node = 0; node < forward_nodes; ++node) {
+    const Node& at = graph.nodes[node];
+    for (TensorId input : at.inputs) {
+      if (value_of[input] >= 0) values_[value_of[input]].used = static_cast<int>(node);
+    }
+    for (TensorId output : at.outputs) {
+      if (graph.tensors[output].external) continue;
+      // Under another shape the memory is the same.
+      if (std::holds_alternative<Reshape>(at.op) && value_of[at.inputs[0]] >= 0) {
+        value_of[output] = value_of[at.inputs[0]];
+        continue;
+      }
+      value_of[output] = static_cast<int>(values_.size());
+      const int made = static_cast<int>(node);
+      values_.push_back({.bytes = BytesOf(graph.tensors[output]), .made = made, .used = made});
+    }
+  }
+  for (size_t node = forward_nodes; node < graph.nodes.size(); ++node) {
+    for (TensorId input : graph.nodes[node].inputs) {
+      if (value_of[input] >= 0) values_[value_of[input]].saved = true;
+    }
+  }
+  FindPlaces(forward_nodes);
+  MeasureSegments();
+}
+
+// Where no fewer bytes cross just before or after.
+void CutPlaces::FindPlaces(size_t forward_nodes) {
+  std::vector<double> crossing(forward_nodes + 1);
+  for (const Value& value : values_) {
+    crossing[value.made] += value.bytes;
+    crossing[value.used] -= value.bytes;
+  }
+  std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
+  for (size_t node = 0; node + 1 < forward_nodes; ++node) {
+    const double before = node > 0 ? crossing[node - 1] : kNever;
+    const double after = node + 2 < forward_nodes ? crossing[node + 1] : kNever;
+    if (crossing[node] > 0 && crossing[node] <= before && crossing[node] <= after) {
+      places_.push_back(static_cast<int>(node));
+    }
+  }
+  places_.push_back(static_cast<int>(forward_nodes) - 1);
+}
+
+void CutPlaces::MeasureSegments() {
+  costs_.resize(places_.size());
+  for (size_t end = 0; end < places_.size(); ++end) {
+    // Sums over the values made after a place are those of all values less those made before it.
+    std::vector<Cost> made(end + 1);  // by the first place that is not before the value
+    for (const Value& value : values_) {
+      if (value.made > places_[end]) break;
+      const auto place = std::lower_bound(places_.begin(), places_.end(), value.made);
+      Cost& cost = made[place - places_.begin()];
+      if (value.used > places_[end]) {
+        cost.kept += value.bytes;
+      } else if (value.saved) {
+        cost.inside += value.bytes;
+      }
+    }
+    costs_[end] = std::move(made);
+    for (size_t begin = end; begin-- > 0;) {
+      costs_[end][begin].kept += costs_[end][begin + 1].kept;
+      costs_[end][begin].inside += costs_[end][begin + 1].inside;
+    }
+  }
+}
+
+// While the reverse pass is in a segment, it needs what the cuts before it and at its end keep, and
+// the inside of the segment. The less is kept up to a place the better, whatever follows; so the
+// cheapest ways to all places are found from the front.
+bool CutPlaces::Within(double bound, int segments, std::vector<int>* cuts) const {
+  const size_t ends = places_.size();
+  const size_t rounds = segments > 0 ? segments : 1;
+  // kept[r][p]: least bytes kept by a way that ends at place p - 1, with r segments where they
+  // count.
+  std::vector<std::vector<double>> kept(rounds + 1, std::vector<double>(ends + 1, kNever));
+  std::vector<std::vector<size_t>> from(rounds + 1, std::vector<size_t>(ends + 1));
+  kept[0][0] = 0;
+  if (segments == 0) kept[1][0] = 0;
+  for (size_t round = 1; round <= rounds; ++round) {
+    const std::vector<double>& before = kept[segments > 0 ? round - 1 : round];
+    for (size_t end = 0; end < ends; ++end) {
+      for (size_t begin = 0; begin <= end; ++begin) {
+        const Cost& segment = cost(begin, end);
+        const double all = before[begin] + segment.kept;
+        if (all + segment.inside > bound || all >= kept[round][end + 1]) continue;
+        kept[round][end + 1] = all;
+        from[round][end + 1] = begin;
+      }
+    }
+  }
+  if (kept[rounds][ends] == kNever) return false;
+  cuts->clear();
+  size_t round = rounds;
+  for (size_t at = from[round][ends]; at > 0; at = from[round][at]) {
+    cuts->push_back(places_[at - 1]);
+    if (segments > 0) --round;
+  }
+  std::reverse(cuts->begin(), cuts->end());
+  return true;
+}
+
+std::vector<int> CutPlaces::Choose(int segments) const {
+  double low = 0, high = 0;
+  for (const Value& value : values_) high += value.bytes;
+  std::vector<int> cuts;
+  Within(high, segments, &cuts);
+  // Closer than a hundredth is below what the sums leave out.
+  while (high - low > 0.01 * high) {
+    const double middle = (low + high) / 2;
+    (Within(middle, segments, &cuts) ? high : low) = middle;
+  }
+  return cuts;
+}
+
+}  // namespace psgd

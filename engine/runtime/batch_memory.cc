@@ -1,0 +1,63 @@
+#include "engine/runtime/batch_memory.h"
+
+#include <cstring>
+
+#include "engine/graph/memory_plan.h"
+
+namespace psgd {
+namespace {
+
+size_t Bytes(size_t elements) {
+  static_assert(sizeof(float) == sizeof(int32_t), "pixels and tokens take the same room");
+  constexpr size_t kUnit = MemoryPlan::kAlignment;
+  return (elements * sizeof(float) + kUnit - 1) / kUnit * kUnit;
+}
+
+std::span<const std::byte> InputOf(const NetworkInput& input) {
+  return input.tokens.empty() ? std::as_bytes(input.pixels) : std::as_bytes(input.tokens);
+}
+
+}  // namespace
+
+BatchMemory::BatchMemory(const Sizes& sizes, Backend* backend)
+    : backend_(backend),
+      values_offset_(Bytes(sizes.input)),
+      labels_offset_(values_offset_ + Bytes(sizes.values)),
+      end_(labels_offset_ + Bytes(sizes.labels)) {}
+
+absl::StatusOr<std::unique_ptr<BatchMemory>> BatchMemory::Create(const Sizes& sizes,
+                                                                 Backend* backend) {
+  std::unique_ptr<BatchMemory> made(new BatchMemory(sizes, backend));
+  PSGD_ASSIGN_OR_RETURN(made->memory_, backend->Allocate(made->end_));
+  if (!backend->computes_on_host()) {
+    PSGD_ASSIGN_OR_RETURN(made->host_, backend->AllocateHost(made->end_));
+    PSGD_ASSIGN_OR_RETURN(made->feed_, backend->MakeFeed(made->end_));
+  }
+  return made;
+}
+
+absl::Status BatchMemory::Upload(const NetworkInput& input_values,
+                                 std::span<const int32_t> label_values) {
+  const std::span<const std::byte> bytes = InputOf(input_values);
+  PSGD_RETURN_IF_ERROR(backend_->Upload(bytes.data(), input(), bytes.size()));
+  if (!input_values.values.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        backend_->Upload(input_values.values.data(), values(), input_values.values.size_bytes()));
+  }
+  return backend_->Upload(label_values.data(), labels(), label_values.size_bytes());
+}
+
+absl::Status BatchMemory::Stage(const NetworkInput& input_values,
+                                std::span<const int32_t> label_values) {
+  PSGD_RETURN_IF_ERROR(feed_->AwaitLeft());
+  char* const host = static_cast<char*>(host_->data());
+  const auto write = [&](size_t offset, std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(host + offset, bytes.data(), bytes.size());
+  };
+  write(0, InputOf(input_values));
+  write(values_offset_, std::as_bytes(input_values.values));
+  write(labels_offset_, std::as_bytes(label_values));
+  return feed_->Start(host);
+}
+
+}  // namespace psgd

@@ -1,0 +1,85 @@
+#include "engine/runtime/executor.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Graph& graph, Backend* backend) {
+  std::unique_ptr<Executor> executor(new Executor(&graph, backend));
+  backend->EnterThread();
+  PSGD_ASSIGN_OR_RETURN(executor->kernels_, backend->MakeKernels(graph, &executor->plan_));
+  executor->plan_.Arrange();
+  return executor;
+}
+
+absl::Status Executor::Bind(void* temporary, const std::vector<ExternalMemory>& externals) {
+  PSGD_ASSIGN_OR_RETURN(persistent_, backend_->Allocate(plan_.persistent_bytes()));
+  for (const Buffer& buffer : plan_.buffers()) {
+    if (buffer.kind == Buffer::Kind::kExternal) {
+      const auto found = std::find_if(
+          externals.begin(), externals.end(),
+          [&](const ExternalMemory& external) { return external.tensor == buffer.tensor; });
+      if (found == externals.end()) {
+        return absl::InternalError(
+            absl::StrCat("no memory was given for ", graph_->tensors[buffer.tensor].name));
+      }
+      addresses_.push_back(found->data);
+    } else {
+      const bool kept = buffer.kind == Buffer::Kind::kPersistent;
+      addresses_.push_back(static_cast<char*>(kept ? persistent_->data() : temporary) +
+                           buffer.offset);
+    }
+  }
+  for (const auto& kernel : kernels_) {
+    if (kernel != nullptr) kernel->Bind(addresses_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Run(const Step& step, const After& after) {
+  backend_->EnterThread();
+  PSGD_RETURN_IF_ERROR(backend_->BeginRun(step));
+  // Not the first run: it makes what libraries make when they are first called.
+  if (ran_ && recording_ == nullptr && recorded_.ok()) {
+    Step recorded = step;
+    recorded.recorded = true;
+    auto recording = backend_->Record([&] { return RunNodes(recorded, after); });
+    recorded_ = recording.status();
+    if (recording.ok()) recording_ = *std::move(recording);
+  }
+  if (recording_ != nullptr) return recording_->Replay();
+  PSGD_RETURN_IF_ERROR(RunNodes(step, after));
+  ran_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunNodes(const Step& step, const After& after) {
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (poison_ && !step.recorded) PSGD_RETURN_IF_ERROR(Poison(static_cast<int>(i)));
+    if (kernels_[i] != nullptr) {
+      absl::Status status = kernels_[i]->Run(step);
+      if (!status.ok()) return Annotate(status, graph_->nodes[i].name);
+    }
+    if (after) PSGD_RETURN_IF_ERROR(after(static_cast<int>(i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Poison(int node) {
+  const std::vector<TensorId>& outputs = graph_->nodes[node].outputs;
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    const Buffer& buffer = plan_.buffers()[i];
+    const bool fresh = buffer.kind == Buffer::Kind::kTemporary
+                           ? buffer.first == node
+                           : std::count(outputs.begin(), outputs.end(), buffer.tensor) > 0;
+    if (fresh && kernels_[node] != nullptr) {
+      const std::vector<char> bits(buffer.bytes, '\xFF');  // all set: NaN in every float type
+      PSGD_RETURN_IF_ERROR(backend_->Upload(bits.data(), addresses_[i], bits.size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

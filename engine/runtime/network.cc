@@ -1,0 +1,380 @@
+#include "engine/runtime/network.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/graph/model_spec.h"
+#include "engine/runtime/batch_memory.h"
+#include "engine/runtime/loss_scale.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/out_of_memory.h"
+#include "engine/runtime/parameter_memory.h"
+#include "engine/runtime/planned_network.h"
+#include "engine/runtime/region.h"
+#include "engine/zoo/zoo.h"
+
+namespace psgd {
+namespace {
+
+// For each node, the parameters whose gradients are final once it has run, so that all are named
+// from the last to the first.
+std::vector<std::vector<int>> FinishedAfter(const Graph& graph) {
+  std::vector<int> writer(graph.tensors.size(), 0);
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    for (TensorId output : graph.nodes[node].outputs) writer[output] = static_cast<int>(node);
+  }
+  std::vector<std::vector<int>> finished(graph.nodes.size());
+  int latest = 0;
+  for (int i = static_cast<int>(graph.parameters.size()) - 1; i >= 0; --i) {
+    latest = std::max(latest, writer[graph.parameters[i].gradient]);
+    finished[latest].push_back(i);
+  }
+  return finished;
+}
+
+}  // namespace
+
+struct Network::Impl {
+  ModelSpec spec;
+  int batch = 0;
+  InputShape shape;
+  std::unique_ptr<PlannedNetwork> planned;
+  Backend* backend = nullptr;  // of `planned`
+  std::unique_ptr<BatchMemory> batch_memory;
+  Region memory;
+  void *result = nullptr, *device_logits = nullptr;
+  std::vector<float> logits;  // of the last evaluation
+  size_t input_elements = 0, label_elements = 0;
+  std::unique_ptr<ParameterMemory> parameters;
+  std::vector<std::vector<int>> finished_after;  // by node of the training graph
+  uint64_t parameter_version = 1;
+  std::optional<LossScale> loss_scale;  // of fp16
+  GroupPart* group = nullptr;           // that its gradients meet in, if any
+  bool first_in_group = false;
+  float share = 1;  // in the group's sums
+
+  absl::Status Prepare();
+  absl::Status CheckBatch(const NetworkInput& batch_input, std::span<const int32_t> given) const;
+  // Kernels that are launched from now on see the batch.
+  absl::Status Bring(const StepBatch& given, bool training);
+  absl::Status Stage(const StepBatch& next);
+  absl::StatusOr<Result> Run(Executor* executor, const StepBatch& given, uint64_t step,
+                             const std::function<void(int)>& on_gradient, const StepBatch* next,
+                             std::function<bool()> meanwhile);
+  using ResultValues = std::array<double, 3>;
+  absl::StatusOr<ResultValues> ReadResult();
+  absl::StatusOr<bool> Overflowed();
+  // The kernels that make gradient i have been launched.
+  absl::Status Launched(int i, const std::function<void(int)>& on_gradient);
+  // Runs the kernels once. False: gradients overflowed, and it is to be done again.
+  absl::StatusOr<bool> RunKernels(Executor* executor, uint64_t step,
+                                  const std::function<void(int)>& on_gradient,
+                                  const StepBatch* next, std::function<bool()>* meanwhile);
+};
+
+// Takes one region for all that both graphs touch.
+absl::Status Network::Impl::Prepare() {
+  const ModelGraph &train = planned->train, &evaluate = planned->evaluate;
+  finished_after = FinishedAfter(train.graph);
+  input_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.input)));
+  label_elements = static_cast<size_t>(ElementCount(train.graph.shape(train.labels)));
+
+  const size_t result_at = memory.Add(3 * sizeof(double));
+  if (evaluate.logits != kNoTensor) {
+    logits.resize(static_cast<size_t>(ElementCount(evaluate.graph.shape(evaluate.logits))));
+  }
+  const size_t logits_at = memory.Add(logits.size() * sizeof(float));
+  const size_t temporary_at = memory.Add(planned->temporary_bytes());
+  PSGD_RETURN_IF_ERROR(memory.Allocate(backend));
+  PSGD_ASSIGN_OR_RETURN(parameters, ParameterMemory::Create(train.graph, backend));
+  PSGD_ASSIGN_OR_RETURN(batch_memory,
+                        BatchMemory::Create({.input = input_elements,
+                                             .values = shape.IsSparse() ? input_elements : 0,
+                                             .labels = label_elements},
+                                            backend));
+
+  result = memory.at(result_at);
+  device_logits = memory.at(logits_at);
+  const auto externals = [&](const ModelGraph& model) {
+    std::vector<ExternalMemory> made = {{model.input, batch_memory->input()},
+                                        {model.labels, batch_memory->labels()},
+                                        {model.result, result}};
+    if (model.values != kNoTensor) made.push_back({model.values, batch_memory->values()});
+    return made;
+  };
+  std::vector<ExternalMemory> of_train = externals(train), of_evaluate = externals(evaluate);
+  if (!logits.empty()) of_evaluate.push_back({evaluate.logits, device_logits});
+  for (size_t i = 0; i < train.graph.parameters.size(); ++i) {
+    const Parameter& parameter = train.graph.parameters[i];
+    void* const value = parameters->device_value(static_cast<int>(i));
+    of_train.push_back({parameter.value, value});
+    of_train.push_back({parameter.gradient, parameters->device_gradient(static_cast<int>(i))});
+    of_evaluate.push_back({evaluate.graph.parameters[i].value, value});
+  }
+  PSGD_RETURN_IF_ERROR(planned->train_executor->Bind(memory.at(temporary_at), of_train));
+  return planned->evaluate_executor->Bind(memory.at(temporary_at), of_evaluate);
+}
+
+absl::Status Network::Impl::CheckBatch(const NetworkInput& batch_input,
+                                       std::span<const int32_t> given) const {
+  const bool whole = shape.IsSequence() || shape.IsSparse();
+  const size_t elements = whole ? batch_input.tokens.size() : batch_input.pixels.size();
+  const size_t values_wanted = shape.IsSparse() ? input_elements : 0;
+  if (elements != input_elements || batch_input.values.size() != values_wanted ||
+      given.size() != label_elements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", elements, whole ? " tokens and " : " values and ", given.size(),
+                     " labels; the network takes ", input_elements, " and ", label_elements));
+  }
+  const size_t labels_each = label_elements / static_cast<size_t>(batch);
+  const size_t tokens_each = input_elements / static_cast<size_t>(batch);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] >= -1 && given[i] < shape.classes) continue;
+    return absl::InvalidArgumentError(absl::StrCat("label ", given[i], " of sample ",
+                                                   i / labels_each, " is not below ", shape.classes,
+                                                   " classes"));
+  }
+  for (size_t i = 0; i < batch_input.tokens.size(); ++i) {
+    const int32_t token = batch_input.tokens[i];
+    if (token >= 0 && token < shape.vocabulary) continue;
+    return absl::InvalidArgumentError(absl::StrCat("token ", token, " of sample ", i / tokens_each,
+                                                   " is not below ", shape.vocabulary,
+                                                   ", the size of the vocabulary"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Network::Impl::Stage(const StepBatch& next) {
+  PSGD_RETURN_IF_ERROR(CheckBatch(next.input, next.labels));
+  return batch_memory->Stage(next.input, next.labels);
+}
+
+absl::Status Network::Impl::Bring(const StepBatch& given, bool training) {
+  if (training && batch_memory->stages()) {
+    if (!given.staged) PSGD_RETURN_IF_ERROR(Stage(given));
+    return batch_memory->TakeStaged();
+  }
+  // Also of an evaluation, which may come while a batch of training is staged.
+  PSGD_RETURN_IF_ERROR(CheckBatch(given.input, given.labels));
+  return batch_memory->Upload(given.input, given.labels);
+}
+
+absl::StatusOr<Network::Result> Network::Impl::Run(Executor* executor, const StepBatch& given,
+                                                   uint64_t step,
+                                                   const std::function<void(int)>& on_gradient,
+                                                   const StepBatch* next,
+                                                   std::function<bool()> meanwhile) {
+  backend->EnterThread();
+  // First, whatever the batch is: who stages parameters waits for it.
+  PSGD_RETURN_IF_ERROR(parameters->Upload(parameter_version));
+  PSGD_RETURN_IF_ERROR(Bring(given, executor == planned->train_executor.get()));
+  int repeated = 0;
+  for (;; ++repeated) {
+    PSGD_ASSIGN_OR_RETURN(const bool sound, RunKernels(executor, step, on_gradient,
+                                                       repeated == 0 ? next : nullptr, &meanwhile));
+    if (sound) break;
+  }
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (executor == planned->evaluate_executor.get() && !logits.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        backend->Download(device_logits, logits.data(), logits.size() * sizeof(float)));
+  }
+  return Result{values[0], static_cast<uint64_t>(values[1]), static_cast<uint64_t>(values[2]),
+                repeated};
+}
+
+absl::StatusOr<Network::Impl::ResultValues> Network::Impl::ReadResult() {
+  ResultValues values;
+  PSGD_RETURN_IF_ERROR(backend->Download(result, values.data(), sizeof(values)));
+  return values;
+}
+
+absl::Status Network::Impl::Launched(int i, const std::function<void(int)>& on_gradient) {
+  if (group != nullptr) {
+    const std::span<const float> gradient = parameters->gradient(i);
+    const bool statistic = spec.parameters(i).role() == ParameterSpec::STATISTIC;
+    PSGD_RETURN_IF_ERROR(group->Reduce(static_cast<float*>(parameters->device_gradient(i)),
+                                       gradient.size(), statistic));
+    if (!first_in_group) return absl::OkStatus();
+  }
+  return parameters->Launched(i, on_gradient);
+}
+
+absl::StatusOr<bool> Network::Impl::RunKernels(Executor* executor, uint64_t step,
+                                               const std::function<void(int)>& on_gradient,
+                                               const StepBatch* next,
+                                               std::function<bool()>* meanwhile) {
+  const float scale = loss_scale ? loss_scale->value() : 1;
+  if (executor != planned->train_executor.get()) {
+    PSGD_RETURN_IF_ERROR(executor->Run({step, parameter_version, scale}, nullptr));
+    return true;
+  }
+  absl::Status status;
+  if (group != nullptr) status = group->Begin(share);
+  const auto after = [&](int node) -> absl::Status {
+    for (int i : finished_after[node]) PSGD_RETURN_IF_ERROR(Launched(i, on_gradient));
+    return absl::OkStatus();
+  };
+  status.Update(executor->Run({step, parameter_version, scale}, after));
+  // What was launched runs meanwhile.
+  if (status.ok() && next != nullptr && batch_memory->stages()) status.Update(Stage(*next));
+  if (status.ok() && loss_scale) {
+    parameters->WorkMeanwhile(meanwhile);
+    const absl::StatusOr<bool> repeat = Overflowed();
+    status.Update(repeat.status());
+    if (status.ok() && *repeat) {
+      PSGD_RETURN_IF_ERROR(parameters->Finish(nullptr));
+      return false;
+    }
+  }
+  // Also after a failure: copies are under way.
+  status.Update(status.ok() ? parameters->Finish(on_gradient, meanwhile)
+                            : parameters->Finish(nullptr));
+  PSGD_RETURN_IF_ERROR(status);
+  return true;
+}
+
+// Whether the step is to be repeated. A loss that is not finite is the network's own, whatever the
+// scale.
+absl::StatusOr<bool> Network::Impl::Overflowed() {
+  PSGD_ASSIGN_OR_RETURN(const ResultValues values, ReadResult());
+  if (!std::isfinite(values[0])) return false;
+  PSGD_ASSIGN_OR_RETURN(const bool overflowed, backend->Overflowed());
+  if (overflowed) return loss_scale->Overflowed();
+  loss_scale->Finite();
+  return false;
+}
+
+Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Network::~Network() = default;
+
+absl::StatusOr<std::unique_ptr<Network>> Network::Create(const ModelConfig& model,
+                                                         const InputShape& shape, int batch,
+                                                         const NetworkOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  PSGD_ASSIGN_OR_RETURN(impl->planned, PlannedNetwork::Create(model, shape, batch, options));
+  impl->backend = impl->planned->backend.get();
+  impl->spec = MakeModelSpec(ModelName(model), impl->planned->train.graph);
+  impl->batch = batch;
+  if (options.precision == Precision::kFp16 && !impl->backend->computes_on_host()) {
+    impl->loss_scale.emplace();
+  }
+  const Graph& graph = impl->planned->train.graph;
+  const bool factored = std::any_of(graph.parameters.begin(), graph.parameters.end(),
+                                    [&](const Parameter& p) { return FactorRows(graph, p) > 0; });
+  if (impl->loss_scale && factored) {
+    return absl::InvalidArgumentError(
+        "compression.push: factors does not go with --precision fp16, whose gradients are scaled; "
+        "use "
+        "bf16");
+  }
+  impl->shape = shape;
+  const size_t available = options.memory > 0 ? options.memory : impl->backend->AvailableMemory();
+  const size_t wanted = ReportMemory(*impl->planned).total();
+  // A host gives out memory that it does not have, and ends the program that then uses it.
+  const bool enough = available == 0 || wanted <= available;
+  const absl::Status prepared =
+      enough ? impl->Prepare() : absl::ResourceExhaustedError("not enough memory");
+  if (absl::IsResourceExhausted(prepared)) {
+    // What could be taken of it is free again, for the plans of what would fit.
+    const std::unique_ptr<PlannedNetwork> planned = std::move(impl->planned);
+    impl->memory = {};
+    impl->parameters.reset();
+    impl->batch_memory.reset();
+    return OutOfMemory(model, shape, batch, options, *planned, enough ? 0 : available);
+  }
+  PSGD_RETURN_IF_ERROR(prepared);
+  return std::unique_ptr<Network>(new Network(std::move(impl)));
+}
+
+const ModelSpec& Network::spec() const { return impl_->spec; }
+int Network::batch() const { return impl_->batch; }
+std::span<float> Network::parameter(int index) { return impl_->parameters->value(index); }
+std::span<const float> Network::gradient(int index) const {
+  return impl_->parameters->gradient(index);
+}
+int64_t Network::factor_rows(int index) const {
+  const Graph& graph = impl_->planned->train.graph;
+  return FactorRows(graph, graph.parameters[index]);
+}
+std::span<const float> Network::logits() const { return impl_->logits; }
+absl::StatusOr<std::vector<std::unique_ptr<GroupPart>>> Network::MakeGroup(
+    std::span<Network* const> networks) {
+  std::vector<Backend*> members;
+  for (const Network* network : networks) {
+    if (network->impl_->loss_scale) {
+      return absl::InvalidArgumentError(
+          "node.reduce: nccl does not go with --precision fp16, whose steps are repeated by the "
+          "GPU "
+          "that overflows; use bf16, or node.reduce: host");
+    }
+    for (int i = 0; i < network->spec().parameters_size(); ++i) {
+      if (network->factor_rows(i) == 0) continue;
+      return absl::InvalidArgumentError(
+          "node.reduce: nccl adds gradients up, which their factors cannot be; use node.reduce: "
+          "host, "
+          "or another compression.push than factors");
+    }
+    members.push_back(network->impl_->backend);
+  }
+  PSGD_ASSIGN_OR_RETURN(auto parts, members[0]->MakeGroup(members));
+  for (size_t i = 0; i < networks.size(); ++i) {
+    networks[i]->impl_->group = parts[i].get();
+    networks[i]->impl_->first_in_group = i == 0;
+  }
+  return parts;
+}
+
+bool Network::on_device() const { return !impl_->backend->computes_on_host(); }
+
+void Network::KeepOnDevice(std::vector<bool> kept,
+                           std::function<absl::Status(int, const DeviceGradient&)> launched) {
+  impl_->parameters->KeepOnDevice(std::move(kept), std::move(launched));
+}
+
+void Network::set_share(float share) { impl_->share = share; }
+void Network::InvalidateParameters() { ++impl_->parameter_version; }
+
+absl::Status Network::MakeRoomAhead(bool on_host) {
+  const size_t bytes = ReportMemory(*impl_->planned).ahead;
+  const size_t available = impl_->backend->AvailableMemory();
+  if (available > 0 && !HasRoomAhead(bytes, available)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes >> 20, " MiB, and as much again for codecs, of ", available >> 20, " MiB free"));
+  }
+  const absl::Status made = impl_->parameters->MakeRoomAhead(on_host);
+  if (!made.ok()) impl_->parameters->GiveUpRoomAhead();
+  return made;
+}
+void Network::GiveUpRoomAhead() { impl_->parameters->GiveUpRoomAhead(); }
+std::span<float> Network::next_parameter(int index) { return impl_->parameters->next_value(index); }
+absl::Status Network::StageParameters(const Network& from) {
+  return impl_->parameters->Stage(from.impl_->parameters->next_values());
+}
+void Network::TakeStagedParameters() { impl_->parameters->TakeStaged(++impl_->parameter_version); }
+
+float Network::loss_scale() const { return impl_->loss_scale ? impl_->loss_scale->value() : 1; }
+const absl::Status& Network::recorded() const { return impl_->planned->train_executor->recorded(); }
+
+bool Network::stages() const { return impl_->batch_memory->stages(); }
+
+absl::StatusOr<Network::Result> Network::TrainStep(const StepBatch& batch, uint64_t step,
+                                                   const std::function<void(int)>& on_gradient,
+                                                   const StepBatch* next,
+                                                   std::function<bool()> meanwhile) {
+  return impl_->Run(impl_->planned->train_executor.get(), batch, step, on_gradient, next,
+                    std::move(meanwhile));
+}
+
+absl::StatusOr<Network::Result> Network::Evaluate(const NetworkInput& input,
+                                                  std::span<const int32_t> labels) {
+  return impl_->Run(impl_->planned->evaluate_executor.get(), {input, labels}, 0, nullptr, nullptr,
+                    nullptr);
+}
+
+}  // namespace psgd

@@ -1,0 +1,184 @@
+#include "experiment/config/config_reader.h"
+
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/suggest.h"
+#include "experiment/config/parse_value.h"
+#include "experiment/config/schema.h"
+#include "experiment/config/utf8.h"
+
+namespace psgd {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::Reflection;
+
+namespace {
+
+constexpr size_t kMaxVisited = 2 * kMaxYamlNodes;
+
+std::string Join(const std::string& path, absl::string_view key) {
+  return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
+}
+
+// The whole is known by its type: "config".
+std::string SectionName(const std::string& path, const Descriptor& type) {
+  return path.empty() ? absl::AsciiStrToLower(type.name()) : path;
+}
+
+// What a section looks like, for one who wrote something else there.
+std::string SectionForm(const Descriptor& type) {
+  return absl::StrCat("a mapping with keys of ", absl::StrJoin(KeysOf(type), ", "));
+}
+
+std::string What(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::kNull:
+      return "nothing";
+    case YamlNode::kList:
+      return "a list";
+    case YamlNode::kMap:
+      return "a mapping";
+    case YamlNode::kScalar:
+      break;
+  }
+  return Quote(node.text);
+}
+
+}  // namespace
+
+std::string UnknownKey(absl::string_view key, const std::string& path, const Descriptor& type) {
+  const std::vector<std::string> keys = KeysOf(type);
+  std::string hint = Suggest(key, keys);
+  if (hint.empty()) {
+    hint =
+        keys.empty() ? "; it has none" : absl::StrCat("; its keys are ", absl::StrJoin(keys, ", "));
+  }
+  return absl::StrCat("unknown key ", Quote(key), " in ", SectionName(path, type), hint);
+}
+
+absl::Status ConfigReader::Error(const YamlNode& node, const std::string& path,
+                                 absl::string_view message) const {
+  return source_.ErrorAt(node.mark,
+                         path.empty() ? std::string(message) : absl::StrCat(path, ": ", message));
+}
+
+absl::Status ConfigReader::ReadSection(uint32_t index, const std::string& path, Message* message) {
+  const YamlNode& node = tree_.nodes[index];
+  switch (node.kind) {
+    case YamlNode::kNull:
+      return absl::OkStatus();
+    case YamlNode::kMap:
+      return ReadKeys(node, path, message);
+    case YamlNode::kScalar:
+      return ReadWord(index, path, message);
+    case YamlNode::kList:
+      break;
+  }
+  return Error(node, path,
+               absl::StrCat("expected ", SectionForm(*message->GetDescriptor()), ", got a list"));
+}
+
+absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path,
+                                    Message* message) {
+  const Descriptor& type = *message->GetDescriptor();
+  std::map<const FieldDescriptor*, const YamlNode*> given;
+  std::map<const OneofDescriptor*, const FieldDescriptor*> chosen;
+  for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+    const YamlNode& key = tree_.nodes[map.children[i]];
+    if (key.kind != YamlNode::kScalar) {
+      return Error(key, path, absl::StrCat("a key must be a word, got ", What(key)));
+    }
+    const FieldDescriptor* field = type.FindFieldByName(key.text);
+    if (field == nullptr) return source_.ErrorAt(key.mark, UnknownKey(key.text, path, type));
+    const auto [first, is_new] = given.emplace(field, &key);
+    if (!is_new) {
+      return Error(key, "",
+                   absl::StrCat("duplicate key \"", key.text, "\" in ", SectionName(path, type),
+                                "; first given in line ", first->second->mark.line + 1));
+    }
+    if (const OneofDescriptor* choice = field->real_containing_oneof()) {
+      const auto [other, alone] = chosen.emplace(choice, field);
+      if (!alone) {
+        return Error(key, path,
+                     absl::StrCat("\"", other->second->name(), "\" and \"", key.text,
+                                  "\" exclude each other; keep one"));
+      }
+    }
+    PSGD_RETURN_IF_ERROR(ReadField(map.children[i + 1], Join(path, key.text), *field, message));
+  }
+  return absl::OkStatus();
+}
+
+// `push: topk`, short for `push: {topk: {}}`; `compression: topk` for that as its push.
+absl::Status ConfigReader::ReadWord(uint32_t index, const std::string& path, Message* message) {
+  const YamlNode& word = tree_.nodes[index];
+  const Descriptor& type = *message->GetDescriptor();
+  if (const FieldDescriptor* key = KeyOfWord(type)) {
+    return ReadField(index, Join(path, key->name()), *key, message);
+  }
+  const std::vector<std::string> members = MembersOf(type);
+  if (members.empty()) {
+    return Error(word, path, absl::StrCat("expected ", SectionForm(type), ", got ", What(word)));
+  }
+  for (const std::string& member : members) {
+    if (!absl::EqualsIgnoreCase(member, word.text)) continue;
+    message->GetReflection()->MutableMessage(message, type.FindFieldByName(member));
+    return absl::OkStatus();
+  }
+  return Error(word, path,
+               absl::StrCat(What(word), " is not one of ", absl::StrJoin(members, ", "),
+                            Suggest(word.text, members)));
+}
+
+absl::Status ConfigReader::ReadField(uint32_t index, const std::string& path,
+                                     const FieldDescriptor& field, Message* message) {
+  const YamlNode& node = tree_.nodes[index];
+  if (++visited_ > kMaxVisited) return Error(node, path, "too many values through aliases");
+  if (own_way_) {
+    if (const std::optional<absl::Status> read = own_way_(index, path, field, message))
+      return *read;
+  }
+  if (field.is_repeated()) return ReadList(node, path, field, message);
+  if (IsSection(field)) {
+    return ReadSection(index, path, message->GetReflection()->MutableMessage(message, &field));
+  }
+  return node.kind == YamlNode::kNull ? absl::OkStatus() : ReadScalar(node, path, field, message);
+}
+
+absl::Status ConfigReader::ReadList(const YamlNode& list, const std::string& path,
+                                    const FieldDescriptor& field, Message* message) {
+  if (list.kind == YamlNode::kNull) return absl::OkStatus();
+  if (list.kind != YamlNode::kList) {
+    return Error(list, path, absl::StrCat("expected a list, as [a, b], got ", What(list)));
+  }
+  for (size_t i = 0; i < list.children.size(); ++i) {
+    const std::string item_path = absl::StrCat(path, "[", i, "]");
+    const YamlNode& item = tree_.nodes[list.children[i]];
+    if (++visited_ > kMaxVisited) return Error(item, path, "too many values through aliases");
+    if (IsSection(field)) {
+      PSGD_RETURN_IF_ERROR(ReadSection(list.children[i], item_path,
+                                       message->GetReflection()->AddMessage(message, &field)));
+    } else {
+      PSGD_RETURN_IF_ERROR(ReadScalar(item, item_path, field, message));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConfigReader::ReadScalar(const YamlNode& node, const std::string& path,
+                                      const FieldDescriptor& field, Message* message) {
+  if (node.kind != YamlNode::kScalar) {
+    return Error(node, path, absl::StrCat("expected a single value, got ", What(node)));
+  }
+  const absl::Status status = ParseValue(field, node.text, node.quoted, message);
+  return status.ok() ? status : Error(node, path, status.message());
+}
+
+}  // namespace psgd

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/suggest.h"
+#include "engine/zoo/zoo.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/config/format_value.h"
+#include "experiment/config/parse_value.h"
+#include "experiment/config/schema.h"
+#include "experiment/config/validate_compression.h"
+#include "experiment/config/validate_images.h"
+#include "experiment/config/validate_sequences.h"
+
+namespace psgd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using Problems = std::vector<std::string>;
+
+// Holds one value to what a file could have said: its text must read back.
+void CheckValue(const Message& message, const FieldDescriptor& field, int index,
+                const std::string& path, Problems* problems) {
+  const std::unique_ptr<Message> scratch(message.New());
+  const absl::Status status =
+      ParseValue(field, FormatValue(message, field, index), /*quoted=*/false, scratch.get());
+  if (!status.ok()) problems->push_back(absl::StrCat(path, ": ", status.message()));
+}
+
+// A config need not come from a file: hold every value that is set to the schema again.
+void CheckValues(const Message& message, const std::string& prefix, Problems* problems) {
+  const Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = prefix + field->name();
+    const int size = field->is_repeated() ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      const int index = field->is_repeated() ? i : -1;
+      const std::string item = field->is_repeated() ? absl::StrCat(path, "[", i, "]") : path;
+      if (IsSection(*field)) {
+        CheckValues(index < 0 ? reflection->GetMessage(message, field)
+                              : reflection->GetRepeatedMessage(message, field, index),
+                    item + ".", problems);
+      } else {
+        CheckValue(message, *field, index, item, problems);
+      }
+    }
+  }
+}
+
+bool IsZero(const Progress& length) { return length.epochs() == 0 && length.steps() == 0; }
+
+void CheckModel(const ModelConfig& model, Problems* problems) {
+  if (model.loss() != ModelConfig::CROSS_ENTROPY && model.ignored_label() >= 0) {
+    problems->emplace_back(
+        "model.ignored_label is of cross-entropy alone: leave it out, or model.loss");
+  }
+  if (model.loss() != ModelConfig::CROSS_ENTROPY && model.label_smoothing() > 0) {
+    problems->emplace_back(
+        "model.label_smoothing is of cross-entropy alone: set it to 0, or leave model.loss out");
+  }
+  const std::vector<std::string> names = ZooNames();
+  if (model.has_onnx()) {
+    if (model.onnx().empty())
+      problems->emplace_back("model.onnx is empty: say which file, as model: {onnx: model.onnx}");
+    return;
+  }
+  if (model.zoo().empty()) {
+    problems->emplace_back(
+        "model.zoo is missing: say which network to train, as model: {zoo: lenet5} or model: "
+        "{onnx: model.onnx}");
+  } else if (std::find(names.begin(), names.end(), model.zoo()) == names.end()) {
+    problems->push_back(absl::StrCat("model.zoo: no network is called \"", model.zoo(), "\"",
+                                     Suggest(model.zoo(), names),
+                                     " (there are: ", absl::StrJoin(names, ", "), ")"));
+  }
+}
+
+void CheckData(const DataConfig& data, Problems* problems) {
+  if (data.format() == DataConfig::IDX && data.path().empty()) {
+    problems->emplace_back(
+        "data.path is missing: format idx needs the folder of the idx files; or say "
+        "data.format: synthetic, which needs none");
+  }
+  if (data.format() == DataConfig::SYNTHETIC && !data.path().empty()) {
+    problems->emplace_back(
+        "data.path is given, but format synthetic reads no files: set data.format to that of the "
+        "files, or leave data.path out");
+  }
+  const bool sparse = data.format() == DataConfig::LIBSVM || data.format() == DataConfig::CRITEO ||
+                      data.format() == DataConfig::RATINGS;
+  if (sparse && data.path().empty()) {
+    problems->emplace_back(
+        "data.path is missing: formats libsvm, criteo and ratings need the file of the samples");
+  }
+  if (data.mean_size() != data.stddev_size()) {
+    problems->push_back(absl::StrCat("data.mean has ", data.mean_size(), " and data.stddev ",
+                                     data.stddev_size(),
+                                     " values: give one of each a channel, or neither"));
+  }
+  const int dimensions = data.synthetic().shape_size();
+  if (dimensions != 0 && dimensions != 3) {
+    problems->push_back(absl::StrCat("data.synthetic.shape has ", dimensions,
+                                     " numbers: give channels, height and width, as [1, 28, 28]"));
+  }
+  int64_t samples = data.train_samples();
+  std::string key = "data.train_samples";
+  if (data.format() == DataConfig::SYNTHETIC &&
+      (samples == 0 || data.synthetic().train_samples() < samples)) {
+    samples = data.synthetic().train_samples();
+    key = "data.synthetic.train_samples";
+  }
+  if (samples != 0 && samples < data.batch()) {
+    problems->push_back(absl::StrCat(key, " is ", samples, ", less than one data.batch of ",
+                                     data.batch(), ": take more samples or smaller batches"));
+  }
+}
+
+void CheckOptimizer(const OptimizerConfig& optimizer, Problems* problems) {
+  if (optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0) {
+    problems->emplace_back(
+        "optimizer.sgd.nesterov needs a momentum: set optimizer.sgd.momentum, as 0.9");
+  }
+}
+
+void CheckSchedule(const ScheduleConfig& schedule, const TrainConfig& train, Problems* problems) {
+  if (schedule.warmup().epochs() > train.epochs() ||
+      (train.max_steps() > 0 && schedule.warmup().steps() > train.max_steps())) {
+    problems->emplace_back(
+        "schedule.warmup is longer than the run, which would never reach its learning rate: "
+        "shorten it, or train longer");
+  }
+  if (schedule.has_step() && IsZero(schedule.step().every())) {
+    problems->emplace_back(
+        "schedule.step.every is missing or zero: say how often the rate falls, as 10 epochs");
+  }
+  if (!schedule.has_multistep()) return;
+  const auto& at = schedule.multistep().at();
+  if (at.empty()) {
+    problems->emplace_back(
+        "schedule.multistep.at is empty: say when the rate falls, as [10 epochs, 15 epochs]");
+  }
+  for (int i = 1; i < at.size(); ++i) {
+    const bool same_unit = at[i].has_steps() == at[i - 1].has_steps();
+    if (!same_unit || at[i].epochs() < at[i - 1].epochs() || at[i].steps() < at[i - 1].steps() ||
+        (at[i].epochs() == at[i - 1].epochs() && at[i].steps() == at[i - 1].steps())) {
+      problems->emplace_back(
+          "schedule.multistep.at must grow from entry to entry, all in epochs or all in steps");
+      return;
+    }
+  }
+}
+
+void CheckConsistency(const ConsistencyConfig& consistency, Problems* problems) {
+  if (consistency.staleness() == 0 && consistency.compensation() != ConsistencyConfig::NONE) {
+    problems->emplace_back(
+        "consistency.compensation corrects stale pushes, and at staleness 0 there are none: set "
+        "consistency.staleness above 0, or consistency.compensation to none");
+  }
+}
+
+void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
+  if (!consistency.pull_ahead()) return;
+  if (consistency.staleness() == 0) {
+    problems->emplace_back(
+        "consistency.pull_ahead fetches weights that lack the step under way: set "
+        "consistency.staleness above 0, or consistency.pull_ahead to false");
+  }
+  if (consistency.compensation() == ConsistencyConfig::DELAY) {
+    problems->emplace_back(
+        "consistency.compensation delay needs the weights that a push was computed from, and "
+        "consistency.pull_ahead replaces them before: keep one of the two");
+  }
+}
+
+void CheckServers(const Config& config, Problems* problems) {
+  const int servers = config.cluster().servers();
+  if (servers > config.cluster().shards()) {
+    problems->push_back(absl::StrCat(
+        "cluster.servers is ", servers, ", but there are only ", config.cluster().shards(),
+        " shards to share (cluster.shards): give each server at least one"));
+  }
+  if (servers > 1 && config.durability().acknowledge() == DurabilityConfig::REPLICATED) {
+    problems->emplace_back(
+        "durability.acknowledge: replicated keeps copies of a server that holds the whole run; "
+        "with "
+        "cluster.servers above 1 take journal or fsync");
+  }
+}
+
+void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
+  if (cluster.lease() >= cluster.deadline()) {
+    problems->emplace_back(
+        "cluster.lease must be shorter than cluster.deadline: else one worker that is gone makes "
+        "the others give up before it is counted out");
+  }
+  if (cluster.resend() >= cluster.deadline()) {
+    problems->emplace_back(
+        "cluster.resend must be shorter than cluster.deadline: else nothing is ever sent again");
+  }
+}
+
+void CheckDurability(const DurabilityConfig& durability, Problems* problems) {
+  if (durability.has_checkpoint() && IsZero(durability.checkpoint())) {
+    problems->emplace_back(
+        "durability.checkpoint is zero: say how often, as 1 epoch, or null for at the end alone");
+  }
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const Config& config) {
+  Problems problems;
+  CheckValues(config, "", &problems);
+  CheckModel(config.model(), &problems);
+  CheckData(config.data(), &problems);
+  CheckImageKeys(config.data(), &problems);
+  CheckSequenceKeys(config.data(), &problems);
+  CheckOptimizer(config.optimizer(), &problems);
+  CheckSchedule(config.schedule(), config.train(), &problems);
+  CheckConsistency(config.consistency(), &problems);
+  CheckPullAhead(config.consistency(), &problems);
+  CheckCompressionKeys(config.compression(), &problems);
+  CheckCluster(config.cluster(), &problems);
+  CheckServers(config, &problems);
+  CheckDurability(config.durability(), &problems);
+  if (problems.empty()) CheckCodecs(config, &problems);
+  if (problems.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("config: ", absl::StrJoin(problems, "\nconfig: ")));
+}
+
+}  // namespace psgd

@@ -1,0 +1,70 @@
+#include "experiment/config/config_yaml.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "experiment/config/config_key.h"
+#include "experiment/config/config_reader.h"
+#include "experiment/config/parse_value.h"
+#include "experiment/config/yaml_tree.h"
+
+namespace psgd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+absl::Status SetValue(const YamlSource& source, const std::string& path, const ConfigKey& place) {
+  place.message->GetReflection()->ClearField(place.message, place.field);
+  const bool verbatim =
+      place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !place.field->is_repeated();
+  if (verbatim) {
+    const absl::Status status = ParseValue(*place.field, source.text, false, place.message);
+    return status.ok() ? status : source.ErrorAt({}, absl::StrCat(path, ": ", status.message()));
+  }
+  PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
+  return ConfigReader(source, tree).ReadField(tree.root, path, *place.field, place.message);
+}
+
+}  // namespace
+
+absl::StatusOr<Config> LoadConfig(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
+  if (absl::IsNotFound(text.status())) return Annotate(text.status(), "config");
+  // Whatever else keeps the file from being read, the name that was given is what to look at.
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("config: ", text.status().message()));
+  }
+  return ParseConfig(*std::move(text), path);
+}
+
+absl::StatusOr<Config> ParseConfig(std::string text, std::string name_for_errors) {
+  const YamlSource source{std::move(name_for_errors), std::move(text)};
+  PSGD_ASSIGN_OR_RETURN(const YamlTree tree, ParseYaml(source));
+  Config config;
+  PSGD_RETURN_IF_ERROR(ConfigReader(source, tree).ReadSection(tree.root, "", &config));
+  return config;
+}
+
+absl::Status ApplySet(const std::string& assignment, Config* config) {
+  constexpr size_t kShown = 80;
+  const std::string name =
+      absl::StrCat("--set ", assignment.substr(0, kShown), assignment.size() > kShown ? "..." : "");
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected key=value, as train.epochs=2"));
+  }
+  const std::string path = assignment.substr(0, equals);
+  const YamlSource source{name, assignment.substr(equals + 1), /*with_position=*/false};
+
+  Config changed = *config;
+  const absl::StatusOr<ConfigKey> place = FindConfigKey(path, &changed);
+  if (!place.ok()) return Annotate(place.status(), name);
+  PSGD_RETURN_IF_ERROR(SetValue(source, path, *place));
+  config->Swap(&changed);
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,95 @@
+#include "experiment/config/validate_images.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+// What a format reads from data.path; null where that is checked elsewhere.
+const char* FolderOf(DataConfig::Format format) {
+  switch (format) {
+    case DataConfig::CIFAR10:
+      return "data_batch_1.bin and its siblings";
+    case DataConfig::CIFAR100:
+      return "train.bin and test.bin";
+    case DataConfig::IMAGES:
+      return "train/CLASS/*.jpg and test/CLASS/*.jpg, or train-*.tar and test-*.tar";
+    case DataConfig::SEGMENTATION:
+      return "train/images, train/masks, test/images and test/masks";
+    default:
+      return nullptr;
+  }
+}
+
+bool IsDefault(const ImagesConfig& images) {
+  const ImagesConfig& off = ImagesConfig::default_instance();
+  return images.size() == off.size() && images.resize() == off.resize() &&
+         images.skip_damaged() == off.skip_damaged() && images.classes() == off.classes();
+}
+
+void CheckSizes(const ImagesConfig& images, Problems* problems) {
+  if (images.resize() != 0 && images.resize() < images.size()) {
+    problems->push_back(absl::StrCat("data.images.resize is ", images.resize(),
+                                     ", less than the data.images.size of ", images.size(),
+                                     " that is then cut out: make it larger, or 0 for 8/7 of it"));
+  }
+}
+
+void CheckClasses(const DataConfig& data, Problems* problems) {
+  const bool segmentation = data.format() == DataConfig::SEGMENTATION;
+  if (segmentation && data.images().classes() < 2) {
+    problems->push_back(
+        "data.images.classes is missing: format segmentation needs the number of classes that the "
+        "pixels of masks have, at least 2");
+  }
+  if (!segmentation && data.images().classes() != 0) {
+    problems->push_back(
+        "data.images.classes is for format segmentation; format images finds its classes itself: "
+        "leave it out");
+  }
+}
+
+void CheckAugmentation(const AugmentConfig& augment, DataConfig::Format format,
+                       Problems* problems) {
+  const bool pictures = format == DataConfig::IMAGES || format == DataConfig::SEGMENTATION;
+  if (augment.resized_crop() && !pictures) {
+    problems->push_back(
+        "data.augment.resized_crop is for formats images and segmentation: use "
+        "data.augment.crop_padding, or leave it out");
+  }
+  const AugmentConfig& off = AugmentConfig::default_instance();
+  if (!augment.resized_crop() &&
+      (augment.crop_area() != off.crop_area() || augment.crop_ratio() != off.crop_ratio())) {
+    problems->push_back(
+        "data.augment.crop_area and crop_ratio do nothing without data.augment.resized_crop: set "
+        "it to true, or leave them out");
+  }
+  if (format == DataConfig::SEGMENTATION && augment.crop_padding() != 0) {
+    problems->push_back(
+        "data.augment.crop_padding does not move masks: use data.augment.resized_crop with format "
+        "segmentation");
+  }
+}
+
+}  // namespace
+
+void CheckImageKeys(const DataConfig& data, Problems* problems) {
+  const std::string format = absl::AsciiStrToLower(DataConfig::Format_Name(data.format()));
+  if (const char* folder = FolderOf(data.format()); folder != nullptr && data.path().empty()) {
+    problems->push_back(absl::StrCat("data.path is missing: format ", format,
+                                     " needs the folder that holds ", folder));
+  }
+  CheckAugmentation(data.augment(), data.format(), problems);
+  if (data.format() == DataConfig::IMAGES || data.format() == DataConfig::SEGMENTATION) {
+    CheckSizes(data.images(), problems);
+    CheckClasses(data, problems);
+  } else if (!IsDefault(data.images())) {
+    problems->push_back(absl::StrCat("data.images does nothing with format ", format,
+                                     ": leave it out, or set data.format to images"));
+  }
+}
+
+}  // namespace psgd

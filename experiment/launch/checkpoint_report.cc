@@ -1,0 +1,79 @@
+#include "experiment/launch/checkpoint_report.h"
+
+#include <ctime>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/units.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
+
+namespace psgd {
+namespace {}  // namespace
+
+absl::StatusOr<CheckpointStore> CheckpointsOf(const std::string& run_dir) {
+  const RunDir dir(run_dir);
+  std::error_code error;
+  if (std::filesystem::exists(dir.ConfigFile(), error)) return CheckpointStore(dir.ServerDir());
+  return absl::NotFoundError(
+      absl::StrCat(run_dir, " is not a run directory: it has no config.yaml; check its spelling"));
+}
+
+uint64_t BytesOf(const CheckpointManifest& manifest) {
+  uint64_t bytes = 0;
+  for (const ShardReceipt& shard : manifest.shards()) bytes += shard.bytes();
+  return bytes;
+}
+
+CheckpointInfo InfoOf(const CheckpointManifest& manifest) {
+  CheckpointInfo info;
+  info.set_id(manifest.id());
+  info.set_name(manifest.name());
+  info.set_epoch(manifest.epoch_progress());
+  info.set_clock(manifest.clock());
+  info.set_bytes(BytesOf(manifest));
+  info.set_age_seconds(static_cast<double>(std::time(nullptr) - manifest.unix_seconds()));
+  return info;
+}
+
+Record CheckpointRecord(const CheckpointInfo& info) {
+  return {{"id", info.id()},       {"name", info.name()},   {"epoch", info.epoch()},
+          {"clock", info.clock()}, {"bytes", info.bytes()}, {"age_seconds", info.age_seconds()}};
+}
+
+absl::StatusOr<std::vector<CheckpointInfo>> CheckpointsIn(const std::string& run_dir,
+                                                          std::vector<std::string>* notes) {
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
+  PSGD_ASSIGN_OR_RETURN(const auto manifests, store.List(notes));
+  std::vector<CheckpointInfo> checkpoints;
+  for (const CheckpointManifest& manifest : manifests) checkpoints.push_back(InfoOf(manifest));
+  return checkpoints;
+}
+
+absl::StatusOr<std::string> PruneCheckpoints(const std::string& run_dir, int keep, bool json) {
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
+  PSGD_ASSIGN_OR_RETURN(const RunDir held, RunDir::Take(run_dir));
+  PSGD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, store.Prune(keep));
+  if (json) return Record{{"removed", removed}}.dump() + "\n";
+  if (removed.empty()) return "nothing to remove\n";
+  return absl::StrCat("removed checkpoints ", absl::StrJoin(removed, ", "), "\n");
+}
+
+std::string CheckpointList(const std::vector<CheckpointInfo>& checkpoints, bool json) {
+  if (json) {
+    Record list = Record::array();
+    for (const CheckpointInfo& info : checkpoints) list.push_back(CheckpointRecord(info));
+    return Record{{"checkpoints", std::move(list)}}.dump(2) + "\n";
+  }
+  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
+  for (const CheckpointInfo& info : checkpoints) {
+    table.Add({absl::StrCat(info.id()), NameOrDash(info.name()),
+               absl::StrFormat("%.2f", info.epoch()), absl::StrCat(info.clock()),
+               HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
+  }
+  return table.empty() ? "no checkpoints\n" : table.Text();
+}
+
+}  // namespace psgd

@@ -1,0 +1,218 @@
+#include "experiment/launch/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/files.h"
+
+namespace psgd {
+namespace {
+
+constexpr off_t kTailBytes = 8192;
+constexpr int kTailLines = 10;
+constexpr size_t kLongestLine = size_t{1} << 16;
+constexpr Duration kLookAgain = std::chrono::milliseconds(10);
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  void reset(int fd) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  read_end->reset(fds[0]);
+  write_end->reset(fds[1]);
+  return absl::OkStatus();
+}
+
+// Runs in the child between fork and exec, where only system calls are safe.
+[[noreturn]] void BecomeProgram(char* const* argv, pid_t parent, int in, int out, int err,
+                                int failure, const cpu_set_t* cores, int keep_open) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);   // before exec: no moment is left in which nobody watches
+  if (getppid() != parent) _exit(1);  // the parent died before it was watched
+  // Cores that the machine does not have, or another has taken away, are no reason not to run.
+  if (CPU_COUNT(cores) > 0) sched_setaffinity(0, sizeof *cores, cores);
+  if (keep_open >= 0) fcntl(keep_open, F_SETFD, 0);
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  execv(argv[0], argv);
+  const int error = errno;
+  (void)!write(failure, &error, sizeof error);
+  _exit(127);
+}
+
+std::string Tail(int fd, int lines) {
+  const off_t size = lseek(fd, 0, SEEK_END);
+  const off_t start = std::max<off_t>(0, size - kTailBytes);
+  std::string text(static_cast<size_t>(std::max<off_t>(0, size - start)), '\0');
+  const ssize_t n = pread(fd, text.data(), text.size(), start);
+  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::vector<absl::string_view> all = absl::StrSplit(text, '\n');
+  if (start > 0 && all.size() > 1) all.erase(all.begin());  // the rest of a line
+  const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(lines));
+  return absl::StrJoin(all.end() - static_cast<ptrdiff_t>(kept), all.end(), "\n");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(ChildOptions options) {
+  Descriptor out_read, out_write, failed_read, failed_write;
+  PSGD_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
+  PSGD_RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
+  Descriptor in, in_write;
+  if (options.listens) {
+    PSGD_RETURN_IF_ERROR(MakePipe(&in, &in_write));
+    fcntl(in_write.get(), F_SETFL, O_NONBLOCK);
+  } else {
+    in.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  Descriptor err(options.stderr_file.empty() ? memfd_create("stderr", MFD_CLOEXEC)
+                                             : open(options.stderr_file.c_str(),
+                                                    O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (err.get() < 0) {
+    return FileError("open", options.stderr_file.empty() ? "memory" : options.stderr_file, errno);
+  }
+  std::vector<char*> argv;
+  for (const std::string& argument : options.argv)
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (const int core : options.cores) CPU_SET(core, &cores);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", options.name));
+  }
+  if (pid == 0) {
+    BecomeProgram(argv.data(), parent, in.get(), out_write.get(), err.get(), failed_write.get(),
+                  &cores, options.keep_open);
+  }
+  failed_write.reset(-1);
+  int error = 0;
+  if (read(failed_read.get(), &error, sizeof error) == sizeof error) {
+    waitpid(pid, nullptr, 0);
+    return FileError("start", options.argv.front(), error);
+  }
+  return std::unique_ptr<ChildProcess>(new ChildProcess(std::move(options), pid, in_write.release(),
+                                                        out_read.release(), err.release()));
+}
+
+ChildProcess::~ChildProcess() {
+  if (Running()) Kill();
+  if (stdin_fd_ >= 0) close(stdin_fd_);
+  close(stdout_fd_);
+  close(stderr_fd_);
+}
+
+bool ChildProcess::Running() {
+  if (wait_status_) return false;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return true;
+  wait_status_ = status;
+  return false;
+}
+
+bool ChildProcess::WaitEnded(Duration timeout) {
+  const Time start = SteadyNow();
+  while (Running()) {
+    if (SteadyNow() - start >= timeout) return false;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return true;
+}
+
+void ChildProcess::Signal(int signal) {
+  // Until it was waited for, its pid is nobody else's.
+  if (Running()) kill(pid_, signal);
+}
+
+void ChildProcess::Kill() {
+  if (!Running()) return;
+  kill(pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  wait_status_ = status;
+}
+
+void ChildProcess::Say(const std::string& line) {
+  const std::string text = line + "\n";
+  (void)!write(stdin_fd_, text.data(), text.size());
+}
+
+std::optional<std::string> ChildProcess::ReadLine(Duration timeout) {
+  const Time start = SteadyNow();
+  while (true) {
+    if (const size_t end = unread_.find('\n'); end != std::string::npos) {
+      std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      return line;
+    }
+    if (unread_.size() > kLongestLine) unread_.clear();
+    const Duration left = std::max(Duration::zero(), timeout - (SteadyNow() - start));
+    pollfd ready{stdout_fd_, POLLIN, 0};
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    if (poll(&ready, 1, static_cast<int>(milliseconds)) <= 0) return std::nullopt;
+    char block[4096];
+    const ssize_t n = read(stdout_fd_, block, sizeof block);
+    if (n <= 0) return std::nullopt;
+    unread_.append(block, static_cast<size_t>(n));
+  }
+}
+
+std::string ChildProcess::StderrTail() const { return Tail(stderr_fd_, kTailLines); }
+
+int ChildProcess::exit_code() const {
+  return WIFEXITED(*wait_status_) ? WEXITSTATUS(*wait_status_) : -1;
+}
+
+std::string ChildProcess::HowItEnded() const {
+  if (WIFEXITED(*wait_status_)) return absl::StrCat("exited with code ", exit_code());
+  const int signal = WTERMSIG(*wait_status_);
+  return absl::StrCat("was killed by signal ", signal, " (", strsignal(signal), ")");
+}
+
+std::string TailOfFile(const std::string& path, int lines) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.get() < 0 ? "" : Tail(file.get(), lines);
+}
+
+}  // namespace psgd

@@ -1,0 +1,399 @@
+#include "experiment/launch/local_run.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/launch/resume_advice.h"
+#include "experiment/launch/run_dir_status.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
+#include "experiment/record/run_recorder.h"
+#include "server/control/server_shares.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kPeriod = std::chrono::milliseconds(200);
+constexpr Duration kJoinPeriod = std::chrono::milliseconds(20);
+constexpr Duration kAnswer = std::chrono::milliseconds(1000);
+constexpr Duration kJoin = std::chrono::seconds(10);
+constexpr Duration kGoodbye = std::chrono::seconds(5);
+
+}  // namespace
+
+LocalRun::LocalRun(LocalRunOptions options)
+    : options_(std::move(options)), start_(SteadyNow()), display_(options_.progress) {
+  status_.set_name(options_.config.name());
+  *status_.mutable_config() = options_.config;
+}
+
+absl::Status LocalRun::Run() {
+  auto cluster = LocalCluster::Start(options_.launch);
+  PSGD_RETURN_IF_ERROR(cluster.status());
+  cluster_ = *std::move(cluster);
+  run_dir_ = cluster_->addresses().run_dir;
+  last_heard_ = last_going_on_ = SteadyNow();
+  client_ = std::make_unique<ControlClient>(ControlClientOptions{
+      .server = cluster_->addresses().control,
+      .deadline = kAnswer,
+      .interrupted =
+          [this] {
+            const bool go_on = cluster_->server().Running() && stops() < 2;
+            return go_on ? absl::OkStatus() : absl::CancelledError("the run ends");
+          },
+      .credentials = options_.credentials});
+  display_.Note(absl::StrCat("run directory: ", run_dir_));
+  if (!cluster_->addresses().http.empty()) {
+    display_.Note(absl::StrCat("dashboard: ", options_.credentials ? "https://" : "http://",
+                               cluster_->addresses().http, "/ (for Prometheus: /metrics)"));
+  }
+  const LaunchOptions& launch = options_.launch;
+  display_.Note(absl::StrCat("watch it with: ps-ctl status ",
+                             launch.etcd.empty()
+                                 ? absl::StrCat("--server ", cluster_->addresses().control)
+                                 : absl::StrCat("--etcd ", launch.etcd, " --run ", launch.run_name),
+                             options_.credentials ? " --tls-dir " : "", launch.tls_dir));
+  absl::Status status = StartFollowers();
+  if (status.ok()) status = StartHosts();
+  if (status.ok()) status = StartWorkers();
+  if (status.ok()) status = Supervise();
+  display_.Clear();
+  cluster_->KillAll();
+  return status;
+}
+
+absl::Status LocalRun::StartWorkers() {
+  for (int w = 0; w < options_.config.cluster().workers(); ++w) {
+    PSGD_RETURN_IF_ERROR(cluster_->StartWorker());
+    // One after the other, so that worker 1 of the run is worker-1 of the run directory.
+    const std::string& name = cluster_->workers().back()->name();
+    const Time start = SteadyNow();
+    while (SteadyNow() - start < kJoin && known_.count(name) == 0) {
+      PSGD_RETURN_IF_ERROR(Look());
+      if (!drain_reason_.empty() || !cluster_->server().Running()) return absl::OkStatus();
+      std::this_thread::sleep_for(kJoinPeriod);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::Supervise() {
+  while (true) {
+    while (!cluster_->server().WaitEnded(kPeriod)) {
+      PSGD_RETURN_IF_ERROR(Look());
+      // One that hangs must not write to the run directory any more.
+      if (cluster_->SomeoneTakesOver()) cluster_->server().Kill();
+    }
+    if (!MayRecover()) return ServerEnded();
+    PSGD_RETURN_IF_ERROR(RecoverServer());
+  }
+}
+
+bool LocalRun::MayRecover() const {
+  const bool died = cluster_->server().exit_code() < 0;
+  const bool began =
+      status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::DRAINING;
+  return died && began && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
+         options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+absl::Status LocalRun::RecoverServer() {
+  fruitless_recoveries_ = status_.clock() > recovered_at_clock_ ? 0 : fruitless_recoveries_ + 1;
+  recovered_at_clock_ = status_.clock();
+  const std::string how = absl::StrCat("ps-server ", cluster_->server().HowItEnded());
+  if (HasFollowers()) {
+    display_.Note(how, /*important=*/true);
+    if (TakenOver().ok()) return absl::OkStatus();
+  }
+  display_.Note(absl::StrCat(how, "; it is started again where its journal ends"),
+                /*important=*/true);
+  const Time start = SteadyNow();
+  const absl::Status recovered = cluster_->RecoverServer();
+  // Killed once more before it was there, it is started once more.
+  if (!recovered.ok() && !cluster_->server().Running() && MayRecover()) return absl::OkStatus();
+  if (!recovered.ok()) return Failed(std::string(recovered.message()));
+  last_heard_ = last_going_on_ = SteadyNow();
+  display_.Note(absl::StrCat("ps-server is back after ", ReadableTime(Seconds(last_heard_ - start)),
+                             "; training goes on"));
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::Look() {
+  if (stops() >= 2) return Failed("stopped at once, without a checkpoint");
+  if (stops() == 1 && drain_reason_.empty()) {
+    drain_reason_ = "interrupted";
+    display_.Note(status_.state() == StatusReply::WAITING
+                      ? "stopping: training has not begun, so no checkpoint is taken (Ctrl-C again "
+                        "stops at once)"
+                      : "stopping: finishing the segment and taking a checkpoint (Ctrl-C again "
+                        "stops at once)",
+                  /*important=*/true);
+  }
+  BuryWorkers();
+  BuryFollowers();
+  PSGD_RETURN_IF_ERROR(RestartHosts());
+  Poll();
+  ReplaceFollowers();
+  if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
+  return CheckDeadlines();
+}
+
+absl::Status LocalRun::CheckDeadlines() {
+  if (!cluster_->server().Running()) return absl::OkStatus();
+  const Duration deadline = Milliseconds(options_.config.cluster().deadline());
+  const Time now = SteadyNow();
+  if (now - last_heard_ > deadline) {
+    return Failed(absl::StrCat("ps-server has not answered for ",
+                               static_cast<int64_t>(Seconds(now - last_heard_)),
+                               " s (cluster.deadline)"));
+  }
+  if (AnyoneLives() && now - last_going_on_ > deadline) {
+    return Failed(absl::StrCat("the run is over, but not all workers have left it within ",
+                               static_cast<int64_t>(Seconds(deadline)), " s (cluster.deadline)"));
+  }
+  return absl::OkStatus();
+}
+
+bool LocalRun::AnyoneLives() const {
+  return std::any_of(status_.workers().begin(), status_.workers().end(),
+                     [](const WorkerStatus& worker) { return worker.live(); });
+}
+
+void LocalRun::Poll() {
+  auto status = client_->Status(StatusRequest());
+  if (!status.ok()) return;
+  status_ = *std::move(status);
+  if (!samples_before_) samples_before_ = status_.total().samples();
+  last_heard_ = SteadyNow();
+  const bool over =
+      status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
+  if (!over) last_going_on_ = last_heard_;
+  DropDeadFollowers();
+  ShowNewcomers();
+  ShowStopWaits();
+  display_.Update(status_);
+  const bool ours_ended =
+      !cluster_->workers().empty() && buried_.size() == cluster_->workers().size();
+  // Workers that were started by hand count as well.
+  if (ours_ended && !AnyoneLives() && drain_reason_.empty() &&
+      status_.state() == StatusReply::TRAINING) {
+    drain_reason_ = "no worker is left";
+    drain_failed_ = true;
+  }
+}
+
+void LocalRun::ShowNewcomers() {
+  for (const WorkerStatus& worker : status_.workers()) {
+    if (!worker.live() || !known_.insert(worker.name()).second) continue;
+    const auto& ours = cluster_->workers();
+    const bool by_hand = std::none_of(ours.begin(), ours.end(), [&](const auto& child) {
+      return child->name() == worker.name();
+    });
+    if (by_hand) display_.Note(absl::StrCat("worker ", worker.name(), " joined"));
+  }
+}
+
+void LocalRun::ShowStopWaits() {
+  std::string waits_for = drain_sent_ ? StopWaitsFor(status_) : "";
+  if (!waits_for.empty() && stop_waits_for_ != waits_for)
+    display_.Note(waits_for, /*important=*/true);
+  stop_waits_for_ = std::move(waits_for);
+}
+
+void LocalRun::BuryWorkers() {
+  for (const auto& worker : cluster_->workers()) {
+    if (worker->Running() || !buried_.insert(worker->name()).second) continue;
+    if (worker->exit_code() != 0) BuryWorker(*worker);
+  }
+}
+
+void LocalRun::BuryWorker(const ChildProcess& worker) {
+  for (const WorkerStatus& member : status_.workers()) {
+    if (member.name() != worker.name() || !member.live()) continue;
+    // The server need not wait until its lease runs out.
+    LeaveRequest leave;
+    *leave.mutable_key() = member.key();
+    leave.set_reason(absl::StrCat("its process ", worker.HowItEnded()));
+    leave.set_failed(true);
+    (void)client_->Leave(leave);
+  }
+  if (worker.exit_code() == kExitStopped) {
+    display_.Note(absl::StrCat(worker.name(), " left as it was asked to; the others go on"));
+    return;
+  }
+  if (drain_failed_) return;  // what went wrong was said
+  ++workers_lost_;
+  display_.Note(cluster_->Obituary(worker), /*important=*/true);
+  if (status_.state() == StatusReply::WAITING) {
+    drain_reason_ = absl::StrCat(worker.name(), " ", worker.HowItEnded(), " before training began");
+    drain_failed_ = true;
+    config_at_fault_ = worker.exit_code() == kExitUsersFault;
+  } else if (buried_.size() < cluster_->workers().size()) {
+    display_.Note("the other workers go on", /*important=*/true);
+  }
+}
+
+void LocalRun::Drain(const std::string& reason, bool failed) {
+  DrainRequest request;
+  request.set_reason(reason);
+  request.set_failed(failed);
+  drain_sent_ = client_->Drain(request).ok();
+}
+
+absl::Status LocalRun::ServerEnded() {
+  const ChildProcess& server = cluster_->server();
+  if (drain_failed_ && server.exit_code() == 1) {
+    return config_at_fault_
+               ? absl::InvalidArgumentError(drain_reason_)
+               : absl::AbortedError(absl::StrCat(drain_reason_, ". ", ResumeAdvice(run_dir_)));
+  }
+  if (server.exit_code() != 0 && server.exit_code() != kExitStopped) {
+    return Failed(cluster_->Obituary(server));
+  }
+  WaitForWorkers();
+  ShowTheLast();
+  if (server.exit_code() == 0) return absl::OkStatus();
+  const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
+  return absl::CancelledError(
+      absl::StrCat(why.empty() ? "drained" : why, ". ", ResumeAdvice(run_dir_)));
+}
+
+void LocalRun::ShowTheLast() {
+  // The server may have ended before it could be asked once more.
+  const auto left = ReadRunDirStatus(run_dir_);
+  if (!left.ok()) return;
+  display_.ShowChoices(left->choices);
+  display_.ShowEvaluations(left->evaluations, status_.epochs());
+}
+
+absl::Status LocalRun::Failed(std::string what) {
+  // The server could not leave a summary itself.
+  cluster_->KillAll();
+  const bool asked = stops() > 0;
+  const Summary summary =
+      SummaryOf(status_, asked ? Summary::Status::kInterrupted : Summary::Status::kFailed, what,
+                Seconds(SteadyNow() - start_), samples_before_.value_or(0));
+  const absl::Status written = WriteSummary(summary, RunDir(run_dir_).SummaryFile());
+  if (!written.ok()) display_.Note(std::string(written.message()), /*important=*/true);
+  const std::string message = absl::StrCat(what, what.find('\n') == std::string::npos ? ". " : "\n",
+                                           ResumeAdvice(run_dir_), KeysLeft());
+  return asked ? absl::CancelledError(message) : absl::UnavailableError(message);
+}
+
+std::string LocalRun::KeysLeft() const {
+  if (options_.launch.etcd.empty()) return "";
+  return absl::StrCat(
+      "\netcd holds the run until it is told that it is over: without --etcd, or after  "
+      "etcdctl del --prefix /psgd/",
+      options_.launch.run_name, "/");
+}
+
+void LocalRun::WaitForWorkers() {
+  const Time start = SteadyNow();
+  for (const auto& worker : cluster_->workers()) {
+    (void)worker->WaitEnded(kGoodbye - (SteadyNow() - start));
+  }
+}
+
+namespace {
+constexpr Duration kFollowerRetry = std::chrono::seconds(10);
+}  // namespace
+
+bool LocalRun::HasFollowers() const {
+  return options_.config.durability().acknowledge() == DurabilityConfig::REPLICATED;
+}
+
+absl::Status LocalRun::StartFollowers() {
+  if (!HasFollowers()) return absl::OkStatus();
+  for (int f = 0; f < options_.config.durability().followers(); ++f) {
+    PSGD_RETURN_IF_ERROR(cluster_->StartFollower(options_.launch.ready_deadline));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::TakenOver() {
+  const Time start = SteadyNow();
+  PSGD_RETURN_IF_ERROR(cluster_->WaitTakenOver());
+  client_->SetServers({cluster_->addresses().control});
+  client_->TryAnother();
+  last_heard_ = last_going_on_ = SteadyNow();
+  display_.Note(absl::StrCat("the follower at ", cluster_->addresses().control, " took over after ",
+                             ReadableTime(Seconds(last_heard_ - start)), "; training goes on"));
+  return absl::OkStatus();
+}
+
+void LocalRun::BuryFollowers() {
+  for (ServerOfChain& died : cluster_->TakeDeadFollowers()) {
+    const bool over =
+        status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
+    if (!over) {
+      display_.Note(
+          absl::StrCat("follower ", died.replica, " died; ",
+                       WantsFollowers() ? "another takes its place" : "the run goes on without it"),
+          /*important=*/true);
+    }
+    dead_followers_.insert(std::move(died));
+  }
+}
+
+void LocalRun::DropDeadFollowers() {
+  for (const Chain::Member& member : status_.chain().members()) {
+    if (!dead_followers_.contains({member.replica(), member.address()})) continue;
+    DropFollowerRequest request;
+    request.set_replica(member.replica());
+    (void)client_->DropFollower(request);
+  }
+}
+
+bool LocalRun::WantsFollowers() const {
+  return HasFollowers() &&
+         (status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::WAITING);
+}
+
+void LocalRun::ReplaceFollowers() {
+  const bool missing = cluster_->followers() < options_.config.durability().followers();
+  if (!WantsFollowers() || !missing || SteadyNow() < next_follower_ ||
+      !cluster_->server().Running())
+    return;
+  // Meanwhile nobody looks after the others.
+  const absl::Status started = cluster_->StartFollower(options_.launch.ready_deadline / 4);
+  if (started.ok() || absl::IsCancelled(started)) return;
+  next_follower_ = SteadyNow() + kFollowerRetry;
+  display_.Note(absl::StrCat(std::string(started.message()),
+                             "; the run goes on without, and another is started later"),
+                /*important=*/true);
+}
+
+absl::Status LocalRun::StartHosts() {
+  for (int s = 1; s < options_.config.cluster().servers(); ++s) {
+    PSGD_RETURN_IF_ERROR(cluster_->StartHost());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalRun::RestartHosts() {
+  for (const size_t host : cluster_->TakeDeadHosts()) {
+    const ChildProcess& died = cluster_->host(host);
+    const bool left = died.exit_code() == kExitStopped;  // its shards went to the others first
+    const bool goes_on = status_.state() == StatusReply::TRAINING ||
+                         status_.state() == StatusReply::WAITING ||
+                         status_.state() == StatusReply::DRAINING;
+    if (left || !goes_on) continue;
+    const std::string how = absl::StrCat(died.name(), " ", died.HowItEnded());
+    if (options_.config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+      return Failed(absl::StrCat(how, ", and its shards with it (durability.acknowledge: memory)"));
+    }
+    display_.Note(absl::StrCat(how, "; it is started again, with the journals of its shards"),
+                  /*important=*/true);
+    const absl::Status started = cluster_->RestartHost(host);
+    if (started.ok()) {
+      fruitless_restarts_ = 0;
+    } else if (cluster_->server().Running() && ++fruitless_restarts_ > kMostRecoveries) {
+      return Failed(std::string(started.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

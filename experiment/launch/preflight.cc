@@ -1,0 +1,61 @@
+#include "experiment/launch/preflight.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/available_memory.h"
+#include "common/units.h"
+#include "compression/policy.h"
+#include "data/open_data.h"
+#include "engine/graph/model_spec.h"
+#include "engine/runtime/planned_network.h"
+#include "engine/zoo/zoo.h"
+#include "train/evaluate.h"
+
+namespace psgd {
+namespace {
+
+absl::Status CheckLabels(const DataConfig& config, const SampleShape& shape,
+                         const ModelGraph& model) {
+  const auto taken = static_cast<size_t>(ElementCount(model.graph.shape(model.labels)));
+  const size_t given = shape.labels() * static_cast<size_t>(config.batch());
+  if (taken == given) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model takes ", taken, " labels a batch, and data.format gives ", given,
+                   taken > given ? ": a model of pixels, as unet, needs data.format: segmentation"
+                                 : ": labels of pixels need a model of pixels, as unet"));
+}
+
+// Weights on the server, weights and gradients in each worker: the least that the run takes here.
+// Each worker alone would find enough, as long as the others have not taken theirs.
+absl::Status CheckWeightsFit(const Config& config, const ModelSpec& model) {
+  double weights = 0;
+  for (const ParameterSpec& parameter : model.parameters()) {
+    weights +=
+        static_cast<double>(ElementCount({parameter.shape().begin(), parameter.shape().end()}));
+  }
+  const double once = weights * sizeof(float);
+  const int workers = config.cluster().workers();
+  const double available = static_cast<double>(AvailableMemory());
+  if (available == 0 || once * (1 + 2 * workers) <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model ", model.name(), " has ", absl::StrFormat("%.0f", weights),
+      " weights: ", HumanBytes(once), " on the server and ", HumanBytes(2 * once), " in each of ",
+      workers, workers == 1 ? " worker" : " workers", " are more than the ", HumanBytes(available),
+      " that this machine has free; use a smaller model, fewer workers",
+      config.data().table().features() > 0 ? ", or fewer data.table.features" : ""));
+}
+
+}  // namespace
+
+absl::Status CheckTrainable(const Config& config) {
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  PSGD_ASSIGN_OR_RETURN(
+      const ModelGraph model,
+      BuildTrainingGraph(config.model(), InputShapeOf(data.shape), config.data().batch()));
+  PSGD_RETURN_IF_ERROR(CheckLabels(config.data(), data.shape, model));
+  const ModelSpec spec = MakeModelSpec(ModelName(config.model()), model.graph);
+  PSGD_RETURN_IF_ERROR(CheckWeightsFit(config, spec));
+  return CheckRules(config.compression(), spec);
+}
+
+}  // namespace psgd

@@ -1,0 +1,37 @@
+#include "experiment/launch/resume_advice.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "experiment/record/run_dir.h"
+#include "server/durability/checkpoint_store.h"
+
+namespace psgd {
+namespace {
+
+std::optional<CheckpointManifest> NewestCheckpoint(const std::string& run_dir) {
+  std::vector<std::string> notes;
+  const auto checkpoints = CheckpointStore(RunDir(run_dir).ServerDir()).List(&notes);
+  if (!checkpoints.ok() || checkpoints->empty()) return std::nullopt;
+  return checkpoints->front();
+}
+
+}  // namespace
+
+bool HasCheckpoint(const std::string& run_dir) { return NewestCheckpoint(run_dir).has_value(); }
+
+std::string ResumeAdvice(const std::string& run_dir) {
+  const auto newest = NewestCheckpoint(run_dir);
+  if (!newest) {
+    return absl::StrCat(
+        "It has no checkpoint to go on from: start anew, with checkpoints earlier than it ended, "
+        "as "
+        "--set durability.checkpoint=\"0.25 epochs\"");
+  }
+  return absl::StrFormat("Go on from checkpoint %d (epoch %.2f) with: ps-run --resume %s",
+                         newest->id(), newest->epoch_progress(), run_dir);
+}
+
+}  // namespace psgd

@@ -1,0 +1,110 @@
+#include "experiment/launch/run_dir_status.h"
+
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/files.h"
+#include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/codec_choices_text.h"
+#include "experiment/launch/status_text.h"
+#include "experiment/launch/summary_text.h"
+#include "experiment/record/codec_choices_record.h"
+#include "experiment/record/evaluation_record.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/run_dir.h"
+#include "server/durability/checkpoint_store.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostSummaryBytes = size_t{1} << 20;
+
+void ReadRecords(const RunDir& dir, RunDirStatus* status) {
+  const auto records = ReadMetrics(dir.MetricsFile());
+  if (!records.ok()) {
+    status->notes.emplace_back(records.status().message());
+    return;
+  }
+  std::map<double, EvalResult> evaluations;
+  for (const Record& record : *records) {
+    const std::string kind = record.value("kind", "");
+    if (kind == "progress") status->progress = record;
+    if (kind == "codecs") {
+      const CodecChoices choices = CodecChoicesOf(record);
+      const bool first = status->choices.tensors().empty();
+      if (first || choices.worker() <= status->choices.worker()) status->choices = choices;
+    }
+    if (kind != "evaluation") continue;
+    const EvalResult result = EvaluationOf(record);
+    evaluations[result.epoch()] = result;
+  }
+  for (auto& [epoch, result] : evaluations) status->evaluations.push_back(std::move(result));
+}
+
+}  // namespace
+
+absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir) {
+  const RunDir dir(run_dir);
+  std::error_code error;
+  if (!std::filesystem::exists(dir.ConfigFile(), error)) {
+    return absl::NotFoundError(absl::StrCat(run_dir,
+                                            " is not a run directory: it has no "
+                                            "config.yaml; check its spelling"));
+  }
+  RunDirStatus status;
+  status.run_dir = run_dir;
+  if (std::filesystem::exists(dir.SummaryFile(), error)) {
+    auto summary = ReadSummary(dir.SummaryFile());
+    if (summary.ok()) {
+      status.summary = *std::move(summary);
+    } else {
+      status.notes.emplace_back(summary.status().message());
+    }
+  }
+  ReadRecords(dir, &status);
+  auto checkpoints = CheckpointStore(dir.ServerDir()).List(&status.notes);
+  if (checkpoints.ok()) status.checkpoints = *std::move(checkpoints);
+  return status;
+}
+
+std::string RunDirStatusText(const RunDirStatus& status) {
+  std::string text;
+  if (status.summary) {
+    text = SummaryText(*status.summary, status.run_dir);
+  } else {
+    text =
+        absl::StrCat(status.run_dir, ": no summary; the run goes on, or its server was killed\n");
+    if (status.progress.is_object()) {
+      absl::StrAppendFormat(&text, "  last heard: epoch %.2f, loss %.4f, %s samples/s, after %s\n",
+                            NumberIn(status.progress, "epoch"), NumberIn(status.progress, "loss"),
+                            ReadableCount(NumberIn(status.progress, "samples_per_second")),
+                            ReadableTime(NumberIn(status.progress, "seconds")));
+    }
+  }
+  return absl::StrCat(text, EvaluationsText(status.evaluations),
+                      CheckpointsText(status.checkpoints), CodecChoicesText(status.choices));
+}
+
+Record RunDirStatusJson(const RunDirStatus& status) {
+  Record json{{"run_dir", status.run_dir}, {"summary", nullptr}, {"progress", status.progress}};
+  if (status.summary) {
+    const auto text = ReadSmallFile(RunDir(status.run_dir).SummaryFile(), kMostSummaryBytes);
+    if (text.ok()) json["summary"] = Record::parse(*text, nullptr, /*allow_exceptions=*/false);
+  }
+  json["evaluations"] = Record::array();
+  for (const EvalResult& result : status.evaluations) {
+    json["evaluations"].push_back(EvaluationRecord(result));
+  }
+  if (!status.choices.tensors().empty()) json["codecs"] = CodecChoicesRecord(status.choices);
+  json["checkpoints"] = Record::array();
+  for (const CheckpointManifest& manifest : status.checkpoints) {
+    Record record = CheckpointRecord(InfoOf(manifest));
+    record["unix_seconds"] = manifest.unix_seconds();
+    json["checkpoints"].push_back(std::move(record));
+  }
+  return json;
+}
+
+}  // namespace psgd

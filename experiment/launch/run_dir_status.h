@@ -1,0 +1,31 @@
+// What a run directory tells of its run, whether it goes on, is over, or was cut short.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "experiment/record/records.h"
+#include "experiment/record/summary.h"
+#include "proto/checkpoint.pb.h"
+
+namespace psgd {
+
+struct RunDirStatus {
+  std::string run_dir;
+  std::optional<Summary> summary;               // none: the run goes on, or its server was killed
+  Record progress;                              // the last in metrics.jsonl; null: there is none
+  std::vector<EvalResult> evaluations;          // the last of each epoch
+  CodecChoices choices;                         // the latest of the lowest worker that made any
+  std::vector<CheckpointManifest> checkpoints;  // newest first
+  std::vector<std::string> notes;               // what could not be read
+};
+
+// NOT_FOUND: that is no run directory.
+absl::StatusOr<RunDirStatus> ReadRunDirStatus(const std::string& run_dir);
+
+std::string RunDirStatusText(const RunDirStatus& status);
+Record RunDirStatusJson(const RunDirStatus& status);
+
+}  // namespace psgd

@@ -1,0 +1,237 @@
+#include "experiment/launch/status_text.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/metrics.h"
+#include "common/units.h"
+#include "experiment/launch/checkpoint_report.h"
+#include "experiment/launch/codec_choices_text.h"
+#include "experiment/record/evaluation_record.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/records.h"
+#include "proto/phases.h"
+#include "server/control/chain.h"
+#include "server/control/server_shares.h"
+
+namespace psgd {
+namespace {
+
+// Of what was not measured yet 0 would be wrong.
+bool HasReported(const WorkerStatus& worker) { return worker.samples_per_second() > 0; }
+bool AnyoneReports(const StatusReply& status) {
+  return std::any_of(
+      status.workers().begin(), status.workers().end(),
+      [](const WorkerStatus& worker) { return worker.live() && HasReported(worker); });
+}
+
+std::string Head(const StatusReply& status) {
+  std::string text = absl::StrFormat("%s: %s, epoch %.2f/%d, clock %d", status.name(),
+                                     absl::AsciiStrToLower(StatusReply::State_Name(status.state())),
+                                     status.epoch(), status.epochs(), status.clock());
+  if (!status.detail().empty()) absl::StrAppend(&text, " (", status.detail(), ")");
+  const WorkerReport& total = status.total();
+  absl::StrAppend(&text, "\n  ");
+  if (AnyoneReports(status)) {
+    absl::StrAppendFormat(&text, "loss %.4f, train accuracy %s, %s samples/s, ",
+                          status.train_loss(), ReadablePercent(status.train_accuracy()),
+                          ReadableCount(status.samples_per_second()));
+  }
+  absl::StrAppend(&text, "trained for ", ReadableTime(status.seconds()), "\n");
+  const double pushed = static_cast<double>(total.bytes_pushed());
+  const double dense = static_cast<double>(total.bytes_pushed_dense());
+  const CountHistogram staleness = CountHistogram::FromCounts(total.pull_staleness());
+  if (total.steps() > 0) {
+    absl::StrAppendFormat(&text, "  pushed %s of %s%s, staleness mean %.2f max %d\n",
+                          HumanBytes(pushed), HumanBytes(dense),
+                          pushed > 0 ? absl::StrCat(" (", ReadableRatio(dense, pushed), ")") : "",
+                          staleness.Mean(), staleness.max());
+    absl::StrAppendFormat(&text, "  workers waited for data %.1f %% of their time\n",
+                          100 * InputStall(total));
+  }
+  if (total.residual_norm() > 0 || total.residual_norm_lost() > 0) {
+    absl::StrAppendFormat(&text, "  residual of norm %.4g with the workers, of norm %.4g lost\n",
+                          total.residual_norm(), total.residual_norm_lost());
+  }
+  if (status.batches_repeated() > 0 || status.batches_lost() > 0) {
+    absl::StrAppendFormat(&text, "  of lost workers' batches %d dealt again, %d left out\n",
+                          status.batches_repeated(), status.batches_lost());
+  }
+  absl::StrAppendFormat(&text, "  learning rate %g before schedule, weight decay %g (version %d)\n",
+                        status.hyper().learning_rate(), status.hyper().weight_decay(),
+                        status.hyper().version());
+  absl::StrAppend(&text, "  run directory ", status.run_dir(), "\n");
+  return text;
+}
+
+std::string Shards(const StatusReply& status) {
+  TextTable table(
+      {"shard", "slices", "weights", "share", "pushes", "pulls", "refused", "endpoint"});
+  double total = 0, largest = 0;
+  for (const ShardStatus& shard : status.shards()) {
+    total += static_cast<double>(shard.bytes());
+    largest = std::max(largest, static_cast<double>(shard.bytes()));
+  }
+  for (const ShardStatus& shard : status.shards()) {
+    uint64_t refused = 0;
+    for (const auto& [reason, count] : shard.refused()) refused += count;
+    const double bytes = static_cast<double>(shard.bytes());
+    table.Add({absl::StrCat(shard.shard()), absl::StrCat(shard.slices()), HumanBytes(bytes),
+               total > 0 ? absl::StrFormat("%.1f %%", 100 * bytes / total) : "-",
+               absl::StrCat(shard.pushes()), absl::StrCat(shard.pulls()), absl::StrCat(refused),
+               shard.endpoint()});
+  }
+  if (table.empty()) return "";
+  std::string text = absl::StrCat("\nshards\n", table.Text());
+  if (total > 0) {
+    absl::StrAppendFormat(&text, "  balance: the largest holds %.2f of the mean\n",
+                          largest * status.shards_size() / total);
+  }
+  for (const ShardStatus& shard : status.shards()) {
+    if (shard.stalled().empty()) continue;
+    absl::StrAppend(&text, "  shard ", shard.shard(),
+                    " waits, since its journal cannot be written: ", shard.stalled(), "\n");
+  }
+  return text;
+}
+
+std::string Followers(const StatusReply& status) {
+  if (!status.has_chain()) return "";
+  TextTable table({"server", "address", "role", "state", "behind", "entries"});
+  const Chain::Member& leader = status.chain().members(0);
+  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-", "-"});
+  for (const FollowerStatus& follower : status.followers()) {
+    table.Add({absl::StrCat(follower.replica()), follower.address(),
+               follower.in_chain() ? "would take over" : "is catching up",
+               follower.connected() ? "live" : "gone",
+               HumanBytes(static_cast<double>(follower.bytes_behind())),
+               absl::StrCat(follower.entries_behind())});
+  }
+  const std::string trouble =
+      status.chain_trouble().empty()
+          ? ""
+          : absl::StrCat("  nobody can change them for now: ", status.chain_trouble(), "\n");
+  return absl::StrCat("\nchain, epoch ", EpochText(status.chain()), "\n", table.Text(), trouble);
+}
+
+std::string Servers(const StatusReply& status) {
+  TextTable table({"server", "name", "state", "shards", "bytes", "heard"});
+  for (const ServerShare& share : SharesOf(status)) {
+    const std::string heard =
+        absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago");
+    table.Add({absl::StrCat(share.server.server()), share.server.name(), share.state,
+               absl::StrCat(share.shards.size()), HumanBytes(static_cast<double>(share.bytes)),
+               share.coordinates ? "-" : heard});
+  }
+  return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());
+}
+
+std::string Workers(const StatusReply& status) {
+  TextTable table(
+      {"worker", "name", "device", "state", "clock", "samples/s", "input stall", "heard"});
+  for (const WorkerStatus& worker : status.workers()) {
+    const bool trains = worker.live() && HasReported(worker);
+    table.Add({absl::StrCat(worker.key().worker()), worker.name(), worker.device(),
+               worker.live() ? "live" : "out", absl::StrCat(worker.clock()),
+               trains ? ReadableCount(worker.samples_per_second()) : "-",
+               trains ? absl::StrFormat("%.1f %%", 100 * worker.input_stall()) : "-",
+               worker.live() ? absl::StrCat(ReadableTime(worker.seconds_since_heard()), " ago")
+                             : worker.note()});
+  }
+  return table.empty() ? "" : absl::StrCat("\nworkers\n", table.Text());
+}
+
+std::string Checkpoints(const StatusReply& status) {
+  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "age"});
+  for (const CheckpointInfo& info : status.checkpoints()) {
+    table.Add({absl::StrCat(info.id()), NameOrDash(info.name()),
+               absl::StrFormat("%.2f", info.epoch()), absl::StrCat(info.clock()),
+               HumanBytes(static_cast<double>(info.bytes())), ReadableTime(info.age_seconds())});
+  }
+  return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
+}
+
+std::string LocalTime(int64_t unix_seconds) {
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local));
+}
+
+}  // namespace
+
+std::string StatusText(const StatusReply& status) {
+  return absl::StrCat(Head(status), Followers(status), Servers(status), Shards(status),
+                      Workers(status),
+                      EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
+                      Checkpoints(status), CodecChoicesText(status.choices()));
+}
+
+std::string StatusJson(const StatusReply& status) {
+  Record record = Record::parse(MessageJson(status));
+  if (!AnyoneReports(status)) {
+    for (const char* key : {"train_loss", "train_accuracy", "samples_per_second"})
+      record[key] = nullptr;
+  }
+  for (int w = 0; w < status.workers_size(); ++w) {
+    if (HasReported(status.workers(w))) continue;
+    for (const char* key : {"samples_per_second", "input_stall"})
+      record["workers"][w][key] = nullptr;
+  }
+  return record.dump(1) + "\n";
+}
+
+std::string MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  return text;
+}
+
+std::string ChainText(const Chain& chain) {
+  return absl::StrJoin(chain.members(), ", ", [](std::string* out, const Chain::Member& member) {
+    absl::StrAppend(out, member.replica(), " at ", member.address());
+  });
+}
+
+std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {
+  std::vector<std::string> header = {"epoch", "test accuracy", "test loss", "samples"};
+  if (!evaluations.empty()) {
+    for (const auto& [name, value] : MeasuresOf(evaluations.front())) header.push_back(name);
+  }
+  TextTable table(header);
+  for (const EvalResult& result : evaluations) {
+    std::vector<std::string> row = {
+        ReadableEpoch(result.epoch()), ReadablePercent(result.accuracy()),
+        absl::StrFormat("%.4f", result.loss()), absl::StrCat(result.samples())};
+    for (const auto& [name, value] : MeasuresOf(result)) {
+      row.push_back(absl::StrFormat("%.4f", value));
+    }
+    row.resize(header.size());
+    table.Add(std::move(row));
+  }
+  return table.empty() ? "" : absl::StrCat("\nevaluations\n", table.Text());
+}
+
+std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests) {
+  TextTable table({"checkpoint", "name", "epoch", "clock", "size", "taken"});
+  for (const CheckpointManifest& manifest : manifests) {
+    table.Add({absl::StrCat(manifest.id()), NameOrDash(manifest.name()),
+               absl::StrFormat("%.2f", manifest.epoch_progress()), absl::StrCat(manifest.clock()),
+               HumanBytes(static_cast<double>(BytesOf(manifest))),
+               LocalTime(manifest.unix_seconds())});
+  }
+  return table.empty() ? "" : absl::StrCat("\ncheckpoints\n", table.Text());
+}
+
+}  // namespace psgd

@@ -1,0 +1,135 @@
+#include "experiment/launch/summary_text.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/units.h"
+#include "experiment/launch/resume_advice.h"
+#include "experiment/record/readable.h"
+
+namespace psgd {
+namespace {
+
+const char* StatusWord(Summary::Status status) {
+  switch (status) {
+    case Summary::Status::kFinished:
+      return "finished";
+    case Summary::Status::kInterrupted:
+      return "interrupted";
+    case Summary::Status::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+std::string Traffic(uint64_t sent, uint64_t dense) {
+  const std::string ratio = ReadableRatio(static_cast<double>(dense), static_cast<double>(sent));
+  return absl::StrCat(HumanBytes(static_cast<double>(sent)),
+                      " (fp32: ", HumanBytes(static_cast<double>(dense)), ratio.empty() ? "" : ", ",
+                      ratio, ")");
+}
+
+// How many parameters each codec carries, as "topk 2, fp16 1".
+std::string Counted(const std::map<std::string, std::string>& codecs) {
+  std::map<std::string, int> counts;
+  for (const auto& [parameter, codec] : codecs) ++counts[codec];
+  return absl::StrCat(absl::StrJoin(counts, ", ", absl::PairFormatter(" ")), " (tensors)");
+}
+
+// "compute 61 %, wire 20 %, apply 12 %", the largest first; less than half a percent goes without
+// saying.
+std::string Shares(const std::map<std::string, double>& seconds) {
+  std::vector<std::pair<double, std::string>> shares;
+  double total = 0;
+  for (const auto& [name, time] : seconds) total += time;
+  for (const auto& [name, time] : seconds) {
+    if (time >= 0.005 * total && total > 0) shares.emplace_back(time / total, name);
+  }
+  std::sort(shares.rbegin(), shares.rend());
+  return absl::StrJoin(shares, ", ", [](std::string* out, const auto& share) {
+    absl::StrAppendFormat(out, "%s %.0f %%", share.second, 100 * share.first);
+  });
+}
+
+// A long story was told in full before: without what leads over to its lines.
+std::string InOneLine(const std::string& story) {
+  std::string line = story.substr(0, story.find('\n'));
+  if (line.ends_with(':')) line.resize(std::min(line.rfind("; "), line.size() - 1));
+  return line;
+}
+
+}  // namespace
+
+std::string SummaryText(const Summary& summary, const std::string& run_dir) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  rows.emplace_back("status", StatusWord(summary.status));
+  if (!summary.error.empty()) {
+    rows.emplace_back("reason", InOneLine(summary.error));
+  }
+  if (summary.test_accuracy) {
+    rows.emplace_back("test accuracy", ReadablePercent(*summary.test_accuracy));
+  }
+  if (summary.test_loss)
+    rows.emplace_back("test loss", absl::StrFormat("%.4f", *summary.test_loss));
+  for (const auto& [name, value] : summary.test_measures) {
+    rows.emplace_back("test " + name, absl::StrFormat("%.4f", value));
+  }
+  rows.emplace_back("epochs", absl::StrFormat("%.2f", summary.epochs));
+  rows.emplace_back("steps", absl::StrCat(summary.steps));
+  rows.emplace_back("wall time", ReadableTime(summary.wall_seconds));
+  rows.emplace_back("samples/s", ReadableCount(summary.samples_per_second));
+  if (const std::string phases = Shares(summary.phase_seconds); !phases.empty()) {
+    rows.emplace_back("workers' time", phases);
+  }
+  rows.emplace_back("input stall", absl::StrFormat("%.1f %%", 100 * summary.input_stall));
+  rows.emplace_back("pushed", Traffic(summary.bytes_pushed, summary.bytes_pushed_dense));
+  rows.emplace_back("pulled", Traffic(summary.bytes_pulled, summary.bytes_pulled_dense));
+  rows.emplace_back("staleness",
+                    absl::StrFormat("mean %.2f, p99 %d, max %d", summary.staleness.mean,
+                                    summary.staleness.p99, summary.staleness.max));
+  if (summary.residual_norm_lost > 0) {
+    rows.emplace_back("residual lost", absl::StrFormat("of norm %.4g, with workers that ended",
+                                                       summary.residual_norm_lost));
+  }
+  if (summary.batches_repeated > 0 || summary.batches_lost > 0) {
+    rows.emplace_back("lost workers'",
+                      absl::StrFormat("batches: %d dealt again, %d left out",
+                                      summary.batches_repeated, summary.batches_lost));
+  }
+  for (const auto& [reason, count] : summary.rejected) {
+    rows.emplace_back("refused", absl::StrCat(count, " messages: ", reason));
+  }
+  const std::string servers =
+      summary.servers > 1 ? absl::StrCat(" on ", summary.servers, " servers") : "";
+  rows.emplace_back(
+      "cluster",
+      absl::StrCat(summary.shards, summary.shards == 1 ? " shard" : " shards", servers, ", ",
+                   summary.workers, summary.workers == 1 ? " worker, " : " workers, ",
+                   summary.transport, ", push ", summary.codec));
+  if (!summary.codecs.empty()) rows.emplace_back("pushed as", Counted(summary.codecs));
+  rows.emplace_back("run directory", run_dir);
+  std::string text = absl::StrCat(summary.name, "\n");
+  for (const auto& [key, value] : rows) absl::StrAppendFormat(&text, "  %-14s %s\n", key, value);
+  return text;
+}
+
+std::string NextCommands(const Summary& summary, const std::string& run_dir) {
+  std::string text = "next commands to try\n";
+  if (summary.status != Summary::Status::kFinished) {
+    absl::StrAppend(&text, "  ps-ctl status ", run_dir, "\n");
+    if (HasCheckpoint(run_dir)) absl::StrAppend(&text, "  ps-run --resume ", run_dir, "\n");
+    return text;
+  }
+  absl::StrAppend(
+      &text, "  ps-ctl eval --run-dir ", run_dir, "\n", "  ps-ctl export --run-dir ", run_dir,
+      " --out weights.safetensors\n", "  ps-run ", run_dir,
+      "/config.yaml --set compression.push=", summary.codec == "onebit" ? "topk" : "onebit", "\n");
+  return text;
+}
+
+}  // namespace psgd

@@ -1,0 +1,71 @@
+#include "experiment/launch/trained_weights.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+#include "data/batch.h"
+#include "data/open_data.h"
+#include "engine/onnx/export.h"
+#include "engine/runtime/network.h"
+#include "experiment/record/run_dir.h"
+#include "server/durability/checkpoint_store.h"
+#include "train/evaluate.h"
+
+namespace psgd {
+
+absl::StatusOr<WeightsCollector> WeightsOfServer(ControlClient& client) {
+  WeightsCollector collector;
+  PSGD_RETURN_IF_ERROR(
+      client.Weights([&](const WeightsChunk& chunk) { return collector.Add(chunk); }));
+  PSGD_RETURN_IF_ERROR(collector.Complete());
+  return collector;
+}
+
+absl::StatusOr<WeightsCollector> WeightsOfRun(const std::string& run_dir,
+                                              std::optional<uint64_t> checkpoint,
+                                              std::vector<std::string>* notes) {
+  const CheckpointStore store(RunDir(run_dir).ServerDir());
+  PSGD_ASSIGN_OR_RETURN(const LoadedCheckpoint loaded,
+                        checkpoint ? store.Load(*checkpoint) : store.LoadNewest());
+  notes->insert(notes->end(), loaded.notes().begin(), loaded.notes().end());
+  return WeightsCollector::FromCheckpoint(loaded);
+}
+
+absl::StatusOr<EvalResult> EvaluateWeights(const WeightsCollector& weights,
+                                           const EvaluateOptions& options) {
+  const Config& config = weights.config();
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  NetworkOptions network_options;
+  network_options.backend = options.engine;
+  network_options.threads = options.threads;
+  network_options.seed = config.seed();
+  PSGD_ASSIGN_OR_RETURN(const auto network,
+                        Replicas::Create(config.model(), InputShapeOf(data.shape),
+                                         config.data().eval_batch(), {network_options}));
+  if (network->spec().SerializeAsString() != weights.model().SerializeAsString()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the weights of ", config.name(),
+                     " are of another network than this version "
+                     "of psgd builds from the run's config; use the version that trained them"));
+  }
+  for (int p = 0; p < weights.model().parameters_size(); ++p) {
+    std::copy(weights.values(p).begin(), weights.values(p).end(), network->parameter(p).begin());
+  }
+  network->InvalidateParameters();
+  EvaluationBatches batches(data.test, network->batch());
+  return Evaluate(*network, batches, config.data().threads());
+}
+
+absl::Status WriteOnnx(const WeightsCollector& weights, const std::string& path) {
+  PSGD_RETURN_IF_ERROR(weights.Complete());
+  const Config& config = weights.config();
+  PSGD_ASSIGN_OR_RETURN(const DataSets data, OpenData(config.data(), config.seed()));
+  const auto values = [&](int p) { return std::span<const float>(weights.values(p)); };
+  PSGD_ASSIGN_OR_RETURN(
+      const std::string bytes,
+      ExportOnnx(config.model(), InputShapeOf(data.shape), weights.model(), values));
+  return WriteFileAtomically(path, bytes);
+}
+
+}  // namespace psgd

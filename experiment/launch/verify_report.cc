@@ -1,0 +1,334 @@
+#include "experiment/launch/verify_report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/files.h"
+#include "common/units.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/launch/checkpoint_report.h"
+#include "experiment/record/readable.h"
+#include "experiment/record/records.h"
+#include "experiment/record/run_dir.h"
+#include "server/control/host_record.h"
+#include "server/control/shard_moves.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/coordinator_store.h"
+#include "server/durability/journal_folder.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsUnread(const CheckedCheckpoint& checkpoint) {
+  return absl::IsPermissionDenied(checkpoint.status);
+}
+bool IsUnread(const CheckedJournal& journal) { return !journal.unread.empty(); }
+
+bool IsDamaged(const CheckedCheckpoint& checkpoint) {
+  return checkpoint.sealed && !checkpoint.status.ok() && !IsUnread(checkpoint);
+}
+bool IsDamaged(const CheckedJournal& journal) { return !journal.report.damage.empty(); }
+
+template <typename Checked>
+auto Damaged(const std::vector<Checked>& all) {
+  return std::count_if(all.begin(), all.end(), [](const auto& one) { return IsDamaged(one); });
+}
+
+template <typename Checked>
+auto Unread(const std::vector<Checked>& all) {
+  return std::count_if(all.begin(), all.end(), [](const auto& one) { return IsUnread(one); });
+}
+
+auto Sound(const std::vector<CheckedCheckpoint>& all) {
+  return std::count_if(all.begin(), all.end(), [](const auto& one) { return one.status.ok(); });
+}
+
+std::string StateOf(const CheckedCheckpoint& checkpoint) {
+  if (IsUnread(checkpoint)) return "could not be read";
+  return !checkpoint.sealed ? "incomplete" : checkpoint.status.ok() ? "sound" : "damaged";
+}
+std::string StateOf(const CheckedJournal& journal) {
+  if (journal.server != 0) return absl::StrCat("on server ", journal.server);
+  if (IsUnread(journal)) return "could not be read";
+  if (journal.report.misplaced) return "misplaced";
+  return IsDamaged(journal) ? "damaged" : "sound";
+}
+
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
+
+// OK: all files below can be opened, or there is nothing. Else PERMISSION_DENIED, whatever the
+// cause: nothing is known of their contents.
+absl::Status CheckReadable(const std::string& folder) {
+  const auto unread = [](const std::string& path, int error) {
+    return absl::PermissionDeniedError(FileError("read", path, error).message());
+  };
+  std::error_code error;
+  if (!fs::exists(folder, error)) return error ? unread(folder, error.value()) : absl::OkStatus();
+  // Not by a recursive iterator, which does not say what it could not enter.
+  fs::directory_iterator at(folder, error);
+  if (error) return unread(folder, error.value());
+  for (; at != fs::directory_iterator(); at.increment(error)) {
+    const std::string path = at->path().string();
+    const bool is_folder = at->is_directory(error);
+    if (error) return unread(path, error.value());
+    if (is_folder) {
+      PSGD_RETURN_IF_ERROR(CheckReadable(path));
+    } else if (std::FILE* const file = std::fopen(path.c_str(), "rb")) {
+      std::fclose(file);
+    } else {
+      return unread(path, errno);
+    }
+  }
+  return error ? unread(folder, error.value()) : absl::OkStatus();
+}
+
+CheckedJournal CheckShard(const std::string& folder, uint32_t shard) {
+  CheckedJournal checked{absl::StrCat("shard ", shard), {}};
+  RocksJournalOptions options;
+  options.folder = absl::StrCat(folder, "/shard-", shard);
+  options.shard = shard;
+  checked.unread = std::string(CheckReadable(options.folder).message());
+  if (checked.unread.empty()) checked.report = RocksJournal::Check(std::move(options));
+  return checked;
+}
+
+// What the folder has, where nothing says what it should have.
+void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
+  for (uint32_t s = 0; FileExists(absl::StrCat(folder, "/shard-", s)); ++s) {
+    run->journal.push_back(CheckShard(folder, s));
+  }
+}
+
+// NOT_FOUND: training had not begun.
+absl::StatusOr<CoordinatorRecord> CheckCoordinator(const std::string& server_dir,
+                                                   std::vector<std::string>* damage) {
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, server_dir);
+  auto record = CoordinatorStore::Check(JournalFolder(server_dir, "coordinator"), damage);
+  if (absl::IsNotFound(record.status())) return NoCoordinator(server_dir, server_dir);
+  return record;
+}
+
+// Whether its journal has all that the coordinator knows of.
+void CheckEnd(const CoordinatorRecord& record, uint32_t shard, CheckedJournal* checked) {
+  JournalReport& report = checked->report;
+  if (!report.recovers) return;  // where it ends says nothing then
+  uint64_t last = report.last;
+  for (const uint64_t image : report.images) last = std::max(last, image);
+  const absl::Status whole = CheckJournalEnd(record, shard, last);
+  if (whole.ok()) return;
+  report.damage.emplace_back(whole.message());
+  report.recovers = false;
+}
+
+void VerifyCoordinatorsJournal(const std::string& server_dir, VerifiedRun* run) {
+  const std::string folder = server_dir + "/journal";
+  CheckedJournal coordinator{"coordinator", {}};
+  coordinator.unread = std::string(CheckReadable(folder + "/coordinator").message());
+  if (IsUnread(coordinator)) {
+    run->journal.push_back(std::move(coordinator));
+    return CheckShardsThere(folder, run);
+  }
+  const absl::StatusOr<CoordinatorRecord> record =
+      CheckCoordinator(server_dir, &coordinator.report.damage);
+  coordinator.report.recovers = record.ok() && coordinator.report.damage.empty();
+  if (absl::IsNotFound(record.status()) && coordinator.report.damage.empty())
+    return;  // training had not begun
+  if (!record.ok()) {
+    coordinator.report.damage.emplace_back(record.status().message());
+    run->journal.push_back(std::move(coordinator));
+    return CheckShardsThere(folder, run);
+  }
+  run->journal.push_back(std::move(coordinator));
+  for (int s = 0; s < record->placement().endpoints_size(); ++s) {
+    const uint32_t owner = s < record->owners_size() ? record->owners(s) : ShardMoves::kCoordinator;
+    if (owner == ShardMoves::kCoordinator) {
+      run->journal.push_back(CheckShard(folder, static_cast<uint32_t>(s)));
+      CheckEnd(*record, static_cast<uint32_t>(s), &run->journal.back());
+    } else {
+      run->journal.push_back({absl::StrCat("shard ", s), {}, owner});
+    }
+  }
+}
+
+// Of a server that joined: its record says which shards it holds.
+absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder,
+                                 VerifiedRun* run) {
+  PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
+  if (config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+    run->journal_note =
+        "this server joined the run, which keeps no journal (durability.acknowledge: memory)";
+    return absl::OkStatus();
+  }
+  const auto record = ReadHostRecord(RunDir(run_dir).ServerDir());
+  if (!record.ok()) {
+    CheckedJournal host{"record", {}};
+    (absl::IsDataLoss(record.status()) ? host.report.damage.emplace_back() : host.unread) =
+        std::string(record.status().message());
+    run->journal.push_back(std::move(host));
+    CheckShardsThere(folder, run);
+    return absl::OkStatus();
+  }
+  for (const uint32_t shard : record->shards()) run->journal.push_back(CheckShard(folder, shard));
+  if (record->shards().empty())
+    run->journal_note = "this server joined the run and holds no shard of it";
+  return absl::OkStatus();
+}
+
+Record RecordOf(const CheckedCheckpoint& checkpoint) {
+  Record record = checkpoint.manifest ? CheckpointRecord(InfoOf(*checkpoint.manifest))
+                                      : Record{{"id", checkpoint.id}};
+  record["state"] = StateOf(checkpoint);
+  record["problem"] = std::string(checkpoint.status.message());
+  return record;
+}
+
+Record RecordOf(const CheckedJournal& journal) {
+  const JournalReport& report = journal.report;
+  Record record{{"part", journal.part}, {"state", StateOf(journal)}};
+  if (journal.server != 0) {
+    record["server"] = journal.server;
+  } else if (IsUnread(journal)) {
+    record["problems"] = {journal.unread};
+  } else {
+    record.update({{"images", report.images},
+                   {"first_entry", report.first},
+                   {"last_entry", report.last},
+                   {"recovers", report.recovers},
+                   {"problems", report.damage}});
+  }
+  return record;
+}
+
+template <typename Checked>
+Record ListOf(const std::vector<Checked>& all) {
+  Record list = Record::array();
+  for (const Checked& one : all) list.push_back(RecordOf(one));
+  return list;
+}
+
+std::string CheckpointsText(const std::vector<CheckedCheckpoint>& checkpoints) {
+  TextTable table({"checkpoint", "name", "epoch", "size", "state"});
+  std::string wrong;
+  for (const CheckedCheckpoint& checkpoint : checkpoints) {
+    const bool known = checkpoint.manifest.has_value();
+    const CheckpointInfo info = known ? InfoOf(*checkpoint.manifest) : CheckpointInfo();
+    table.Add({absl::StrCat(checkpoint.id), OrDash(info.name()),
+               known ? absl::StrFormat("%.2f", info.epoch()) : "-",
+               known ? HumanBytes(static_cast<double>(info.bytes())) : "-", StateOf(checkpoint)});
+    if (checkpoint.status.ok()) continue;
+    absl::StrAppend(&wrong, "checkpoint ", checkpoint.id, ": ",
+                    std::string(checkpoint.status.message()), "\n");
+  }
+  return table.empty() ? "" : absl::StrCat(table.Text(), wrong);
+}
+
+std::string JournalText(const std::vector<CheckedJournal>& journal) {
+  TextTable table({"journal", "images at", "entries", "state"});
+  std::string wrong;
+  for (const CheckedJournal& part : journal) {
+    const JournalReport& report = part.report;
+    table.Add(
+        {part.part, OrDash(absl::StrJoin(report.images, ", ")),
+         report.last == 0 ? "-" : absl::StrCat(report.first, " to ", report.last),
+         IsDamaged(part) && report.recovers ? "damaged, not where it matters" : StateOf(part)});
+    if (IsUnread(part)) absl::StrAppend(&wrong, part.part, ": ", part.unread, "\n");
+    for (const std::string& damage : report.damage) {
+      absl::StrAppend(&wrong, part.part, ": ", damage, "\n");
+    }
+  }
+  return table.empty() ? "" : absl::StrCat("\n", table.Text(), wrong);
+}
+
+}  // namespace
+
+absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
+  PSGD_ASSIGN_OR_RETURN(const CheckpointStore store, CheckpointsOf(run_dir));
+  VerifiedRun run;
+  PSGD_ASSIGN_OR_RETURN(run.checkpoints, store.Verify());
+  for (CheckedCheckpoint& checkpoint : run.checkpoints) {
+    if (checkpoint.status.ok()) continue;
+    const absl::Status readable = CheckReadable(CheckpointFolder(store.root(), checkpoint.id));
+    if (!readable.ok()) checkpoint.status = readable;
+  }
+  const std::string folder = store.root() + "/journal";
+  if (!FileExists(folder)) return run;
+  run.joined = !FileExists(folder + "/coordinator") && FileExists(HostRecordFile(store.root()));
+  const auto held = RunDir::Take(run_dir);
+  if (!held.ok()) {
+    run.journal_note =
+        absl::StrCat("the journal was not looked at: ", std::string(held.status().message()));
+  } else if (run.joined) {
+    PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
+  } else {
+    VerifyCoordinatorsJournal(store.root(), &run);
+  }
+  return run;
+}
+
+std::string VerifiedText(const VerifiedRun& run, bool json) {
+  if (json) {
+    return Record{{"checkpoints", ListOf(run.checkpoints)},
+                  {"journal", ListOf(run.journal)},
+                  {"journal_note", run.journal_note}}
+               .dump(2) +
+           "\n";
+  }
+  return absl::StrCat(CheckpointsText(run.checkpoints), JournalText(run.journal), run.journal_note,
+                      run.journal_note.empty() ? "" : "\n");
+}
+
+absl::Status VerifiedStatus(const std::string& run_dir, const VerifiedRun& run) {
+  const auto sound = Sound(run.checkpoints);
+  if (Damaged(run.journal) > 0) {
+    const bool recovers =
+        std::all_of(run.journal.begin(), run.journal.end(), [](const CheckedJournal& part) {
+          return part.server != 0 || IsUnread(part) || part.report.recovers;
+        });
+    // The first thing to do, whatever is damaged beside.
+    if (std::any_of(run.journal.begin(), run.journal.end(),
+                    [](const CheckedJournal& part) { return part.report.misplaced; })) {
+      return absl::DataLossError(
+          absl::StrCat("folders of the journal of ", run_dir, " are not what their names say; ",
+                       run.joined ? "--join" : "--recover",
+                       " would refuse it: rename them as said above, and verify it again"));
+    }
+    return absl::DataLossError(absl::StrCat(
+        "the journal of ", run_dir, " is damaged; ",
+        recovers ? absl::StrCat(run.joined ? "--join" : "--recover",
+                                " still goes on from what is sound, to the same weights")
+        : run.joined ? "--join would refuse it: restore it from a copy, or go on from a checkpoint "
+                       "of the run "
+                       "(--resume, with the run directory of its first server)"
+        : sound > 0
+            ? "--recover would refuse it: go on from a checkpoint with --resume, or restore the "
+              "journal from a copy"
+            : "--recover would refuse it, and there is no checkpoint: restore it from a copy, or "
+              "start the run anew"));
+  }
+  if (Unread(run.journal) + Unread(run.checkpoints) > 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "some of ", run_dir,
+        " could not be read, which says nothing of what is in it: look who owns it, and verify "
+        "it as the user that trained (or root)"));
+  }
+  if (const auto damaged = Damaged(run.checkpoints); damaged > 0) {
+    return absl::DataLossError(absl::StrCat(
+        damaged, " of the checkpoints of ", run_dir, damaged > 1 ? " are" : " is", " damaged, ",
+        sound, " sound; ",
+        sound > 0 ? "--resume takes the newest sound one: restore the others from a copy, or leave "
+                    "them to be pruned"
+                  : "restore them from a copy, or start the run anew"));
+  }
+  if (sound > 0 || !run.journal.empty() || run.joined) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(
+      run_dir, " has no complete checkpoint; durability.checkpoint says how often one is taken"));
+}
+
+}  // namespace psgd

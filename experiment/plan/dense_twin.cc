@@ -1,0 +1,37 @@
+#include "experiment/plan/dense_twin.h"
+
+#include "absl/strings/match.h"
+
+namespace psgd {
+
+Config DenseTwin(Config config) {
+  CompressionConfig* compression = config.mutable_compression();
+  compression->mutable_push()->mutable_none();
+  compression->mutable_pull()->mutable_none();
+  compression->mutable_lossless()->mutable_none();
+  compression->clear_rules();
+  ConsistencyConfig* consistency = config.mutable_consistency();
+  consistency->set_staleness(0);
+  consistency->set_compensation(ConsistencyConfig::NONE);
+  consistency->set_pull_ahead(false);
+  return config;
+}
+
+bool IsDenseSynchronous(const Config& config) {
+  const CompressionConfig& compression = config.compression();
+  for (const CompressionRule& rule : compression.rules()) {
+    if (rule.has_push() && !rule.push().has_none()) return false;
+  }
+  const bool dense = (!compression.has_push() || compression.push().has_none()) &&
+                     (!compression.has_pull() || compression.pull().has_none()) &&
+                     (!compression.has_lossless() || compression.lossless().has_none());
+  return dense && config.consistency().staleness() == 0 && !config.consistency().pull_ahead();
+}
+
+bool IsAboutUpdates(absl::string_view key) {
+  // How much an update counts is as the learning rate: of the task.
+  if (key == "consistency.reduction") return false;
+  return absl::StartsWith(key, "compression") || absl::StartsWith(key, "consistency");
+}
+
+}  // namespace psgd

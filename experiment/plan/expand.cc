@@ -1,0 +1,350 @@
+#include "experiment/plan/expand.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/config/flat_config.h"
+#include "experiment/plan/dense_twin.h"
+#include "experiment/plan/random_draws.h"
+#include "experiment/plan/sweep_yaml.h"
+
+namespace psgd {
+namespace {
+
+constexpr size_t kMostRuns = 100000;
+constexpr size_t kMostErrors = 5;
+constexpr char kTwinLabel[] = "dense, synchronous";
+
+// Settings that come together: a point of the grid, an entry of the list, a draw.
+struct Choice {
+  AxisValues axes;
+  std::vector<std::pair<std::string, std::string>> settings;
+  bool in_twin = true;  // a twin has those of its settings that are not about updates
+};
+
+using Choices = std::vector<Choice>;
+
+Choices Times(const Choices& first, const Choices& second) {
+  Choices product;
+  for (const Choice& a : first) {
+    for (const Choice& b : second) {
+      Choice both = a;
+      both.axes.insert(both.axes.end(), b.axes.begin(), b.axes.end());
+      both.settings.insert(both.settings.end(), b.settings.begin(), b.settings.end());
+      product.push_back(std::move(both));
+    }
+  }
+  return product;
+}
+
+Choices OfAxis(const SweepAxis& axis) {
+  Choices choices;
+  for (const std::string& value : axis.values()) {
+    Choice choice;
+    choice.settings = {{axis.key(), value}};
+    // What is the same in all tells nothing apart.
+    if (axis.values_size() > 1) choice.axes = {{axis.key(), ReadableSetting(value)}};
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+// An entry is one way to send updates, where it is about updates at all; what else it sets, as
+// another momentum, belongs to that way and is no part of the twin.
+bool BelongsToUpdates(const SweepVariant& variant) {
+  return std::any_of(variant.settings().begin(), variant.settings().end(),
+                     [](const SweepSetting& setting) { return IsAboutUpdates(setting.key()); });
+}
+
+Choices OfList(const Sweep& sweep) {
+  Choices choices;
+  for (const SweepVariant& variant : sweep.list()) {
+    Choice choice;
+    for (const SweepSetting& setting : variant.settings()) {
+      choice.settings.emplace_back(setting.key(), setting.value());
+    }
+    choice.axes = {{"way", NameOf(variant)}};
+    choice.in_twin = !BelongsToUpdates(variant);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+Choices OfRandom(const SweepRandom& random) {
+  Choices choices;
+  for (int i = 0; i < random.count(); ++i) {
+    Choice choice;
+    for (const SweepDraw& draw : random.keys()) {
+      const std::string value = DrawValue(draw, random.seed(), i);
+      choice.settings.emplace_back(draw.key(), value);
+      choice.axes.emplace_back(draw.key(), ReadableSetting(value));
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+// "optimizer" of optimizer.sgd.momentum and optimizer.adam.
+std::string CommonKey(const std::string& a, const std::string& b) {
+  const std::vector<std::string> first = absl::StrSplit(a, '.'), second = absl::StrSplit(b, '.');
+  const auto end = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first;
+  return absl::StrJoin(first.begin(), end, ".");
+}
+
+// What one key set, and another one after it left.
+class Overlay {
+ public:
+  absl::Status Set(const std::pair<std::string, std::string>& setting) {
+    return ApplySetting(setting.first, setting.second, &config_, &launch_);
+  }
+  // Whether all that this one sets is set there, too, and the same.
+  bool StandsIn(const Config& config, const SweepLaunch& launch) const {
+    google::protobuf::util::MessageDifferencer differences;
+    differences.set_scope(google::protobuf::util::MessageDifferencer::PARTIAL);
+    return differences.Compare(config_, config) && differences.Compare(launch_, launch);
+  }
+  bool StandsIn(const Overlay& other) const { return StandsIn(other.config_, other.launch_); }
+
+ private:
+  Config config_;
+  SweepLaunch launch_;
+};
+
+// Of keys that contain each other, or that exclude each other, as optimizer.sgd.momentum and
+// optimizer.adam, one may undo the other, and the run would be called what it is not.
+absl::Status CheckNothingIsUndone(const Choice& choice, const Config& config,
+                                  const SweepLaunch& launch) {
+  for (auto setting = choice.settings.begin(); setting != choice.settings.end(); ++setting) {
+    Overlay alone;
+    PSGD_RETURN_IF_ERROR(alone.Set(*setting));
+    if (alone.StandsIn(config, launch)) continue;
+    for (auto later = setting + 1; later != choice.settings.end(); ++later) {
+      Overlay both = alone;
+      PSGD_RETURN_IF_ERROR(both.Set(*later));
+      if (alone.StandsIn(both)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(AxesLabel(choice.axes), ": ", later->first, "=", later->second, " undoes ",
+                       setting->first, "=", setting->second,
+                       "; leave one of them out, or write both as one value of ",
+                       CommonKey(setting->first, later->first)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlannedRun> Plan(const Sweep& sweep, const Config& base, const Choice& choice) {
+  PlannedRun run;
+  run.axes = choice.axes;
+  run.config = base;
+  run.launch = sweep.launch();
+  for (const auto& [key, value] : choice.settings) {
+    PSGD_RETURN_IF_ERROR(ApplySetting(key, value, &run.config, &run.launch));
+  }
+  PSGD_RETURN_IF_ERROR(CheckNothingIsUndone(choice, run.config, run.launch));
+  run.config = ResolveDefaults(std::move(run.config));
+  run.label = run.axes.empty() ? "base" : AxesLabel(run.axes);
+  return run;
+}
+
+absl::StatusOr<PlannedRun> PlanTwin(const Sweep& sweep, const Config& base, const Choice& choice,
+                                    const Choices& list) {
+  Choice kept;
+  if (sweep.twin() == Sweep::EACH) {
+    for (const auto& setting : choice.settings) {
+      const bool dropped = std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
+        return !entry.in_twin &&
+               std::count(entry.settings.begin(), entry.settings.end(), setting) > 0;
+      });
+      if (!dropped && !IsAboutUpdates(setting.first)) kept.settings.push_back(setting);
+    }
+    for (const auto& axis : choice.axes) {
+      const bool varies =
+          std::any_of(kept.settings.begin(), kept.settings.end(),
+                      [&](const auto& setting) { return setting.first == axis.first; });
+      const bool way = axis.first == "way" && !kept.settings.empty() &&
+                       std::any_of(list.begin(), list.end(), [&](const Choice& entry) {
+                         return entry.in_twin && entry.axes.front() == axis;
+                       });
+      if (varies || way) kept.axes.push_back(axis);
+    }
+  }
+  PSGD_ASSIGN_OR_RETURN(PlannedRun twin, Plan(sweep, base, kept));
+  twin.config = DenseTwin(std::move(twin.config));
+  twin.label =
+      twin.axes.empty() ? kTwinLabel : absl::StrCat(kTwinLabel, ", ", AxesLabel(twin.axes));
+  twin.twin = true;
+  return twin;
+}
+
+// Gives runs their names and ids, leaves out what is there already, and collects what cannot be.
+class Collector {
+ public:
+  explicit Collector(const Sweep& sweep) : sweep_(sweep) {}
+
+  // The id that the run has. `asked`: by the sweep, and not for being a twin.
+  std::string Add(PlannedRun run, bool asked) {
+    // The name of a run is nothing that it computes.
+    run.config.set_name(sweep_.name());
+    run.id = RunId(run.config, run.launch);
+    const std::string id = run.id;
+    const auto [place, is_new] = index_.emplace(id, plan_.runs.size());
+    if (asked) ++asked_;
+    const bool differs = asked && ids_asked_.insert(id).second;
+    if (!is_new) {
+      PlannedRun& first = plan_.runs[place->second];
+      if (asked && !differs && example_.empty() && first.label != run.label) {
+        example_ = absl::StrCat(", as \"", run.label, "\" and \"", first.label, "\"");
+      }
+      if (!asked || !first.twin) return id;
+      // What the sweep asks for has the name that it asks by, and is the twin as well.
+      first.label = run.label;
+      first.axes = run.axes;
+      return id;
+    }
+    const absl::Status valid = ValidateConfig(run.config);
+    if (!valid.ok() && ++times_[std::string(valid.message())] == 1) {
+      errors_.push_back(absl::StrCat(run.label, ": ", valid.message()));
+    }
+    plan_.runs.push_back(std::move(run));
+    return id;
+  }
+
+  absl::StatusOr<RunPlan> Take() {
+    if (errors_.empty()) {
+      if (ids_asked_.size() < asked_) {
+        plan_.notes.push_back(absl::StrCat(asked_, " runs are asked for, ", ids_asked_.size(),
+                                           ids_asked_.size() == 1 ? " differs" : " differ",
+                                           ": the others would compute the same again", example_));
+      }
+      return std::move(plan_);
+    }
+    const size_t shown = std::min(errors_.size(), kMostErrors);
+    size_t bad = 0;
+    for (const auto& [error, times] : times_) bad += times;
+    return absl::InvalidArgumentError(absl::StrCat(
+        bad, " of the ", plan_.runs.size(), " runs cannot be:\n  ",
+        absl::StrJoin(errors_.begin(), errors_.begin() + static_cast<ptrdiff_t>(shown), "\n  "),
+        shown < errors_.size() ? "\n  and so on" : ""));
+  }
+
+ private:
+  const Sweep& sweep_;
+  RunPlan plan_;
+  std::map<std::string, size_t> index_;
+  size_t asked_ = 0;
+  std::set<std::string> ids_asked_;
+  std::string example_;                  // of runs that are the same under two names
+  std::map<std::string, size_t> times_;  // that each error came up
+  std::vector<std::string> errors_;      // the first of each
+};
+
+size_t CountOf(const Sweep& sweep) {
+  size_t count = std::max(1, sweep.list_size());
+  for (const SweepAxis& axis : sweep.grid()) {
+    count *= static_cast<size_t>(axis.values_size());
+    if (count > kMostRuns) return count;
+  }
+  if (sweep.has_random()) count *= static_cast<size_t>(sweep.random().count());
+  return count * static_cast<size_t>(sweep.repeat().seeds());
+}
+
+}  // namespace
+
+std::string PlannedRun::LabelWithSeed() const {
+  return absl::StrCat(label, label.empty() ? "seed " : ", seed ", config.seed());
+}
+
+absl::StatusOr<Config> BaseConfig(const Sweep& sweep, const std::string& sweep_file) {
+  switch (sweep.base().source_case()) {
+    case SweepBase::kConfig:
+      return sweep.base().config();
+    case SweepBase::kFile: {
+      const std::filesystem::path beside = std::filesystem::path(sweep_file).parent_path();
+      return LoadConfig((beside / sweep.base().file()).lexically_normal().string());
+    }
+    case SweepBase::SOURCE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      sweep_file, ": no base; say base: FILE.yaml, beside this file, or base: {model: ...}"));
+}
+
+std::string RunId(const Config& config, const SweepLaunch& launch) {
+  std::string text;
+  for (const auto& [key, value] : Flatten(config, /*with_defaults=*/false)) {
+    if (key != "name") absl::StrAppend(&text, key, "=", value, "\n");
+  }
+  for (const auto& [key, value] : Flatten(launch, /*with_defaults=*/false)) {
+    absl::StrAppend(&text, "launch.", key, "=", value, "\n");
+  }
+  return absl::StrFormat("%016x", XXH3_64bits(text.data(), text.size())).substr(0, 12);
+}
+
+std::string ReadableSetting(const std::string& value) {
+  const std::string words =
+      absl::StrReplaceAll(value, {{"{", " "}, {"}", " "}, {":", " "}, {"\"", ""}, {",", " "}});
+  const std::vector<std::string> parts = absl::StrSplit(words, ' ', absl::SkipEmpty());
+  return absl::StrJoin(parts, " ");
+}
+
+std::string ShortKey(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+std::string AxesLabel(const AxisValues& axes) {
+  return absl::StrJoin(axes, ", ", [](std::string* out, const auto& axis) {
+    absl::StrAppend(out, axis.first == "way" ? "" : absl::StrCat(ShortKey(axis.first), " "),
+                    axis.second);
+  });
+}
+
+std::string NameOf(const SweepVariant& variant) {
+  if (variant.has_name()) return variant.name();
+  AxisValues values;
+  for (const SweepSetting& setting : variant.settings()) {
+    values.emplace_back(setting.key(), ReadableSetting(setting.value()));
+  }
+  return AxesLabel(values);
+}
+
+absl::StatusOr<RunPlan> ExpandSweep(const Sweep& sweep, const Config& base) {
+  if (const size_t count = CountOf(sweep); count > kMostRuns) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMostRuns, " runs; does a list hold too much?"));
+  }
+  const Choices list = OfList(sweep);
+  Choices choices{Choice()};
+  if (!list.empty()) choices = Times(choices, list);
+  for (const SweepAxis& axis : sweep.grid()) choices = Times(choices, OfAxis(axis));
+  if (sweep.has_random()) choices = Times(choices, OfRandom(sweep.random()));
+
+  Collector collector(sweep);
+  for (int seed = 0; seed < sweep.repeat().seeds(); ++seed) {
+    std::vector<PlannedRun> runs;
+    for (const Choice& choice : choices) {
+      PSGD_ASSIGN_OR_RETURN(PlannedRun run, Plan(sweep, base, choice));
+      run.config.set_seed(base.seed() + static_cast<uint64_t>(seed));
+      if (sweep.twin() != Sweep::NONE) {
+        PSGD_ASSIGN_OR_RETURN(PlannedRun twin, PlanTwin(sweep, base, choice, list));
+        twin.config.set_seed(run.config.seed());
+        run.twin_id = collector.Add(std::move(twin), /*asked=*/false);
+      }
+      run.twin = sweep.twin() != Sweep::NONE && IsDenseSynchronous(run.config);
+      runs.push_back(std::move(run));
+    }
+    for (PlannedRun& run : runs) collector.Add(std::move(run), /*asked=*/true);
+  }
+  return collector.Take();
+}
+
+}  // namespace psgd

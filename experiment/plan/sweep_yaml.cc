@@ -1,0 +1,281 @@
+#include "experiment/plan/sweep_yaml.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/files.h"
+#include "experiment/config/config_reader.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/config/parse_value.h"
+#include "experiment/config/yaml_tree.h"
+#include "experiment/plan/expand.h"
+#include "experiment/plan/flow_yaml.h"
+
+namespace psgd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr char kLaunch[] = "launch.";
+
+// Reads the parts of a sweep that are keyed by a config's keys.
+class SweepReader {
+ public:
+  explicit SweepReader(YamlSource source) : source_(std::move(source)) {}
+
+  absl::StatusOr<Sweep> Read() {
+    PSGD_ASSIGN_OR_RETURN(tree_, ParseYaml(source_));
+    Sweep sweep;
+    PSGD_RETURN_IF_ERROR(Reader().ReadSection(tree_.root, "", &sweep));
+    return sweep;
+  }
+
+ private:
+  ConfigReader Reader() {
+    return ConfigReader(source_, tree_,
+                        [this](uint32_t node, const std::string& path, const FieldDescriptor& field,
+                               Message* message) { return OwnWay(node, path, field, message); });
+  }
+
+  absl::Status Error(uint32_t node, absl::string_view message) const {
+    return source_.ErrorAt(tree_.nodes[node].mark, message);
+  }
+
+  std::optional<absl::Status> OwnWay(uint32_t node, const std::string& path,
+                                     const FieldDescriptor& field, Message* message) {
+    auto* sweep = dynamic_cast<Sweep*>(message);
+    switch (sweep != nullptr ? field.number() : 0) {
+      case Sweep::kBaseFieldNumber:
+        return ReadBase(node, path, sweep->mutable_base());
+      case Sweep::kGridFieldNumber:
+        return ReadGrid(node, path, sweep);
+      case Sweep::kListFieldNumber:
+        return ReadVariants(node, path, sweep);
+    }
+    if (auto* random = dynamic_cast<SweepRandom*>(message);
+        random != nullptr && field.number() == SweepRandom::kKeysFieldNumber) {
+      return ReadDraws(node, path, random);
+    }
+    if (auto* draw = dynamic_cast<SweepDraw*>(message)) {
+      if (field.number() == SweepDraw::kKeyFieldNumber) {
+        return Error(node, absl::StrCat(path, ": write uniform, log_uniform or choice"));
+      }
+      if (field.number() == SweepDraw::kChoiceFieldNumber) {
+        return ReadValues(node, draw->key(), path, draw->mutable_choice());
+      }
+    }
+    return std::nullopt;
+  }
+
+  absl::Status ReadBase(uint32_t node, const std::string& path, SweepBase* base) {
+    if (tree_.nodes[node].kind == YamlNode::kScalar) {
+      base->set_file(tree_.nodes[node].text);
+      return absl::OkStatus();
+    }
+    return Reader().ReadSection(node, path, base->mutable_config());
+  }
+
+  absl::Status ExpectMap(uint32_t node, const std::string& path) const {
+    if (tree_.nodes[node].kind == YamlNode::kMap) return absl::OkStatus();
+    return Error(node, absl::StrCat(path,
+                                    ": expected a mapping from keys of a config, as "
+                                    "consistency.staleness, to values"));
+  }
+
+  absl::Status ReadGrid(uint32_t node, const std::string& path, Sweep* sweep) {
+    PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
+    const YamlNode& map = tree_.nodes[node];
+    for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+      PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
+      for (const SweepAxis& axis : sweep->grid()) {
+        if (axis.key() == key) {
+          return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
+        }
+      }
+      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
+      SweepAxis* axis = sweep->add_grid();
+      axis->set_key(key);
+      PSGD_RETURN_IF_ERROR(ReadValues(map.children[i + 1], key, absl::StrCat(path, ".", key),
+                                      axis->mutable_values()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadVariants(uint32_t node, const std::string& path, Sweep* sweep) {
+    if (tree_.nodes[node].kind != YamlNode::kList) {
+      return Error(node, absl::StrCat(path,
+                                      ": expected a list of mappings, as "
+                                      "- {name: dense, compression.push: none}"));
+    }
+    for (const uint32_t item : tree_.nodes[node].children) {
+      PSGD_RETURN_IF_ERROR(ExpectMap(item, path));
+      const YamlNode& map = tree_.nodes[item];
+      SweepVariant* variant = sweep->add_list();
+      std::set<std::string> given;
+      for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+        const std::string& word = tree_.nodes[map.children[i]].text;
+        if (!given.insert(word).second) {
+          return Error(map.children[i],
+                       absl::StrCat("duplicate key \"", word, "\" in an entry of ", path));
+        }
+        if (word == "name") {
+          PSGD_RETURN_IF_ERROR(
+              Reader().ReadField(map.children[i + 1], absl::StrCat(path, ".name"),
+                                 *SweepVariant::descriptor()->FindFieldByName("name"), variant));
+          continue;
+        }
+        PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
+        PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
+        SweepSetting* setting = variant->add_settings();
+        setting->set_key(key);
+        PSGD_ASSIGN_OR_RETURN(*setting->mutable_value(), ReadValue(map.children[i + 1], key));
+      }
+      const auto [other, is_new] =
+          names_.emplace(NameOf(*variant), tree_.nodes[item].mark.line + 1);
+      if (!is_new) {
+        return Error(
+            item, absl::StrCat("two entries of ", path, " are called \"", other->first,
+                               "\", the other one in line ", other->second,
+                               ": reports could not tell them apart; give each a name of its own"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadDraws(uint32_t node, const std::string& path, SweepRandom* random) {
+    PSGD_RETURN_IF_ERROR(ExpectMap(node, path));
+    const YamlNode& map = tree_.nodes[node];
+    for (size_t i = 0; i + 1 < map.children.size(); i += 2) {
+      PSGD_ASSIGN_OR_RETURN(const std::string key, ReadKey(map.children[i]));
+      for (const SweepDraw& draw : random->keys()) {
+        if (draw.key() == key) {
+          return Error(map.children[i], absl::StrCat("duplicate key \"", key, "\" in ", path));
+        }
+      }
+      PSGD_RETURN_IF_ERROR(Claim(map.children[i], key, path));
+      SweepDraw* draw = random->add_keys();
+      draw->set_key(key);
+      const std::string here = absl::StrCat(path, ".", draw->key());
+      PSGD_RETURN_IF_ERROR(Reader().ReadSection(map.children[i + 1], here, draw));
+      PSGD_RETURN_IF_ERROR(CheckDraw(map.children[i + 1], here, *draw));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDraw(uint32_t node, const std::string& path, const SweepDraw& draw) const {
+    const int ways =
+        (draw.uniform_size() > 0) + (draw.log_uniform_size() > 0) + (draw.choice_size() > 0);
+    if (ways != 1) {
+      return Error(node, absl::StrCat(path,
+                                      ": expected one of uniform: [low, high], "
+                                      "log_uniform: [low, high], choice: [value, ...]"));
+    }
+    if (draw.choice_size() > 0) return absl::OkStatus();
+    const auto& range = draw.uniform_size() > 0 ? draw.uniform() : draw.log_uniform();
+    if (range.size() != 2 || range[0] >= range[1]) {
+      return Error(node, absl::StrCat(path, ": expected two numbers, the lower one first"));
+    }
+    if (draw.log_uniform_size() > 0 && range[0] <= 0) {
+      return Error(node, absl::StrCat(path, ": log_uniform needs numbers above 0"));
+    }
+    Config config;
+    SweepLaunch launch;
+    for (const double bound : range) {
+      const absl::Status fits = ApplySetting(draw.key(), absl::StrCat(bound), &config, &launch);
+      if (!fits.ok()) return Error(node, fits.message());
+    }
+    return absl::OkStatus();
+  }
+
+  // Of two parts that set a key, one would overwrite the other, and runs be called what they are
+  // not.
+  absl::Status Claim(uint32_t node, const std::string& key, const std::string& part) {
+    const auto [place, is_new] =
+        parts_.emplace(key, std::pair(part, tree_.nodes[node].mark.line + 1));
+    const auto& [other, line] = place->second;
+    if (is_new || other == part) return absl::OkStatus();
+    return Error(node, absl::StrCat(key, " is set in ", other, ", too, in line ", line,
+                                    ": one would overwrite the other; leave it in one of them"));
+  }
+
+  absl::StatusOr<std::string> ReadKey(uint32_t node) const {
+    const std::string& key = tree_.nodes[node].text;
+    Config config;
+    SweepLaunch launch;
+    const absl::StatusOr<ConfigKey> found = FindSetting(key, &config, &launch);
+    if (!found.ok()) return Error(node, found.status().message());
+    if (found->message == &config && found->field->number() == Config::kNameFieldNumber) {
+      return Error(node, "the name of a run is given by the sweep");
+    }
+    if (found->message == &config && found->field->number() == Config::kSeedFieldNumber) {
+      return Error(node,
+                   "seeds are given by repeat: {seeds: N}, so that reports know what to average");
+    }
+    return key;
+  }
+
+  absl::StatusOr<std::string> ReadValue(uint32_t node, const std::string& key) const {
+    Config config;
+    SweepLaunch launch;
+    PSGD_ASSIGN_OR_RETURN(const ConfigKey place, FindSetting(key, &config, &launch));
+    PSGD_RETURN_IF_ERROR(
+        ConfigReader(source_, tree_).ReadField(node, key, *place.field, place.message));
+    return FlowYaml(tree_, node);
+  }
+
+  absl::Status ReadValues(uint32_t node, const std::string& key, const std::string& path,
+                          google::protobuf::RepeatedPtrField<std::string>* values) const {
+    const YamlNode& list = tree_.nodes[node];
+    if (list.kind != YamlNode::kList || list.children.empty()) {
+      return Error(node, absl::StrCat(path, ": expected a list of values, as [a, b]"));
+    }
+    for (const uint32_t item : list.children) {
+      PSGD_ASSIGN_OR_RETURN(*values->Add(), ReadValue(item, key));
+    }
+    return absl::OkStatus();
+  }
+
+  const YamlSource source_;
+  YamlTree tree_;
+  std::map<std::string, std::pair<std::string, int>>
+      parts_;                         // by key: where it is first, and the line
+  std::map<std::string, int> names_;  // of the list's entries: their lines
+};
+
+}  // namespace
+
+absl::StatusOr<Sweep> ParseSweep(std::string text, std::string name_for_errors) {
+  return SweepReader({std::move(name_for_errors), std::move(text)}).Read();
+}
+
+absl::StatusOr<Sweep> LoadSweep(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxYamlBytes);
+  if (absl::IsNotFound(text.status())) return Annotate(text.status(), "sweep");
+  if (!text.ok())
+    return absl::InvalidArgumentError(absl::StrCat("sweep: ", text.status().message()));
+  return ParseSweep(*std::move(text), path);
+}
+
+absl::StatusOr<ConfigKey> FindSetting(const std::string& key, Config* config, SweepLaunch* launch) {
+  if (!absl::StartsWith(key, kLaunch)) return FindConfigKey(key, config);
+  absl::StatusOr<ConfigKey> found =
+      FindConfigKey(std::string(absl::StripPrefix(key, kLaunch)), launch);
+  return found.ok() ? found : Annotate(found.status(), "launch");
+}
+
+absl::Status ApplySetting(const std::string& key, const std::string& value, Config* config,
+                          SweepLaunch* launch) {
+  if (!absl::StartsWith(key, kLaunch)) return ApplySet(absl::StrCat(key, "=", value), config);
+  PSGD_ASSIGN_OR_RETURN(const ConfigKey place, FindSetting(key, config, launch));
+  place.message->GetReflection()->ClearField(place.message, place.field);
+  return Annotate(ParseValue(*place.field, value, /*quoted=*/false, place.message),
+                  absl::StrCat(key, "=", value));
+}
+
+}  // namespace psgd

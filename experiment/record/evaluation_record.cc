@@ -1,0 +1,45 @@
+#include "experiment/record/evaluation_record.h"
+
+#include "absl/strings/str_format.h"
+
+namespace psgd {
+
+Record EvaluationRecord(const EvalResult& result) {
+  Record record{{"epoch", result.epoch()},       {"clock", result.clock()},
+                {"accuracy", result.accuracy()}, {"loss", result.loss()},
+                {"samples", result.samples()},   {"took", result.seconds()}};
+  if (result.measures_size() > 0) record["measures"] = MeasuresOf(result);
+  return record;
+}
+
+EvalResult EvaluationOf(const Record& record) {
+  EvalResult result;
+  result.set_epoch(NumberIn(record, "epoch"));
+  result.set_clock(static_cast<uint64_t>(NumberIn(record, "clock")));
+  result.set_accuracy(NumberIn(record, "accuracy"));
+  result.set_loss(NumberIn(record, "loss"));
+  result.set_samples(static_cast<uint64_t>(NumberIn(record, "samples")));
+  result.set_seconds(NumberIn(record, "took"));
+  const auto measures = record.find("measures");
+  if (measures == record.end() || !measures->is_object()) return result;
+  for (const auto& [name, value] : measures->items()) {
+    if (value.is_number()) (*result.mutable_measures())[name] = value.get<double>();
+  }
+  return result;
+}
+
+std::map<std::string, double> MeasuresOf(const EvalResult& result) {
+  std::map<std::string, double> measures;
+  for (const auto& [name, value] : result.measures()) measures[name] = value;
+  return measures;
+}
+
+std::string MeasuresText(const EvalResult& result) {
+  std::string text;
+  for (const auto& [name, value] : MeasuresOf(result)) {
+    absl::StrAppendFormat(&text, ", %s %.4f", name, value);
+  }
+  return text;
+}
+
+}  // namespace psgd

@@ -1,0 +1,65 @@
+#include "experiment/record/run_config.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/run_dir.h"
+
+namespace psgd {
+namespace {
+
+// Paths are meant from where the program was started. What a run leaves is read from anywhere.
+// REQUIRES: a resolved config.
+absl::Status MakePathsAbsolute(Config* config) {
+  const auto make = [](const char* key, std::string* path) -> absl::Status {
+    if (path->empty()) return absl::OkStatus();
+    std::error_code error;
+    *path = std::filesystem::absolute(*path, error).string();
+    if (!error) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": the current folder, from which it would be meant, cannot be found (",
+                     error.message(), "); give an absolute path, or start from another folder"));
+  };
+  if (config->model().has_onnx()) {
+    PSGD_RETURN_IF_ERROR(make("model.onnx", config->mutable_model()->mutable_onnx()));
+  }
+  DataConfig& data = *config->mutable_data();
+  PSGD_RETURN_IF_ERROR(make("data.path", data.mutable_path()));
+  return make("data.table.test", data.mutable_table()->mutable_test());
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ReadRunConfig(const RunChoice& choice) {
+  const std::string path =
+      choice.resume.empty() ? choice.config : RunDir(choice.resume).ConfigFile();
+  PSGD_ASSIGN_OR_RETURN(Config config, LoadConfig(path));
+  for (const std::string& assignment : choice.set) {
+    PSGD_RETURN_IF_ERROR(ApplySet(assignment, &config));
+  }
+  if (choice.shards > 0) config.mutable_cluster()->set_shards(choice.shards);
+  if (choice.workers > 0) config.mutable_cluster()->set_workers(choice.workers);
+  config = ResolveDefaults(std::move(config));
+  PSGD_RETURN_IF_ERROR(ValidateConfig(config));
+  PSGD_RETURN_IF_ERROR(MakePathsAbsolute(&config));
+  return config;
+}
+
+std::vector<std::string> ArgumentsOfServer(const RunChoice& choice) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) arguments.push_back(absl::StrCat(option, "=", value));
+  };
+  add("--config", choice.config);
+  add("--resume", choice.resume);
+  add("--checkpoint", choice.checkpoint);
+  add("--run-dir", choice.run_dir);
+  for (const std::string& assignment : choice.set) add("--set", assignment);
+  if (choice.shards > 0) add("--shards", absl::StrCat(choice.shards));
+  if (choice.workers > 0) add("--workers", absl::StrCat(choice.workers));
+  return arguments;
+}
+
+}  // namespace psgd

@@ -1,0 +1,124 @@
+#include "experiment/record/run_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/files.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Stamp(std::time_t now) {
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local));
+}
+
+absl::Status MakeFolders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FileError("make the folder", path, error.value());
+  return absl::OkStatus();
+}
+
+// A fresh folder: two runs of the same second get -2, -3 and so on.
+absl::StatusOr<std::string> MakeDefault(const RunDirOptions& options) {
+  PSGD_RETURN_IF_ERROR(MakeFolders(options.root));
+  const std::string base = absl::StrCat(options.root, "/", options.name, "-", Stamp(options.now));
+  constexpr int kMost = 1000;
+  for (int i = 1; i <= kMost; ++i) {
+    const std::string path = i == 1 ? base : absl::StrCat(base, "-", i);
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    if (error && error != std::errc::file_exists) {
+      return FileError("make the run directory", path, error.value());
+    }
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat(base, " and its successors exist; give another with --run-dir"));
+}
+
+absl::Status TakeGiven(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return MakeFolders(path);
+  if (error) return FileError("look at the run directory", path, error.value());
+  if (!fs::is_directory(status)) return FileError("use as the run directory", path, ENOTDIR);
+  const bool empty = fs::is_empty(path, error);
+  if (error) return FileError("list the run directory", path, error.value());
+  if (empty) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("the run directory ", path, " is not empty; give another with --run-dir, or ",
+                   fs::exists(path + "/config.yaml", error)
+                       ? absl::StrCat("continue its run with --resume ", path)
+                       : "empty it"));
+}
+
+absl::Status CheckResumed(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("no run to resume: ", path, " is not a directory; check its spelling"));
+  }
+  if (fs::exists(path + "/config.yaml", error)) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("no run to resume: ", path, " has no config.yaml; is it a run directory?"));
+}
+
+// Until the result and all its copies are gone, or this process is.
+absl::StatusOr<std::shared_ptr<const void>> Hold(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return FileError("open the run directory", path, errno);
+  std::shared_ptr<const void> hold(nullptr, [descriptor](const void*) { close(descriptor); });
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return hold;
+  if (errno != EWOULDBLOCK) return FileError("lock the run directory", path, errno);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run in ", path,
+                   " still goes on in another ps-server; look at it with  "
+                   "ps-ctl status ",
+                   path, "  or wait until it has ended"));
+}
+
+}  // namespace
+
+absl::StatusOr<RunDir> RunDir::Create(const RunDirOptions& options) {
+  std::string path = options.path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (options.resume) {
+    PSGD_RETURN_IF_ERROR(CheckResumed(path));
+  } else if (!path.empty()) {
+    PSGD_RETURN_IF_ERROR(TakeGiven(path));
+  } else {
+    PSGD_ASSIGN_OR_RETURN(path, MakeDefault(options));
+  }
+  RunDir run(path);
+  run.fresh_ = !options.resume;
+  PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
+  return run;
+}
+
+absl::StatusOr<RunDir> RunDir::Take(const std::string& path) {
+  RunDir run(path);
+  PSGD_ASSIGN_OR_RETURN(run.hold_, Hold(path));
+  return run;
+}
+
+absl::Status RunDir::SaveConfig(const std::string& yaml) const {
+  return WriteFileAtomically(ConfigFile(), yaml);
+}
+
+void RunDir::Abandon() {
+  std::error_code ignored;
+  if (fresh_) fs::remove_all(path_, ignored);
+}
+
+}  // namespace psgd

@@ -1,0 +1,78 @@
+#include "experiment/record/weights_collector.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "data/safetensors.h"
+#include "server/shard/placement.h"
+
+namespace psgd {
+
+absl::Status WeightsCollector::SetModel(const ModelSpec& model, const Config& config) {
+  PSGD_RETURN_IF_ERROR(ValidateModel(model));
+  model_ = model;
+  config_ = config;
+  values_.clear();
+  for (const ParameterSpec& parameter : model.parameters()) {
+    values_.emplace_back(ElementsOf(parameter));
+  }
+  received_.assign(values_.size(), 0);
+  return absl::OkStatus();
+}
+
+WeightsCollector WeightsCollector::FromCheckpoint(const LoadedCheckpoint& checkpoint) {
+  WeightsCollector collector;
+  collector.model_ = checkpoint.manifest().model();
+  collector.config_ = checkpoint.manifest().config();
+  for (const ParameterSpec& parameter : collector.model_.parameters()) {
+    const Bytes bytes = checkpoint.Weights(parameter.name());
+    std::vector<float>& values = collector.values_.emplace_back(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    collector.received_.push_back(values.size());
+  }
+  return collector;
+}
+
+absl::Status WeightsCollector::Add(const WeightsChunk& chunk) {
+  if (chunk.has_model()) return SetModel(chunk.model(), chunk.config());
+  if (chunk.parameter() >= values_.size()) {
+    return absl::DataLossError(absl::StrCat("the server sent values of parameter ",
+                                            chunk.parameter(), ", which its model does not have"));
+  }
+  std::vector<float>& values = values_[chunk.parameter()];
+  const uint64_t count = chunk.values().size() / sizeof(float);
+  if (chunk.offset() > values.size() || count > values.size() - chunk.offset()) {
+    return absl::DataLossError(
+        absl::StrCat("the server sent values beyond the end of ",
+                     model_.parameters(static_cast<int>(chunk.parameter())).name()));
+  }
+  std::memcpy(values.data() + chunk.offset(), chunk.values().data(), count * sizeof(float));
+  received_[chunk.parameter()] += count;
+  return absl::OkStatus();
+}
+
+absl::Status WeightsCollector::Complete() const {
+  for (size_t p = 0; p < values_.size(); ++p) {
+    if (received_[p] != values_[p].size()) {
+      return absl::DataLossError(absl::StrCat("only ", received_[p], " of ", values_[p].size(),
+                                              " values of ",
+                                              model_.parameters(static_cast<int>(p)).name(),
+                                              " came; is one of the server's shards down?"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WeightsCollector::Write(const std::string& path) const {
+  PSGD_RETURN_IF_ERROR(Complete());
+  std::vector<NamedTensor> tensors;
+  for (size_t p = 0; p < values_.size(); ++p) {
+    const ParameterSpec& parameter = model_.parameters(static_cast<int>(p));
+    tensors.push_back(
+        {parameter.name(), {parameter.shape().begin(), parameter.shape().end()}, values_[p]});
+  }
+  return WriteSafetensors(path, tensors,
+                          {{"format", "pt"}, {"model", model_.name()}, {"run", config_.name()}});
+}
+
+}  // namespace psgd

@@ -1,0 +1,39 @@
+// Puts the weights of a run together from the chunks that a server sends, or from a checkpoint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "server/shard/loaded_checkpoint.h"
+
+namespace psgd {
+
+// Not thread-safe.
+class WeightsCollector {
+ public:
+  static WeightsCollector FromCheckpoint(const LoadedCheckpoint& checkpoint);
+
+  // Chunks come from a peer: one that does not fit the model is an error.
+  absl::Status Add(const WeightsChunk& chunk);
+  // Every element of every parameter has come.
+  absl::Status Complete() const;
+
+  const Config& config() const { return config_; }
+  const ModelSpec& model() const { return model_; }
+  const std::vector<float>& values(int parameter) const { return values_[parameter]; }
+
+  // As .safetensors, names and shapes as in the model.
+  absl::Status Write(const std::string& path) const;
+
+ private:
+  absl::Status SetModel(const ModelSpec& model, const Config& config);
+
+  Config config_;
+  ModelSpec model_;
+  std::vector<std::vector<float>> values_;
+  std::vector<uint64_t> received_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,186 @@
+#include "server/control/control_service.h"
+
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "net/address.h"
+#include "net/grpc/grpc_security.h"
+#include "net/grpc/grpc_status.h"
+#include "proto/control.grpc.pb.h"
+#include "server/control/grpc_server_stream.h"
+#include "server/control/hosting_service.h"
+#include "server/control/parameter_server.h"
+#include "server/control/replication_service.h"
+
+namespace psgd {
+namespace {
+
+// The largest request is a registration with a model of many parameters.
+constexpr int kMaxMessage = 32 << 20;
+// A worker has two calls under way at most, ps-run a few; a follower has a connection for each log.
+constexpr int kMaxCallsAConnection = 16;
+
+class Adapter final : public Control::Service {
+ public:
+  explicit Adapter(const std::atomic<ParameterServer*>* server) : server_(server) {}
+
+  grpc::Status Join(grpc::ServerContext* context, const JoinRequest* request,
+                    JoinReply* reply) override {
+    return Answer(*context, "Join", &ParameterServer::Join, *request, reply);
+  }
+  grpc::Status Register(grpc::ServerContext* context, const RegisterRequest* request,
+                        RegisterReply* reply) override {
+    return Answer(*context, "Register", &ParameterServer::Register, *request, reply);
+  }
+  grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest* request,
+                           NextSegmentReply* reply) override {
+    return Answer(*context, "NextSegment", &ParameterServer::NextSegment, *request, reply);
+  }
+  grpc::Status Evaluated(grpc::ServerContext* context, const EvaluatedRequest* request,
+                         EvaluatedReply* reply) override {
+    return Answer(*context, "Evaluated", &ParameterServer::Evaluated, *request, reply);
+  }
+  grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest* request,
+                         HeartbeatReply* reply) override {
+    return Answer(*context, "Heartbeat", &ParameterServer::Heartbeat, *request, reply);
+  }
+  grpc::Status Leave(grpc::ServerContext* context, const LeaveRequest* request,
+                     LeaveReply* reply) override {
+    return Answer(*context, "Leave", &ParameterServer::Leave, *request, reply);
+  }
+  grpc::Status Status(grpc::ServerContext* context, const StatusRequest* request,
+                      StatusReply* reply) override {
+    return Answer(*context, "Status", &ParameterServer::Status, *request, reply);
+  }
+  grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
+                          CheckpointReply* reply) override {
+    return Answer(*context, "Checkpoint", &ParameterServer::Checkpoint, *request, reply);
+  }
+  grpc::Status Drain(grpc::ServerContext* context, const DrainRequest* request,
+                     DrainReply* reply) override {
+    return Answer(*context, "Drain", &ParameterServer::Drain, *request, reply);
+  }
+  grpc::Status DropFollower(grpc::ServerContext* context, const DropFollowerRequest* request,
+                            DropFollowerReply* reply) override {
+    return Answer(*context, "DropFollower", &ParameterServer::DropFollower, *request, reply);
+  }
+  grpc::Status Rebalance(grpc::ServerContext* context, const RebalanceRequest* request,
+                         RebalanceReply* reply) override {
+    return Answer(*context, "Rebalance", &ParameterServer::Rebalance, *request, reply);
+  }
+  grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
+                        SetHyperReply* reply) override {
+    return Answer(*context, "SetHyper", &ParameterServer::SetHyper, *request, reply);
+  }
+  grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
+                       grpc::ServerWriter<WeightsChunk>* writer) override {
+    const auto server = CalledServer(*server_, *context, "Weights");
+    if (!server.ok()) return ToGrpc(server.status());
+    return ToGrpc((*server)->Weights([&](const WeightsChunk& chunk) -> absl::Status {
+      if (context->IsCancelled() || !writer->Write(chunk)) {
+        return absl::CancelledError("the reader went away");
+      }
+      return absl::OkStatus();
+    }));
+  }
+
+ private:
+  static grpc::Status NotYet() {
+    return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
+  }
+
+  static absl::StatusOr<Role> RoleOf(ParameterServer& server, const grpc::ServerContext& context) {
+    if (!server.guard().secured()) return Role::kAdmin;
+    return GrpcCallerRole(*context.auth_context());
+  }
+
+  template <typename Request>
+  static absl::Status Check(ParameterServer& server, const grpc::ServerContext& context,
+                            absl::string_view call, const Request& request) {
+    const absl::StatusOr<Role> role = RoleOf(server, context);
+    PSGD_RETURN_IF_ERROR(server.guard().CheckRole(role, call));
+    if constexpr (requires { request.key(); }) {
+      return server.guard().CheckMember(*role, request.key(), GrpcToken(context), call);
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Request, typename Reply>
+  grpc::Status Answer(const grpc::ServerContext& context, absl::string_view call,
+                      absl::StatusOr<Reply> (ParameterServer::*method)(const Request&),
+                      const Request& request, Reply* reply) {
+    ParameterServer* const server = server_->load();
+    if (server == nullptr) return NotYet();
+    const absl::Status allowed = Check(*server, context, call, request);
+    if (!allowed.ok()) return ToGrpc(allowed);
+    absl::StatusOr<Reply> result = (server->*method)(request);
+    if (!result.ok()) return ToGrpc(result.status());
+    *reply = *std::move(result);
+    return grpc::Status::OK;
+  }
+
+  const std::atomic<ParameterServer*>* const server_;
+};
+
+// gRPC does not say why it cannot listen, and prints to stderr.
+absl::Status CheckMayListen(const Address& address) {
+  const int error = address.port == 0 ? 0 : TryToListen(address);
+  if (error == 0) return absl::OkStatus();
+  if (error != EADDRINUSE) return ListenError(address, error);
+  return absl::UnavailableError(
+      absl::StrCat("port ", address.port, " of ", address.host,
+                   " is taken, perhaps by another ps-server; take another for this one "
+                   "with --port (0: any free one), or stop the other program"));
+}
+
+}  // namespace
+
+struct ControlService::Impl {
+  std::atomic<ParameterServer*> leader{nullptr};
+  Adapter adapter{&leader};
+  ReplicationService replication{&leader};
+  HostingService hosting{&leader};
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+};
+
+absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
+    const std::string& host, int port, const Credentials* credentials) {
+  PSGD_RETURN_IF_ERROR(CheckMayListen({.host = host, .port = port, .path = {}}));
+  auto impl = std::make_unique<Impl>();
+  const std::string address = absl::StrCat(host, ":", port);
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMaxMessage);
+  // Two servers on one port would each get half of the workers.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kGrpcHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kGrpcIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsAConnection);
+  builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
+  builder.RegisterService(&impl->adapter);
+  builder.RegisterService(&impl->replication);
+  builder.RegisterService(&impl->hosting);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("gRPC cannot listen on ", address, " for the control plane"));
+  }
+  return std::unique_ptr<ControlService>(new ControlService(std::move(impl)));
+}
+
+ControlService::ControlService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ControlService::~ControlService() {
+  // Calls that are still waiting (a checkpoint) get a moment to answer.
+  impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  impl_->server->Wait();
+}
+
+void ControlService::Serve(ParameterServer* server) { impl_->leader = server; }
+
+int ControlService::port() const { return impl_->port; }
+
+}  // namespace psgd

@@ -1,0 +1,273 @@
+#include "server/control/copy_set.h"
+
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/control/copy_wire.h"
+#include "server/durability/journal_folder.h"
+#include "server/durability/rocks_journal.h"
+
+namespace psgd {
+namespace {
+
+absl::Status NotHere(uint32_t shard) {
+  return absl::UnavailableError(absl::StrCat("no copy of shard ", shard, " is on this server"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CopySet>> CopySet::Open(CopySetOptions options) {
+  std::unique_ptr<CopySet> set(new CopySet(std::move(options)));
+  PSGD_RETURN_IF_ERROR(set->StartTransport());
+  PSGD_RETURN_IF_ERROR(set->Recover());
+  return set;
+}
+
+CopySet::~CopySet() { Stop(); }
+
+bool CopySet::HasJournal() const {
+  return options_.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+absl::Status CopySet::StartTransport() {
+  TransportOptions transport;
+  transport.queue_bytes = options_.config.cluster().queue();
+  transport.log = options_.log;
+  transport.security = options_.security;
+  PSGD_ASSIGN_OR_RETURN(transport_,
+                        MakeTransport(options_.config.cluster().transport(), transport));
+  if (options_.config.cluster().transport() != ClusterConfig::IPC) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(SocketFolder folder, SocketFolder::Create());
+  sockets_.emplace(std::move(folder));
+  return absl::OkStatus();
+}
+
+absl::Status CopySet::Recover() {
+  if (!HasJournal()) return absl::OkStatus();
+  for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
+    if (!std::filesystem::exists(FolderOf(s))) continue;
+    PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(s, true));
+    std::vector<std::string> notes;
+    auto shard = DurableShard::Recover(std::move(place), &notes);
+    for (const std::string& note : notes) options_.log->warn("shard {}: {}", s, note);
+    // Nothing was acknowledged before the first image was finished.
+    if (absl::IsNotFound(shard.status())) continue;
+    if (!shard.ok()) {
+      return Annotate(shard.status(), absl::StrCat("shard ", s, " cannot go on from its journal"));
+    }
+    copies_[s].copy = Make(s, *std::move(shard));
+    Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
+  }
+  return absl::OkStatus();
+}
+
+std::string CopySet::ListenAddress(uint32_t shard) const {
+  if (sockets_) return absl::StrCat("ipc://", sockets_->path(), "/shard-", shard, ".sock");
+  return absl::StrCat("tcp://", options_.host, ":0");
+}
+
+std::string CopySet::Advertised(const std::string& address) const {
+  if (options_.advertise.empty() || address.rfind("tcp://", 0) != 0) return address;
+  return absl::StrCat("tcp://", options_.advertise, address.substr(address.rfind(':')));
+}
+
+std::string CopySet::FolderOf(uint32_t shard) const {
+  return JournalFolder(options_.journal_dir, absl::StrCat("shard-", shard));
+}
+
+absl::StatusOr<DurableShardOptions> CopySet::PlaceOf(uint32_t shard, bool is_there) const {
+  DurableShardOptions options = DurableShardOptionsOf(options_.config, shard, 1);
+  if (!HasJournal()) return options;
+  RocksJournalOptions journal;
+  journal.folder = FolderOf(shard);
+  journal.shard = shard;
+  journal.sync = options_.config.durability().acknowledge() == DurabilityConfig::FSYNC;
+  journal.failpoint = options_.failpoint;
+  auto rocks =
+      is_there ? RocksJournal::Open(std::move(journal)) : RocksJournal::Create(std::move(journal));
+  PSGD_RETURN_IF_ERROR(rocks.status());
+  options.journal = *std::move(rocks);
+  return options;
+}
+
+std::shared_ptr<CopyThread> CopySet::Make(uint32_t shard, std::unique_ptr<DurableShard> durable) {
+  CopyThreadOptions options;
+  options.core.shard = shard;
+  options.core.silence = options_.silence;
+  options.core.empty_place = [this, shard] { return PlaceOf(shard, false); };
+  options.listen = [this, shard] { return transport_->Listen(ListenAddress(shard)); };
+  options.advertised = [this](const std::string& address) { return Advertised(address); };
+  options.callbacks = options_.callbacks;
+  options.callbacks.on_send = [this](CopyCore::Send send) { Send(std::move(send)); };
+  options.log = options_.log;
+  return std::make_shared<CopyThread>(std::move(options), std::move(durable));
+}
+
+std::unique_ptr<FollowLink> CopySet::MakeLink(uint32_t shard, uint32_t server,
+                                              const std::shared_ptr<CopyThread>& copy) {
+  FollowLinkOptions options;
+  options.shard = shard;
+  options.server = server;
+  options.run_id = options_.run_id;
+  options.credentials = options_.credentials;
+  options.patience = kPeerPatience;
+  options.retry = kPeerRetry;
+  options.on_connected = [copy] { copy->OnReached(); };
+  options.on_copy = [this, shard, copy](CopyMessage message) {
+    copy->OnCopy(LeaderOf(shard), std::move(message));
+  };
+  options.on_part = [copy] { copy->OnPart(); };
+  options.log = options_.log;
+  return std::make_unique<FollowLink>(std::move(options));
+}
+
+uint32_t CopySet::LeaderOf(uint32_t shard) const {
+  std::lock_guard lock(mutex_);
+  const auto held = copies_.find(shard);
+  return held == copies_.end() ? 0 : held->second.leader;
+}
+
+std::shared_ptr<CopyThread> CopySet::Find(uint32_t shard) const {
+  std::lock_guard lock(mutex_);
+  const auto held = copies_.find(shard);
+  return held == copies_.end() ? nullptr : held->second.copy;
+}
+
+std::set<uint32_t> CopySet::shards() const {
+  std::lock_guard lock(mutex_);
+  std::set<uint32_t> shards;
+  for (const auto& [shard, held] : copies_) shards.insert(shard);
+  return shards;
+}
+
+absl::Status CopySet::Have(const AssignedCopy& assigned, uint32_t server) {
+  const uint32_t shard = assigned.shard();
+  std::unique_lock lock(mutex_);
+  Held& held = copies_[shard];
+  if (assigned.fresh() && held.fresh < assigned.epoch()) {
+    held.fresh = assigned.epoch();
+    const auto before = std::exchange(held.copy, nullptr);
+    lock.unlock();
+    if (before != nullptr) before->Stop();
+    PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(shard, false));
+    auto made = Make(shard, std::make_unique<DurableShard>(std::move(place)));
+    lock.lock();
+    held.copy = std::move(made);
+  }
+  if (held.copy == nullptr) held.copy = Make(shard, nullptr);
+  const bool leads = assigned.leader() == server;
+  if (!leads) {
+    held.leader = assigned.leader();
+    if (held.link == nullptr) held.link = MakeLink(shard, server, held.copy);
+  }
+  if (held.link != nullptr) held.link->SetLeader(leads ? "" : assigned.leader_address());
+  held.copy->Have(assigned, server);
+  return absl::OkStatus();
+}
+
+void CopySet::Drop(uint32_t shard) {
+  Held gone;
+  {
+    std::lock_guard lock(mutex_);
+    const auto held = copies_.find(shard);
+    if (held == copies_.end()) return;
+    gone = std::move(held->second);
+    copies_.erase(held);
+  }
+  gone.link.reset();
+  gone.copy->Stop();
+  gone.copy.reset();
+  if (!HasJournal()) return;
+  std::error_code ignored;  // a copy that comes back begins with an empty journal
+  std::filesystem::remove_all(FolderOf(shard), ignored);
+}
+
+absl::Status CopySet::Execute(const ShardOrderTo& order) {
+  const auto copy = Find(order.shard);
+  if (copy == nullptr) return NotHere(order.shard);
+  copy->Execute(order.command, order.number, order.epoch);
+  return absl::OkStatus();
+}
+
+void CopySet::CheckpointDone(uint64_t checkpoint) {
+  std::lock_guard lock(mutex_);
+  for (auto& [shard, held] : copies_) {
+    if (held.copy != nullptr) held.copy->CheckpointDone(checkpoint);
+  }
+}
+
+absl::Status CopySet::SaveImage(uint32_t shard, const ShardImage& image) {
+  const auto copy = Find(shard);
+  return copy == nullptr ? absl::OkStatus() : copy->SaveImage(image);
+}
+
+absl::Status CopySet::Weights(
+    uint32_t shard, const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) {
+  const auto copy = Find(shard);
+  return copy == nullptr ? NotHere(shard) : copy->Weights(take);
+}
+
+absl::Status CopySet::Follow(const FollowingSays::Hello& hello, FollowingStream* stream) {
+  if (hello.run_id() != options_.run_id) {
+    return absl::FailedPreconditionError("the other server is of another run");
+  }
+  const uint32_t shard = hello.shard();
+  const auto copy = Find(shard);
+  if (copy == nullptr) return NotHere(shard);
+  TaskQueue queue;
+  const std::pair<uint32_t, uint32_t> key(shard, hello.server());
+  {
+    std::lock_guard lock(mutex_);
+    Follower& follower = followers_[key];
+    if (follower.stream != nullptr) follower.stream->End();  // the other side began a new one
+    follower = {stream, &queue};
+  }
+  absl::Status ended;
+  FollowingSays says;
+  while (ended.ok() && stream->Receive(&says)) {
+    auto message = DecodeFollowing(shard, says);
+    ended = message.status();
+    if (message.ok()) copy->OnCopy(hello.server(), *std::move(message));
+  }
+  stream->End();
+  std::lock_guard lock(mutex_);
+  const auto follower = followers_.find(key);
+  if (follower != followers_.end() && follower->second.stream == stream) followers_.erase(follower);
+  return ended;
+}
+
+void CopySet::Send(CopyCore::Send send) {
+  std::lock_guard lock(mutex_);
+  const uint32_t shard = send.message.shard;
+  if (std::holds_alternative<CopyMessage::Has>(send.message.what) ||
+      std::holds_alternative<CopyMessage::Written>(send.message.what)) {
+    const auto held = copies_.find(shard);
+    if (held != copies_.end() && held->second.link != nullptr) {
+      held->second.link->Send(send.message);
+    }
+    return;
+  }
+  const auto follower = followers_.find({shard, send.server});
+  if (follower == followers_.end()) return;
+  follower->second.queue->Post(
+      [stream = follower->second.stream, message = std::move(send.message)] {
+        return SendLeading(message, [&](const LeadingSays& says) { return stream->Send(says); });
+      });
+}
+
+void CopySet::Stop() {
+  std::map<uint32_t, Held> copies;
+  {
+    std::lock_guard lock(mutex_);
+    copies.swap(copies_);
+    for (auto& [key, follower] : followers_) follower.stream->End();
+  }
+  for (auto& [shard, held] : copies) {
+    held.link.reset();
+    if (held.copy != nullptr) held.copy->Stop();
+  }
+}
+
+}  // namespace psgd

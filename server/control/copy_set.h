@@ -1,0 +1,100 @@
+// The copies that a process holds: how they are made, what they are reached by, and their links to
+// the copies on other servers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/credentials.h"
+#include "net/transport_security.h"
+#include "server/cluster/server_effects.h"
+#include "server/control/copy_thread.h"
+#include "server/control/follow_link.h"
+#include "server/control/peer_stream.h"
+#include "server/control/socket_folder.h"
+#include "server/control/task_queue.h"
+#include "server/durability/failpoint.h"
+
+namespace psgd {
+
+using FollowingStream = PeerStream<LeadingSays, FollowingSays>;
+
+struct CopySetOptions {
+  Config config;
+  std::string run_id;
+  std::string host;         // that data ports bind to
+  std::string advertise;    // that workers are told; empty: host
+  std::string journal_dir;  // where there is one
+  Duration silence{};       // CopyOptions.silence
+  std::shared_ptr<const Credentials> credentials;
+  std::shared_ptr<const TransportSecurity> security;
+  std::shared_ptr<FailpointPlan> failpoint;  // for tests; null: there is none
+  CopyCallbacks callbacks;                   // `on_send` is not used
+  Log log = NullLog();
+};
+
+// Thread-safe but for Open.
+class CopySet {
+ public:
+  // With the copies that its journals hold.
+  static absl::StatusOr<std::unique_ptr<CopySet>> Open(CopySetOptions options);
+  ~CopySet();
+
+  std::set<uint32_t> shards() const;
+  // Whatever is asked of a copy that is not here is UNAVAILABLE, or has no effect.
+  // `server`: this one's number. REQUIRES: an epoch that is not 0.
+  absl::Status Have(const AssignedCopy& assigned, uint32_t server);
+  // The copy and its journal are no more.
+  void Drop(uint32_t shard);
+  absl::Status Execute(const ShardOrderTo& order);
+  void CheckpointDone(uint64_t checkpoint);
+  absl::Status SaveImage(uint32_t shard, const ShardImage& image);
+  absl::Status Weights(
+      uint32_t shard, const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
+  // Serves a copy on another server that follows one here, until the stream ends.
+  absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream);
+  void Stop();
+
+ private:
+  struct Held {
+    std::shared_ptr<CopyThread> copy;
+    std::unique_ptr<FollowLink> link;  // null: it never followed
+    uint32_t leader = 0;               // whom it follows
+    uint64_t fresh = 0;                // the epoch for which it was made without weights
+  };
+  struct Follower {
+    FollowingStream* stream = nullptr;
+    TaskQueue* queue = nullptr;
+  };
+
+  explicit CopySet(CopySetOptions options) : options_(std::move(options)) {}
+  absl::Status StartTransport();
+  absl::Status Recover();
+  std::string ListenAddress(uint32_t shard) const;
+  std::string Advertised(const std::string& address) const;
+  bool HasJournal() const;
+  std::string FolderOf(uint32_t shard) const;
+  // `is_there`: a journal; else an empty one is made in its place.
+  absl::StatusOr<DurableShardOptions> PlaceOf(uint32_t shard, bool is_there) const;
+  std::shared_ptr<CopyThread> Make(uint32_t shard, std::unique_ptr<DurableShard> durable);
+  std::unique_ptr<FollowLink> MakeLink(uint32_t shard, uint32_t server,
+                                       const std::shared_ptr<CopyThread>& copy);
+  std::shared_ptr<CopyThread> Find(uint32_t shard) const;
+  void Send(CopyCore::Send send);
+  uint32_t LeaderOf(uint32_t shard) const;
+
+  const CopySetOptions options_;
+  std::optional<SocketFolder> sockets_;  // of transport ipc
+  std::unique_ptr<Transport> transport_;
+  mutable std::mutex mutex_;                                     // guards what follows
+  std::map<uint32_t, Held> copies_;                              // by shard
+  std::map<std::pair<uint32_t, uint32_t>, Follower> followers_;  // by shard and server
+};
+
+}  // namespace psgd

@@ -1,0 +1,403 @@
+#include "server/control/copy_thread.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kFullQueuePause = std::chrono::milliseconds(1);
+constexpr Duration kStatePeriod = std::chrono::milliseconds(500);
+constexpr int kTicksPerSilence = 10;
+// Answers that wait for one slow peer; a worker asks again for those that are dropped.
+constexpr size_t kMostWaiting = 256;
+// Steps of a shard with a journal that are written down together.
+constexpr size_t kStepBytesTogether = 8u << 20;
+constexpr int kMessagesTogether = 256;
+
+// Nobody waits for the answers to a pull that came before this one's: a peer that does not read
+// keeps no more weights from being freed than one pull has.
+void DropOlderPulls(const DataHeader& newer, std::deque<Message>* waiting) {
+  if (!newer.has_pull_reply()) return;
+  std::erase_if(*waiting, [&](const Message& message) {
+    return message.header.has_pull_reply() && message.header.worker() == newer.worker() &&
+           message.header.pull_reply().request() < newer.pull_reply().request();
+  });
+}
+
+}  // namespace
+
+CopyThread::CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard)
+    : options_(std::move(options)),
+      core_(options_.core, std::move(shard)),
+      trace_(options_.callbacks.on_spans ? std::make_optional<ShardTrace>(
+                                               options_.core.shard, options_.callbacks.trace_steps)
+                                         : std::nullopt),
+      thread_([this] { Run(); }) {}
+
+CopyThread::~CopyThread() { Stop(); }
+
+void CopyThread::Stop() {
+  {
+    std::lock_guard lock(tasks_mutex_);
+    if (std::exchange(stopped_, true)) return;
+    stop_ = true;
+    if (endpoint_ != nullptr) endpoint_->Wake();
+    changed_.notify_all();
+  }
+  thread_.join();
+  WaitWhileSaving();
+}
+
+void CopyThread::Post(Task task) {
+  std::lock_guard lock(tasks_mutex_);
+  if (stopped_) return;
+  tasks_.push_back(std::move(task));
+  if (endpoint_ != nullptr) endpoint_->Wake();
+  changed_.notify_all();
+}
+
+bool CopyThread::Do(const Task& task) {
+  auto done = std::make_shared<std::promise<bool>>();
+  auto finished = done->get_future();
+  {
+    std::lock_guard lock(tasks_mutex_);
+    if (stopped_) return false;
+    tasks_.push_back([&task, done] {
+      task();
+      done->set_value(true);
+    });
+    if (endpoint_ != nullptr) endpoint_->Wake();
+    changed_.notify_all();
+  }
+  return finished.get();
+}
+
+void CopyThread::Have(const AssignedCopy& assigned, uint32_t server) {
+  Post([this, assigned, server] {
+    const Time now = SteadyNow();
+    if (assigned.leader() != server) {
+      core_.Follow(assigned.epoch(), assigned.leader(), now);
+      OpenOrClosePort();
+      return;
+    }
+    if (core_.shard() == nullptr) {
+      port_trouble_ = "it is to lead, and has nothing to lead with";
+      return;
+    }
+    std::set<uint32_t> in_sync(assigned.in_sync().begin(), assigned.in_sync().end());
+    in_sync.erase(server);
+    core_.Lead(assigned.epoch(), in_sync, assigned.heard(), now);
+    OpenOrClosePort();
+    // A cut that the journal made again: whoever leads the run knows if it is missing.
+    if (auto cut = core_.shard()->TakeReplayedCut()) {
+      options_.callbacks.on_cut(options_.core.shard, *std::move(cut));
+    }
+  });
+}
+
+void CopyThread::OpenOrClosePort() {
+  if (core_.leads() == (endpoint_ != nullptr)) return;
+  std::unique_ptr<Endpoint> port;
+  if (core_.leads()) {
+    auto opened = options_.listen();
+    port_trouble_ = std::string(opened.status().message());
+    if (!opened.ok()) return;
+    port = *std::move(opened);
+  }
+  waiting_.clear();
+  std::lock_guard lock(tasks_mutex_);
+  endpoint_.swap(port);
+}
+
+void CopyThread::Execute(ShardCommand command, uint64_t number, uint64_t epoch) {
+  Post([this, command = std::move(command), number, epoch] {
+    if (epoch == core_.epoch()) return core_.Execute(command, number);
+    options_.callbacks.on_order(
+        options_.core.shard, epoch,
+        {number, absl::UnavailableError("this copy does not lead under that epoch")});
+  });
+}
+
+void CopyThread::OnCopy(uint32_t from, CopyMessage message) {
+  Post([this, from, message = std::move(message)]() mutable {
+    // An image replaces the journal, to which SaveImage may be writing.
+    if (std::holds_alternative<CopyMessage::Image>(message.what)) WaitWhileSaving();
+    core_.OnCopy(from, std::move(message), SteadyNow());
+  });
+}
+
+void CopyThread::OnPart() {
+  Post([this] { core_.OnPart(SteadyNow()); });
+}
+
+void CopyThread::OnReached() {
+  Post([this] { core_.OnReached(SteadyNow()); });
+}
+
+void CopyThread::CheckpointDone(uint64_t checkpoint) {
+  Post([this, checkpoint] { core_.CheckpointDone(checkpoint); });
+}
+
+void CopyThread::WaitWhileSaving() {
+  std::unique_lock lock(tasks_mutex_);
+  changed_.wait(lock, [&] { return !saving_; });
+}
+
+absl::Status CopyThread::SaveImage(const ShardImage& image) {
+  Journal* journal = nullptr;
+  const DurableShard* of = nullptr;
+  Do([&] {
+    of = core_.shard();
+    journal = of == nullptr ? nullptr : of->journal();
+    std::lock_guard lock(tasks_mutex_);
+    saving_ = journal != nullptr;
+  });
+  if (journal == nullptr) return absl::OkStatus();
+  const absl::Status status = journal->SaveImage(image);
+  {
+    std::lock_guard lock(tasks_mutex_);
+    saving_ = false;
+    changed_.notify_all();
+  }
+  Do([&] {
+    if (core_.shard() == of) core_.shard()->ImageSaved(status);
+  });
+  return status;
+}
+
+absl::Status CopyThread::Weights(
+    const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take) {
+  std::vector<std::pair<uint32_t, Bytes>> weights;
+  bool leads = false;
+  Do([&] {
+    leads = core_.leads();
+    if (leads) weights = core_.shard()->core().ShareWeights();
+  });
+  if (!leads) {
+    return absl::UnavailableError(
+        absl::StrCat("shard ", options_.core.shard, " is led by another server by now"));
+  }
+  for (const auto& [slice, values] : weights) PSGD_RETURN_IF_ERROR(take(slice, values));
+  return absl::OkStatus();
+}
+
+void CopyThread::RunTasks() {
+  std::deque<Task> tasks;
+  {
+    std::lock_guard lock(tasks_mutex_);
+    tasks.swap(tasks_);
+  }
+  for (Task& task : tasks) task();
+}
+
+void CopyThread::Receive() {
+  const Duration tick = options_.core.silence / kTicksPerSilence;
+  if (endpoint_ == nullptr) {
+    std::unique_lock lock(tasks_mutex_);
+    changed_.wait_for(lock, tick, [&] { return !tasks_.empty() || stopped_; });
+    return;
+  }
+  Duration timeout = waiting_.empty() ? tick : kFullQueuePause;
+  for (int i = 0; i < kMessagesTogether; ++i) {
+    if (core_.shard()->uncommitted_bytes() >= kStepBytesTogether) return;
+    auto received = endpoint_->Receive(timeout);
+    if (!received) return;
+    pull_times_.Begin(received->message.header, SteadyNow());
+    if (trace_) trace_->Begin(received->message.header);
+    core_.OnMessage(received->from, std::move(received->message));
+    if (trace_) trace_->End();
+    pull_times_.End(SteadyNow());
+    // Without a journal nothing is gained by waiting for more.
+    if (core_.shard()->journal() == nullptr) return;
+    timeout = Duration(0);
+  }
+}
+
+void CopyThread::Commit() {
+  const uint64_t written = core_.shard() == nullptr ? 0 : core_.shard()->entries();
+  const uint64_t epoch = core_.epoch();
+  const Time start = SteadyNow();
+  CopyCore::Effects effects;
+  core_.Commit(start, &effects);
+  const bool answered = !effects.workers.empty();
+  SendAll(&effects.workers);
+  if (answered && options_.callbacks.on_sent) options_.callbacks.on_sent();
+  for (CopyCore::Send& send : effects.copies) options_.callbacks.on_send(std::move(send));
+  DurableShard* const shard = core_.shard();
+  if (shard != nullptr) {
+    ReportStall();
+    if (shard->entries() > written) journal_latency_.Add(LatencyBin(SteadyNow() - start));
+    if (trace_ && trace_->any() && shard->stalled().ok()) {
+      options_.callbacks.on_spans(trace_->Committed());
+    }
+    while (auto cut = shard->TakeFinishedCut()) {
+      if (core_.leads()) options_.callbacks.on_cut(options_.core.shard, std::move(*cut));
+    }
+    for (QuarantinedWorker& worker : shard->core().TakeQuarantined()) {
+      if (core_.leads()) options_.callbacks.on_quarantine(std::move(worker));
+    }
+    if (auto image = shard->TakeDueImage()) {
+      options_.callbacks.on_image(options_.core.shard, std::move(*image));
+    }
+  }
+  // Before its orders: who hears that one is carried out finds it in the state.
+  TellState();
+  for (CopyCore::OrderDone& done : effects.orders) {
+    options_.callbacks.on_order(options_.core.shard, epoch, std::move(done));
+  }
+}
+
+void CopyThread::SendAll(Outbox* out) {
+  for (Outgoing& outgoing : *out) {
+    if (endpoint_ == nullptr) break;
+    pull_times_.Stamp(&outgoing.message.header, SteadyNow());
+    auto waiting = waiting_.find(outgoing.to);
+    if (waiting == waiting_.end()) {
+      const absl::Status status = endpoint_->Send(outgoing.to, outgoing.message);
+      if (!absl::IsResourceExhausted(status)) {
+        // A peer that is gone asks again when it is back.
+        if (!status.ok()) {
+          options_.log->debug("to peer {}: {}", outgoing.to, status.ToString());
+        }
+        continue;
+      }
+      waiting = waiting_.try_emplace(outgoing.to).first;
+    }
+    DropOlderPulls(outgoing.message.header, &waiting->second);
+    if (waiting->second.size() < kMostWaiting) {
+      waiting->second.push_back(std::move(outgoing.message));
+    }
+  }
+  out->clear();
+}
+
+void CopyThread::SendWaiting() {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    auto& messages = it->second;
+    while (!messages.empty() &&
+           !absl::IsResourceExhausted(endpoint_->Send(it->first, messages.front()))) {
+      messages.pop_front();
+    }
+    it = messages.empty() ? waiting_.erase(it) : std::next(it);
+  }
+}
+
+CopyState CopyThread::State() const {
+  const CopyReport report = core_.Report();
+  CopyState state;
+  state.set_shard(options_.core.shard);
+  state.set_epoch(report.epoch);
+  // Without a port nobody can be served.
+  state.set_leads(report.leads && endpoint_ != nullptr);
+  state.set_empty(report.empty);
+  state.set_entries(report.entries);
+  state.set_written_order(report.written_order);
+  state.mutable_caught_up()->Assign(report.caught_up.begin(), report.caught_up.end());
+  state.mutable_silent()->Assign(report.silent.begin(), report.silent.end());
+  state.set_report(report.report);
+  state.set_trouble(port_trouble_.empty() ? report.trouble : port_trouble_);
+  if (state.leads()) state.set_endpoint(options_.advertised(endpoint_->address()));
+  return state;
+}
+
+ShardStatus CopyThread::Status() const {
+  ShardStatus status;
+  status.set_shard(options_.core.shard);
+  if (core_.shard() == nullptr) return status;
+  const DurableShard& durable = *core_.shard();
+  const ShardCore& core = durable.core();
+  const ShardStats& stats = core.stats();
+  if (endpoint_ != nullptr) status.set_endpoint(options_.advertised(endpoint_->address()));
+  status.set_slices(static_cast<uint32_t>(core.slices()));
+  status.set_bytes(core.weight_bytes());
+  status.set_pushes(stats.pushes);
+  status.set_pulls(stats.pulls);
+  status.set_duplicates(stats.duplicates);
+  for (const auto& [reason, count] : stats.refused) (*status.mutable_refused())[reason] = count;
+  const EndpointStats traffic = endpoint_ == nullptr ? EndpointStats() : endpoint_->stats();
+  for (const auto& [reason, count] :
+       {std::pair("garbage", traffic.malformed), std::pair("stranger", traffic.strangers),
+        std::pair("impostor", traffic.impostors), std::pair("over_budget", traffic.over_budget)}) {
+    if (count > 0) (*status.mutable_refused())[reason] = count;
+  }
+  status.set_slowest_clock(core.SlowestClock());
+  status.set_fastest_clock(core.FastestClock());
+  status.set_journal_entries(durable.entries());
+  status.set_journal_bytes(durable.journal_bytes());
+  status.set_stalled(std::string(durable.stalled().message()));
+  status.set_waiting_pulls(core.waiting_pulls());
+  uint64_t queued = core.held_bytes();
+  for (const auto& [peer, messages] : waiting_) {
+    for (const Message& message : messages) queued += message.PayloadBytes();
+  }
+  status.set_queue_bytes(queued);
+  for (const uint64_t count : journal_latency_.counts()) status.add_journal_latency(count);
+  for (const uint64_t count : stats.push_staleness.counts()) status.add_push_staleness(count);
+  return status;
+}
+
+void CopyThread::TellState() {
+  CopyState state = State();
+  CopyState deciding = state;
+  deciding.clear_entries();  // which grows all the time, and decides nothing
+  std::string text = deciding.SerializeAsString();
+  const Time now = SteadyNow();
+  if (text == told_ && now < told_at_ + kStatePeriod) return;
+  told_ = std::move(text);
+  told_at_ = now;
+  *state.mutable_status() = Status();
+  options_.callbacks.on_state(std::move(state));
+}
+
+void CopyThread::ReportStall() {
+  const absl::Status& stalled = core_.shard()->stalled();
+  switch (stalls_.See(!stalled.ok(), SteadyNow())) {
+    case StallReport::News::kNone:
+      return;
+    case StallReport::News::kWaits:
+      options_.log->error("shard {}: waits, since its journal cannot be written: {}",
+                          options_.core.shard, std::string(stalled.message()));
+      return;
+    case StallReport::News::kGoesOn:
+      options_.log->info("shard {}: its journal can be written again; goes on, after it waited {}",
+                         options_.core.shard,
+                         stalls_.times() == 1 ? "once" : absl::StrCat(stalls_.times(), " times"));
+      return;
+  }
+}
+
+void CopyThread::ReportStrangers() {
+  const EndpointStats traffic = endpoint_->stats();
+  if (traffic.malformed > logged_malformed_) {
+    logged_malformed_ = traffic.malformed;
+    options_.log->warn("shard {}: dropped what is not a psgd message: {} ({} so far)",
+                       options_.core.shard, traffic.last_malformed, traffic.malformed);
+  }
+  const uint64_t turned_away = traffic.strangers + traffic.impostors + traffic.over_budget;
+  // Who tries again and again does not fill the disk.
+  if (turned_away >= 2 * logged_turned_away_ && turned_away > 0) {
+    logged_turned_away_ = turned_away;
+    options_.log->warn("shard {}: turned a peer away: {} ({} so far)", options_.core.shard,
+                       traffic.last_turned_away, turned_away);
+  }
+}
+
+void CopyThread::Run() {
+  while (!stop_) {
+    RunTasks();
+    core_.Tick(SteadyNow());
+    Commit();
+    if (!waiting_.empty()) SendWaiting();
+    Receive();
+    if (endpoint_ != nullptr) ReportStrangers();
+  }
+  RunTasks();  // somebody may wait for one
+  Commit();
+  std::unique_ptr<Endpoint> port;
+  std::lock_guard lock(tasks_mutex_);
+  endpoint_.swap(port);
+}
+
+}  // namespace psgd

@@ -1,0 +1,129 @@
+// One copy of a shard in production: its core, its port for workers while it leads, and the thread
+// that both belong to.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/latency.h"
+#include "common/log.h"
+#include "net/transport.h"
+#include "proto/run.pb.h"
+#include "server/cluster/copy_core.h"
+#include "server/control/shard_trace.h"
+#include "server/control/stall_report.h"
+#include "server/shard/pull_times.h"
+
+namespace psgd {
+
+// All are called on the copy's thread and must not wait.
+struct CopyCallbacks {
+  // How the copy is: at each change, and twice a second.
+  std::function<void(CopyState)> on_state;
+  std::function<void(uint32_t shard, uint64_t epoch, CopyCore::OrderDone)> on_order;
+  std::function<void(CopyCore::Send)> on_send;  // to another server's copy
+  // The cut of each checkpoint, of a copy that leads.
+  std::function<void(uint32_t shard, ShardCut)> on_cut;
+  std::function<void(QuarantinedWorker)> on_quarantine;
+  // An image for the journal; SaveImage must follow.
+  std::function<void(uint32_t shard, ShardImage)> on_image;
+  // Answers are with the transport; may be null.
+  std::function<void()> on_sent;
+  // What became of each push of the first steps; may be null.
+  std::function<void(std::vector<TraceSpan>)> on_spans;
+  uint64_t trace_steps = 0;
+};
+
+struct CopyThreadOptions {
+  CopyOptions core;
+  // Opens the port that workers reach the copy by while it leads.
+  std::function<absl::StatusOr<std::unique_ptr<Endpoint>>()> listen;
+  // What workers are told of a port's address.
+  std::function<std::string(const std::string&)> advertised;
+  CopyCallbacks callbacks;
+  Log log = NullLog();
+};
+
+// Thread-safe.
+class CopyThread {
+ public:
+  // `shard`: as its disk has it, or fresh; null: there is nothing yet.
+  CopyThread(CopyThreadOptions options, std::unique_ptr<DurableShard> shard);
+  ~CopyThread();
+
+  // It leads or follows as this says. `server`: this one's number. REQUIRES: an epoch that is not
+  // 0.
+  void Have(const AssignedCopy& assigned, uint32_t server);
+  void Execute(ShardCommand command, uint64_t number, uint64_t epoch);
+  void OnCopy(uint32_t from, CopyMessage message);
+  // A part of a message from the leading copy has come; it was reached anew.
+  void OnPart();
+  void OnReached();
+  void CheckpointDone(uint64_t checkpoint);
+  // Writes the image that on_image gave, on the caller's thread.
+  absl::Status SaveImage(const ShardImage& image);
+  // UNAVAILABLE: it does not lead.
+  absl::Status Weights(
+      const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
+  // Ends the thread, and closes the port and the journal; nothing can be asked of it afterwards.
+  void Stop();
+
+ private:
+  using Task = std::function<void()>;
+
+  void Run();
+  void Post(Task task);
+  // False: the thread has ended.
+  bool Do(const Task& task);
+  void RunTasks();
+  void OpenOrClosePort();
+  void WaitWhileSaving();
+  // Waits for messages of workers and tasks, and takes in as many as are good to write down
+  // together.
+  void Receive();
+  // Writes down, and lets go.
+  void Commit();
+  void SendAll(Outbox* out);
+  void SendWaiting();
+  void TellState();
+  CopyState State() const;
+  ShardStatus Status() const;
+  void ReportStall();
+  void ReportStrangers();
+
+  const CopyThreadOptions options_;
+
+  // Owned by the copy's thread.
+  CopyCore core_;
+  std::unique_ptr<Endpoint> endpoint_;  // set under tasks_mutex_; null: it does not lead
+  std::string port_trouble_;
+  std::map<PeerId, std::deque<Message>> waiting_;  // answers whose peer's queue is full
+  uint64_t logged_malformed_ = 0, logged_turned_away_ = 0;
+  StallReport stalls_;
+  CountHistogram journal_latency_;  // common/latency.h
+  PullTimes pull_times_;
+  std::optional<ShardTrace> trace_;
+  std::string told_;  // of its state, without its status
+  Time told_at_{};
+
+  std::atomic<bool> stop_{false};
+  std::mutex tasks_mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  bool saving_ = false;  // an image
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace psgd

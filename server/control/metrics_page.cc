@@ -1,0 +1,248 @@
+#include "server/control/metrics_page.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/metrics.h"
+#include "proto/data.pb.h"
+#include "proto/phases.h"
+#include "server/control/server_shares.h"
+
+namespace psgd {
+namespace {
+
+// Those that were not seen yet are there as 0, or the first of each would be no increase.
+std::map<std::string, uint64_t> WithAllReasons(
+    const google::protobuf::Map<std::string, uint64_t>& refused) {
+  std::map<std::string, uint64_t> all(refused.begin(), refused.end());
+  const google::protobuf::EnumDescriptor* reasons = Refusal::Reason_descriptor();
+  for (int i = 1; i < reasons->value_count(); ++i) {  // 0 is no reason
+    all.try_emplace(absl::AsciiStrToLower(reasons->value(i)->name()), 0);
+  }
+  return all;
+}
+
+void RenderShards(const StatusReply& status, PrometheusText* text) {
+  const auto label = [](const ShardStatus& s) { return absl::StrCat("shard=\"", s.shard(), "\""); };
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_pushes_total", "Pushes absorbed.", label(s), s.pushes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_pulls_total", "Pulls answered.", label(s), s.pulls());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Counter("psgd_duplicates_total", "Repeated pushes, acknowledged and not applied again.",
+                  label(s), s.duplicates());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    for (const auto& [reason, count] : WithAllReasons(s.refused())) {
+      text->Counter("psgd_refused_total", "Messages refused, by reason.",
+                    absl::StrCat(label(s), ",reason=\"", PrometheusLabel(reason), "\""), count);
+    }
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_shard_bytes", "Weights that the shard holds.", label(s), s.bytes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_waiting_pulls", "Pulls held back by the staleness bound.", label(s),
+                s.waiting_pulls());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_journal_bytes", "Journal since the shard's last image.", label(s),
+                s.journal_bytes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_journal_stalled", "1: the shard waits, since its journal cannot be written.",
+                label(s), s.stalled().empty() ? 0 : 1);
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->LatencyHistogram("psgd_journal_seconds",
+                           "Writing steps down, until they survive what was asked.", label(s),
+                           CountHistogram::FromCounts(s.journal_latency()));
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_queue_bytes",
+                "Messages that the shard holds: pushes that wait, replies to slow readers.",
+                label(s), s.queue_bytes());
+  }
+  for (const ShardStatus& s : status.shards()) {
+    text->Gauge("psgd_slowest_clock", "Steps of the slowest live worker.", label(s),
+                s.slowest_clock());
+  }
+}
+
+void RenderWorkers(const StatusReply& status, PrometheusText* text) {
+  const auto label = [](const WorkerStatus& w) {
+    return absl::StrCat("worker=\"", w.key().worker(), "\",name=\"", PrometheusLabel(w.name()),
+                        "\"");
+  };
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_live", "1 while the worker holds its lease.", label(w), w.live());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_clock", "Steps the worker has finished.", label(w), w.clock());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_samples_per_second", "Training speed.", label(w),
+                w.samples_per_second());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_heard_seconds", "Since the worker was heard of.", label(w),
+                w.seconds_since_heard());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->LatencyHistogram("psgd_push_seconds",
+                           "From a push leaving the worker to its acknowledgement.", label(w),
+                           CountHistogram::FromCounts(w.push_latency()));
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->LatencyHistogram("psgd_pull_seconds", "From a pull to the last of a shard's answers.",
+                           label(w), CountHistogram::FromCounts(w.pull_latency()));
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_input_stall",
+                "Share of the worker's time spent waiting for data, last report.", label(w),
+                w.input_stall());
+  }
+  for (const WorkerStatus& w : status.workers()) {
+    text->Gauge("psgd_worker_residual_norm",
+                "Of what the worker's codecs left behind, last report.", label(w),
+                w.residual_norm());
+  }
+}
+
+void RenderChain(const StatusReply& status, PrometheusText* text) {
+  if (!status.has_chain() || status.chain().members().empty()) return;
+  const auto label = [](uint32_t replica, const std::string& address) {
+    return absl::StrCat("server=\"", replica, "\",address=\"", PrometheusLabel(address), "\"");
+  };
+  const Chain::Member& leader = status.chain().members(0);
+  text->Gauge("psgd_chain_epoch", "Grows with each change of the servers and of who leads them.",
+              "", status.chain().epoch());
+  text->Gauge("psgd_leader", "1: the server leads.", label(leader.replica(), leader.address()), 1);
+  const auto of = [&](const FollowerStatus& f) { return label(f.replica(), f.address()); };
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_live", "1: the follower is connected.", of(f), f.connected());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_in_chain", "1: acknowledgements wait for it, and it may take over.",
+                of(f), f.in_chain());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_behind_bytes", "That it has yet to write down.", of(f),
+                f.bytes_behind());
+  }
+  for (const FollowerStatus& f : status.followers()) {
+    text->Gauge("psgd_follower_behind_entries",
+                "Steps of shards and records of the coordinator that it has yet to write down.",
+                of(f), f.entries_behind());
+  }
+}
+
+void RenderServers(const StatusReply& status, PrometheusText* text) {
+  const std::vector<ServerShare> servers = SharesOf(status);
+  const auto label = [](const ServerShare& s) {
+    return absl::StrCat("server=\"", s.server.server(), "\",name=\"",
+                        PrometheusLabel(s.server.name()), "\"");
+  };
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_live", "1: the server is connected to the one that coordinates.",
+                label(s), s.server.connected());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_leaving", "1: its shards go to others, and then it ends.", label(s),
+                s.server.leaving());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_shards", "Shards that the server holds.", label(s), s.shards.size());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_bytes", "Weights that the server holds.", label(s), s.bytes);
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_heard_seconds", "Since the server was heard of.", label(s),
+                s.server.seconds_since_heard());
+  }
+  for (const ServerShare& s : servers) {
+    for (const uint32_t shard : s.shards) {
+      text->Gauge("psgd_shard_server",
+                  "Number of the server that holds the shard: changes as it moves.",
+                  absl::StrCat("shard=\"", shard, "\""), s.server.server());
+    }
+  }
+}
+
+}  // namespace
+
+std::string RenderPrometheus(const StatusReply& status) {
+  const std::vector<uint64_t> bounds = {0, 1, 2, 4, 8, 16, 32, 64, 128};
+  const WorkerReport& total = status.total();
+  PrometheusText text;
+  text.Gauge("psgd_epoch", "Training done by all workers together, in epochs.", "", status.epoch());
+  text.Gauge("psgd_train_loss", "Mean training loss of the last reports.", "", status.train_loss());
+  text.Gauge("psgd_train_accuracy", "Training accuracy of the last reports.", "",
+             status.train_accuracy());
+  if (!status.evaluations().empty()) {
+    const EvalResult& last = *status.evaluations().rbegin();
+    text.Gauge("psgd_test_accuracy", "Accuracy of the last evaluation.", "", last.accuracy());
+    text.Gauge("psgd_test_loss", "Loss of the last evaluation.", "", last.loss());
+    for (const auto& [name, value] : last.measures()) {
+      text.Gauge("psgd_test_" + name, "Of the last evaluation.", "", value);
+    }
+  }
+  text.Gauge("psgd_samples_per_second", "Training speed of all workers.", "",
+             status.samples_per_second());
+  text.Gauge("psgd_learning_rate", "Before the schedule.", "", status.hyper().learning_rate());
+  if (!status.checkpoints().empty()) {
+    double age = status.checkpoints(0).age_seconds();
+    for (const CheckpointInfo& taken : status.checkpoints())
+      age = std::min(age, taken.age_seconds());
+    text.Gauge("psgd_checkpoint_age_seconds", "Since this server last took a checkpoint.", "", age);
+  }
+  text.Counter("psgd_steps_total", "Steps of all workers.", "", total.steps());
+  text.Counter("psgd_samples_total", "Samples trained on.", "", total.samples());
+  text.Counter("psgd_pushed_bytes_total", "Sent by workers, headers included.", "",
+               total.bytes_pushed());
+  text.Counter("psgd_pulled_bytes_total", "Received by workers, headers included.", "",
+               total.bytes_pulled());
+  text.Counter("psgd_pushed_dense_bytes_total", "What pushes would have been as fp32.", "",
+               total.bytes_pushed_dense());
+  text.Counter("psgd_pulled_dense_bytes_total", "What pulls would have been as fp32.", "",
+               total.bytes_pulled_dense());
+  text.Counter("psgd_resent_total", "Messages that workers sent again.", "", total.resent());
+  for (const auto& [phase, seconds] : PhasesOf(total)) {
+    text.Counter("psgd_worker_seconds_total", "Time of all workers, by what it went into.",
+                 absl::StrCat("phase=\"", phase, "\""), seconds);
+  }
+  text.Gauge("psgd_input_stall", "Share of the workers' time spent waiting for data.", "",
+             InputStall(total));
+  text.Gauge("psgd_residual_norm", "Of what the codecs of all workers left behind, last reports.",
+             "", total.residual_norm());
+  text.Gauge("psgd_residual_norm_lost", "Of what ended with workers before they could push it.", "",
+             total.residual_norm_lost());
+  text.Counter("psgd_batches_repeated_total", "Batches of workers that were lost, dealt again.", "",
+               status.batches_repeated());
+  text.Counter("psgd_batches_lost_total",
+               "Batches of workers that were lost when their epoch was over: not dealt again.", "",
+               status.batches_lost());
+  text.Histogram("psgd_pull_staleness", "Clocks that a pulling worker led the slowest by.", "",
+                 CountHistogram::FromCounts(total.pull_staleness()), bounds);
+  for (const ShardStatus& shard : status.shards()) {
+    text.Histogram("psgd_push_staleness", "Versions that a slice gained between pull and push.",
+                   absl::StrCat("shard=\"", shard.shard(), "\""),
+                   CountHistogram::FromCounts(shard.push_staleness()), bounds);
+  }
+  for (const auto& [reason, count] : status.refused()) {
+    text.Counter("psgd_calls_refused_total", "Calls of the control plane refused, by reason.",
+                 absl::StrCat("reason=\"", PrometheusLabel(reason), "\""), count);
+  }
+  RenderShards(status, &text);
+  RenderWorkers(status, &text);
+  RenderChain(status, &text);
+  RenderServers(status, &text);
+  return text.Text();
+}
+
+}  // namespace psgd

@@ -1,0 +1,61 @@
+#include "server/control/server_shares.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/units.h"
+
+namespace psgd {
+namespace {
+
+// One that went in order holds nothing; for one that is away the run waits.
+const char* StateOf(const ServerShare& share) {
+  if (share.server.connected()) return share.server.leaving() ? "leaves" : "live";
+  return share.server.leaving() && share.shards.empty() ? "left" : "away";
+}
+
+}  // namespace
+
+std::vector<ServerShare> SharesOf(const StatusReply& status) {
+  std::vector<ServerShare> shares;
+  for (const ServerStatus& server : status.servers()) {
+    ServerShare share;
+    share.server = server;
+    share.coordinates = shares.empty();
+    for (const ShardStatus& shard : status.shards()) {
+      if (shard.server() != server.server()) continue;
+      share.shards.push_back(shard.shard());
+      share.bytes += shard.bytes();
+    }
+    share.state = StateOf(share);
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+int ServersThatHold(const StatusReply& status) {
+  std::set<uint32_t> servers;
+  for (const ShardStatus& shard : status.shards()) servers.insert(shard.server());
+  return std::max(1, static_cast<int>(servers.size()));
+}
+
+std::string StopWaitsFor(const StatusReply& status) {
+  std::string away;
+  for (const ServerShare& share : SharesOf(status)) {
+    if (share.server.connected() || share.shards.empty()) continue;
+    absl::StrAppend(&away, away.empty() ? "" : ", ", "server ", share.server.server(), " (",
+                    share.server.name(), ", with ", share.shards.size(),
+                    share.shards.size() == 1 ? " shard)" : " shards)");
+  }
+  if (away.empty()) return "";
+  // First its workers give up, then the server that coordinates.
+  const int64_t most = 2 * status.config().cluster().deadline();
+  const bool restarts = status.config().durability().acknowledge() != DurabilityConfig::MEMORY;
+  return absl::StrCat("stopping waits until ", away, " is back",
+                      restarts ? " (if it died: ps-server --join with its --run-dir)" : "",
+                      ", at most ", FormatMilliseconds(most),
+                      " (cluster.deadline twice); asked to stop once more, this ends at once");
+}
+
+}  // namespace psgd

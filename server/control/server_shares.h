@@ -1,0 +1,28 @@
+// Who holds the shards of a run on several servers, as its status tells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/control.pb.h"
+
+namespace psgd {
+
+struct ServerShare {
+  ServerStatus server;
+  const char* state;  // live, leaves, left or away
+  bool coordinates = false;
+  std::vector<uint32_t> shards;  // that it holds
+  uint64_t bytes = 0;            // of their weights
+};
+
+// The coordinator first. Empty: the run has only one server.
+std::vector<ServerShare> SharesOf(const StatusReply& status);
+// How many servers hold shards, 1 at least.
+int ServersThatHold(const StatusReply& status);
+// For whom a run that was asked to stop waits, how long at most and what helps, for people; empty:
+// all that hold shards are there.
+std::string StopWaitsFor(const StatusReply& status);
+
+}  // namespace psgd

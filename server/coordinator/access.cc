@@ -1,0 +1,79 @@
+#include "server/coordinator/access.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/names.h"
+#include "proto/data.pb.h"
+
+namespace psgd {
+namespace {
+
+constexpr std::array<AccessRule, 18> kRules = {{
+    {.call = "Join", .worker = true},
+    {.call = "Register", .worker = true},
+    {.call = "NextSegment", .worker = true},
+    {.call = "Evaluated", .worker = true},
+    {.call = "Heartbeat", .worker = true},
+    {.call = "Leave", .worker = true},
+    {.call = "Status", .worker = true, .observer = true},
+    {.call = "/metrics", .worker = true, .observer = true},
+    {.call = "Weights"},
+    {.call = "Checkpoint"},
+    {.call = "Drain"},
+    {.call = "SetHyper"},
+    {.call = "DropFollower"},
+    {.call = "Rebalance"},
+    {.call = "Follow", .server = true},
+    {.call = "WhoLeads", .server = true},
+    {.call = "Host", .server = true},
+    {.call = "Serve", .server = true},
+}};
+
+}  // namespace
+
+std::span<const AccessRule> AccessRules() { return kRules; }
+
+absl::Status CheckAccess(Role role, absl::string_view call) {
+  const auto rule = std::find_if(kRules.begin(), kRules.end(),
+                                 [&](const AccessRule& r) { return r.call == call; });
+  const bool known = rule != kRules.end();
+  const bool worker = known && rule->worker;
+  const bool observer = known && rule->observer;
+  const bool server = known && rule->server;
+  if (role == Role::kAdmin || (role == Role::kWorker && worker) ||
+      (role == Role::kObserver && observer) || (role == Role::kServer && server)) {
+    return absl::OkStatus();
+  }
+  std::vector<absl::string_view> may = {"admin"};
+  if (worker) may.push_back("worker");
+  if (observer) may.push_back("observer");
+  if (server) may.push_back("server");
+  return absl::PermissionDeniedError(absl::StrCat(
+      "a certificate of role ", RoleName(role), " may not ask for ", call,
+      "; it takes one of role ", absl::StrJoin(may, " or "), " (--tls-cert, --tls-key)"));
+}
+
+void MakeReadable(WorkerReport* report) {
+  const auto refused = report->refused();
+  report->clear_refused();
+  for (const auto& [reason, count] : refused) {
+    Refusal::Reason known;
+    if (Refusal::Reason_Parse(absl::AsciiStrToUpper(reason), &known)) {
+      (*report->mutable_refused())[absl::AsciiStrToLower(reason)] += count;
+    }
+  }
+  if (!report->has_choices()) return;
+  for (CodecChoices::Tensor& tensor : *report->mutable_choices()->mutable_tensors()) {
+    tensor.set_parameter(Readable(tensor.parameter()));
+    for (CodecChoices::Candidate& candidate : *tensor.mutable_candidates()) {
+      candidate.set_codec(Readable(candidate.codec()));
+    }
+  }
+}
+
+}  // namespace psgd

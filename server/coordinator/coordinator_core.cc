@@ -1,0 +1,977 @@
+#include "server/coordinator/coordinator_core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/latency.h"
+#include "common/names.h"
+#include "common/units.h"
+#include "compression/policy.h"
+#include "proto/phases.h"
+#include "server/coordinator/access.h"
+#include "server/shard/optimizer.h"
+#include "server/shard/placement.h"
+
+namespace psgd {
+namespace {
+
+double BaseLearningRate(const OptimizerConfig& optimizer) {
+  switch (optimizer.kind_case()) {
+    case OptimizerConfig::kAdagrad:
+      return optimizer.adagrad().learning_rate();
+    case OptimizerConfig::kAdam:
+      return optimizer.adam().learning_rate();
+    case OptimizerConfig::kAdamw:
+      return optimizer.adamw().learning_rate();
+    default:
+      return optimizer.sgd().learning_rate();
+  }
+}
+
+double WeightDecay(const OptimizerConfig& optimizer) {
+  switch (optimizer.kind_case()) {
+    case OptimizerConfig::kAdagrad:
+      return optimizer.adagrad().weight_decay();
+    case OptimizerConfig::kAdam:
+      return optimizer.adam().weight_decay();
+    case OptimizerConfig::kAdamw:
+      return optimizer.adamw().weight_decay();
+    default:
+      return optimizer.sgd().weight_decay();
+  }
+}
+
+void AddTo(const WorkerReport& report, WorkerReport* total) {
+  total->set_clock(std::max(total->clock(), report.clock()));
+  total->set_steps(total->steps() + report.steps());
+  total->set_samples(total->samples() + report.samples());
+  total->set_loss_sum(total->loss_sum() + report.loss_sum());
+  total->set_correct(total->correct() + report.correct());
+  total->set_bytes_pushed(total->bytes_pushed() + report.bytes_pushed());
+  total->set_bytes_pulled(total->bytes_pulled() + report.bytes_pulled());
+  total->set_bytes_pushed_dense(total->bytes_pushed_dense() + report.bytes_pushed_dense());
+  total->set_bytes_pulled_dense(total->bytes_pulled_dense() + report.bytes_pulled_dense());
+  total->set_seconds_data(total->seconds_data() + report.seconds_data());
+  total->set_seconds_compute(total->seconds_compute() + report.seconds_compute());
+  total->set_seconds_encode(total->seconds_encode() + report.seconds_encode());
+  total->set_seconds_wait(total->seconds_wait() + report.seconds_wait());
+  total->set_seconds_wire(total->seconds_wire() + report.seconds_wire());
+  total->set_seconds_apply(total->seconds_apply() + report.seconds_apply());
+  total->set_seconds_cpu(total->seconds_cpu() + report.seconds_cpu());
+  total->set_resent(total->resent() + report.resent());
+  for (const auto& [reason, count] : report.refused()) (*total->mutable_refused())[reason] += count;
+  const double lost = report.residual_norm_lost();
+  if (lost > 0 && std::isfinite(lost)) {
+    total->set_residual_norm_lost(std::hypot(total->residual_norm_lost(), lost));
+  }
+}
+
+// A worker may name any shapes: what shards cannot hold must not be tried.
+absl::Status CheckFits(const ModelSpec& model, const Config& config, uint64_t memory) {
+  double elements = 0;
+  for (const ParameterSpec& parameter : model.parameters()) elements += ElementsOf(parameter);
+  const int arrays = 1 + MakeOptimizer(config.optimizer())->state_arrays();
+  const double bytes = elements * arrays * sizeof(float);
+  if (memory == 0 || bytes <= memory) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the model that the worker registers has ", static_cast<uint64_t>(elements),
+                   " weights: with the optimizer's state ", HumanBytes(bytes),
+                   ", and this run's servers have ", HumanBytes(memory),
+                   " of memory left; is it the model that you mean? If so, give the run more "
+                   "servers (cluster.servers), or one "
+                   "with more memory"));
+}
+
+}  // namespace
+
+LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch) {
+  LedgerOptions options;
+  options.epochs = config.train().epochs();
+  options.batches_per_epoch = static_cast<uint32_t>(batches_per_epoch);
+  options.segment_clocks = config.cluster().segment();
+  options.max_clock = config.train().max_steps();
+  return options;
+}
+
+CoordinatorCore::CoordinatorCore(CoordinatorOptions options)
+    : options_(std::move(options)),
+      members_(Milliseconds(options_.config.cluster().lease()), options_.first_incarnation) {
+  hyper_.set_version(1);
+  hyper_.set_learning_rate(BaseLearningRate(options_.config.optimizer()));
+  hyper_.set_weight_decay(WeightDecay(options_.config.optimizer()));
+  if (options_.resume) {
+    const CoordinatorSnapshot& resume = *options_.resume;
+    loads_state_ = true;
+    next_checkpoint_ = std::max(resume.checkpoint, options_.last_checkpoint) + 1;
+    last_checkpoint_ = resume.position;
+    // Changes made while the run went hold on, unless the config was changed since.
+    const bool same_optimizer =
+        !options_.checkpoint ||
+        options_.checkpoint->manifest().config().optimizer().SerializeAsString() ==
+            options_.config.optimizer().SerializeAsString();
+    if (same_optimizer && resume.hyper.version() > hyper_.version()) hyper_ = resume.hyper;
+    total_ = resume.total;
+    samples_before_ = total_.samples();
+    total_.clear_residual_norm();  // of workers that are gone: those that come say theirs
+    evaluations_ = resume.evaluations;
+  }
+}
+
+absl::StatusOr<JoinReply> CoordinatorCore::Join(const JoinRequest& request, Time now,
+                                                Effects* effects) {
+  if (over() || draining_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the run ", options_.config.name(), " is ", over() ? "over" : "draining",
+        " and takes no more workers; start a new run, or resume it with ps-run --resume"));
+  }
+  JoinReply reply;
+  if (const MemberState* already = members_.JoinedBy(request.attempt())) {
+    *reply.mutable_key() = already->key;
+  } else {
+    MemberState& member = members_.Join(request.name(), request.device(), now);
+    member.attempt = request.attempt();
+    member.joined_after = ledger_ ? ledger_->latest() : 0;
+    if (!started_) started_ = now;
+    effects->commands.push_back(AdmitWorker{member.key});
+    effects->news.push_back(absl::StrCat("worker ", member.key.worker(), " joined: ", member.name,
+                                         ", ", member.device));
+    *reply.mutable_key() = member.key;
+  }
+  *reply.mutable_config() = options_.config;
+  reply.set_lease_ms(options_.config.cluster().lease());
+  reply.set_run_name(options_.config.name());
+  return reply;
+}
+
+absl::Status CoordinatorCore::FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
+                                       const std::vector<std::string>& endpoints,
+                                       Effects* effects) {
+  if (batches_per_epoch == 0 || batches_per_epoch > UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the worker's data give ", batches_per_epoch,
+                     " batches an epoch; check data.batch against the number of training samples"));
+  }
+  PSGD_RETURN_IF_ERROR(ValidateModel(model));
+  PSGD_RETURN_IF_ERROR(CheckFits(model, options_.config, options_.memory));
+  PSGD_RETURN_IF_ERROR(CheckRules(options_.config.compression(), model));
+  if (!options_.checkpoint) {
+    PSGD_RETURN_IF_ERROR(CheckGiven(model, options_.given ? *options_.given : GivenWeights()));
+  }
+  auto placement = std::make_shared<Placement>(
+      PlaceSlices(model, options_.config.cluster().shards(), options_.config.cluster().slice()));
+  placement->mutable_endpoints()->Add(endpoints.begin(), endpoints.end());
+  model_ = std::make_shared<ModelSpec>(model);
+  placement_ = std::move(placement);
+  batches_per_epoch_ = batches_per_epoch;
+  const LedgerOptions ledger = LedgerOptionsFor(options_.config, batches_per_epoch_);
+  if (options_.resume) {
+    ledger_.emplace(ledger, options_.resume->position);
+    effects->news.push_back(absl::StrCat("resuming from checkpoint ", options_.resume->checkpoint,
+                                         " at epoch ", ledger_->EpochProgress(), ", clock ",
+                                         ledger_->position().clock));
+  } else {
+    ledger_.emplace(ledger);
+  }
+  effects->commands.push_back(
+      InstallModel{model_, placement_, options_.checkpoint, hyper_, options_.given});
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorCore::Resume(const std::vector<std::string>& endpoints, Effects* effects) {
+  const CheckpointManifest& manifest = options_.checkpoint->manifest();
+  return FixModel(manifest.model(), manifest.batches_per_epoch(), endpoints, effects);
+}
+
+absl::StatusOr<RegisterReply> CoordinatorCore::Register(const RegisterRequest& request,
+                                                        const std::vector<std::string>& endpoints,
+                                                        Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (model_ == nullptr) {
+    PSGD_RETURN_IF_ERROR(
+        FixModel(request.model(), request.batches_per_epoch(), endpoints, effects));
+  }
+  if (request.model().SerializeAsString() != model_->SerializeAsString()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", member->key.worker(), " (", member->name,
+        ") built another model than the run's: ", FirstDifference(request.model(), *model_),
+        options_.resume
+            ? "; the run goes on from a checkpoint: keep the model and data it was taken with"
+            : "; do all workers run the same version of psgd?"));
+  }
+  if (request.batches_per_epoch() != batches_per_epoch_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", member->key.worker(), " (", member->name, ") sees ",
+                     request.batches_per_epoch(), " batches an epoch where the run has ",
+                     batches_per_epoch_, "; is its copy of the data set complete?"));
+  }
+  member->registered = true;
+  RegisterReply reply;
+  *reply.mutable_placement() = *placement_;
+  *reply.mutable_hyper() = hyper_;
+  return reply;
+}
+
+absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
+                                                          Time now) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  // It is in a segment that this record does not know of.
+  if (const uint64_t dealt = ledger_ ? ledger_->position().clock : 0;
+      request.report().clock() > dealt) {
+    return absl::DataLossError(absl::StrCat("worker ", member->key.worker(), " has done clock ",
+                                            request.report().clock(),
+                                            ", and the coordinator has dealt those up to ", dealt,
+                                            ": did the server's machine lose power? Go on from the "
+                                            "last checkpoint with ps-run --resume"));
+  }
+  HeartbeatReply reply;
+  *reply.mutable_hyper() = hyper_;
+  reply.set_drain(draining_);
+  reply.set_leave(member->leaving);
+  if (HasCounted(request)) return reply;
+  member->reports = request.number();
+  const WorkerReport& report = request.report();
+  AddTo(report, &total_);
+  CountReport(report, member);
+  member->clock = std::max(member->clock, report.clock());
+  CountSpeed(report.samples(), now, member);
+  if (report.samples() > 0) {
+    member->recent_loss = report.loss_sum() / static_cast<double>(report.samples());
+    member->recent_accuracy =
+        static_cast<double>(report.correct()) / static_cast<double>(report.samples());
+    member->input_stall = InputStall(report);
+  }
+  if (report.has_choices()) member->choices = report.choices();
+  SetResidual(*member, report.residual_norm());
+  return reply;
+}
+
+bool CoordinatorCore::HasCounted(const HeartbeatRequest& request) const {
+  const MemberState* const member = members_.Find(request.key().worker());
+  return member != nullptr && member->key.incarnation() == request.key().incarnation() &&
+         request.number() > 0 && request.number() <= member->reports;
+}
+
+absl::Status CoordinatorCore::Leave(const LeaveRequest& request, Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (request.has_residual_norm()) SetResidual(*member, request.residual_norm());
+  Remove(member->key.worker(),
+         absl::StrCat(request.failed() ? "failed: " : "left: ", request.reason()), effects);
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::SetResidual(MemberState& member, double norm) {
+  const double before =
+      std::exchange(member.residual_norm, std::isfinite(norm) && norm > 0 ? norm : 0);
+  if (member.residual_norm == before) return;
+  double squares = 0;
+  for (const auto& [worker, other] : members_.all()) {
+    squares += other.residual_norm * other.residual_norm;
+  }
+  total_.set_residual_norm(std::sqrt(squares));
+}
+
+void CoordinatorCore::CountLostResidual(MemberState& member, Effects* effects) {
+  // The last checkpoint of a run that is over holds it.
+  if (over() || member.residual_norm == 0) return;
+  effects->news.push_back(absl::StrCat("a residual of norm ", member.residual_norm,
+                                       " is lost with worker ", member.key.worker()));
+  total_.set_residual_norm_lost(std::hypot(total_.residual_norm_lost(), member.residual_norm));
+  SetResidual(member, 0);
+}
+
+void CoordinatorCore::Remove(uint32_t worker, const std::string& note, Effects* effects) {
+  const MemberState* member = members_.Find(worker);
+  const WorkerKey key = member->key;
+  if (ledger_) GiveBack(worker, member->clock);
+  members_.Leave(worker, note);
+  for (PendingEvaluation& pending : pending_evaluations_) {
+    if (pending.evaluator && pending.evaluator->worker() == worker) pending.evaluator.reset();
+  }
+  effects->commands.push_back(RemoveWorker{key});
+  effects->news.push_back(absl::StrCat("worker ", worker, " (", member->name, ") is out: ", note));
+  CountLostResidual(*members_.Find(worker), effects);
+  if (state_ == StatusReply::TRAINING && members_.Ready().empty() && !draining_) {
+    effects->news.push_back(
+        "no worker is left; the run waits: start ps-worker again, or stop the server");
+  }
+}
+
+void CoordinatorCore::Quarantine(const WorkerKey& key, const std::string& why, Effects* effects) {
+  const MemberState* member = members_.Find(key.worker());
+  if (member == nullptr || !member->live || member->key.incarnation() != key.incarnation()) return;
+  const std::vector<uint32_t> ready = members_.Ready();
+  if (ready.size() == 1 && ready[0] == key.worker()) {
+    DrainRequest alone;
+    alone.set_failed(true);
+    alone.set_reason(absl::StrCat("no worker is left that sends sound updates: of worker ",
+                                  key.worker(), ", ", why));
+    Drain(alone, effects);
+  }
+  Remove(key.worker(), absl::StrCat("quarantined: ", why), effects);
+}
+
+void CoordinatorCore::Tick(Time now, Effects* effects) {
+  for (uint32_t worker : members_.Expired(now)) {
+    const double silent = Seconds(now - members_.Find(worker)->last_heard);
+    Remove(worker,
+           absl::StrCat("not heard of for ", static_cast<int64_t>(silent + 0.5),
+                        " s (cluster.lease); it was killed, or its host or network is down; the "
+                        "others go on, and a new ps-worker may take its place"),
+           effects);
+  }
+  // Nobody is left to finish a drain, and nobody needs to be: the shards make the last checkpoint
+  // by themselves.
+  if (draining_ && !over() && members_.Ready().empty() && LastCheckpointTaken(effects)) {
+    EndRun(now);
+    effects->news.push_back("drained: no worker is left");
+  }
+}
+
+absl::StatusOr<uint64_t> CoordinatorCore::RequestCheckpoint(const std::string& name) {
+  if (state_ != StatusReply::TRAINING) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no checkpoint can be taken: the run is ", state_ == StatusReply::WAITING
+                                                       ? "still waiting for its first workers"
+                                                       : "at its end, which takes one by itself"));
+  }
+  if (!name.empty() && !checkpoint_name_.empty() && name != checkpoint_name_) {
+    return absl::FailedPreconditionError(absl::StrCat("the next checkpoint will be ",
+                                                      checkpoint_name_,
+                                                      "; ask for another name once it is taken"));
+  }
+  checkpoint_requested_ = true;
+  if (!name.empty()) checkpoint_name_ = name;
+  return next_checkpoint_;
+}
+
+void CoordinatorCore::EndRun(Time now) {
+  state_ = drain_failed_ ? StatusReply::FAILED : StatusReply::FINISHED;
+  ended_ = now;
+}
+
+void CoordinatorCore::Drain(const DrainRequest& request, Effects* effects) {
+  if (draining_ || over()) return;
+  draining_ = true;
+  drain_failed_ = request.failed();
+  drain_reason_ = request.reason().empty() ? "asked to" : request.reason();
+  if (state_ == StatusReply::TRAINING) state_ = StatusReply::DRAINING;
+  effects->news.push_back(absl::StrCat("draining: ", drain_reason_));
+}
+
+absl::Status CoordinatorCore::DrainWorker(uint32_t worker, Effects* effects) {
+  MemberState* member = members_.Find(worker);
+  if (member == nullptr || !member->live) {
+    return absl::NotFoundError(absl::StrCat("there is no worker ", worker, " in this run",
+                                            member == nullptr ? "" : " any more",
+                                            "; ps-ctl status lists those that there are"));
+  }
+  if (over() || draining_ || std::exchange(member->leaving, true)) return absl::OkStatus();
+  effects->news.push_back(
+      absl::StrCat("worker ", worker, " (", member->name, ") is asked to leave"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HyperParameters> CoordinatorCore::SetHyper(const SetHyperRequest& request,
+                                                          Effects* effects) {
+  HyperParameters changed = hyper_;
+  if (request.set_learning_rate()) {
+    if (!(request.hyper().learning_rate() > 0) || request.hyper().learning_rate() > 1e6) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "learning rate ", request.hyper().learning_rate(), " is not above 0 and at most 1e6"));
+    }
+    changed.set_learning_rate(request.hyper().learning_rate());
+  }
+  if (request.set_weight_decay()) {
+    if (!(request.hyper().weight_decay() >= 0) || request.hyper().weight_decay() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("weight decay ", request.hyper().weight_decay(), " is not between 0 and 1"));
+    }
+    changed.set_weight_decay(request.hyper().weight_decay());
+  }
+  changed.set_version(hyper_.version() + 1);
+  hyper_ = changed;
+  effects->commands.push_back(ChangeHyper{hyper_});
+  effects->news.push_back(absl::StrCat("hyper-parameters version ", hyper_.version(),
+                                       ": learning rate ", hyper_.learning_rate(),
+                                       ", weight decay ", hyper_.weight_decay()));
+  return hyper_;
+}
+
+namespace {
+
+constexpr int64_t kPollMs = 100;  // how soon a worker that waits asks again
+
+// One that joined later counts as past what it was not there for: it may stand in for those who
+// finished it, who may be gone.
+uint64_t PastSegment(const MemberState& member) {
+  return std::max(member.finished_segment, member.joined_after);
+}
+
+// They become names of metrics and keys of files.
+absl::Status CheckMeasures(const EvalResult& result) {
+  constexpr int kMostMeasures = 16;
+  if (result.measures_size() > kMostMeasures) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMostMeasures, " measures in an evaluation"));
+  }
+  for (const auto& [name, value] : result.measures()) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+    });
+    if (!plain || name.empty() || name.size() > kLongestName) {
+      return absl::InvalidArgumentError(
+          "a measure of an evaluation whose name is not of lower-case letters, digits and _");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool CoordinatorCore::RunsIn(uint32_t worker, uint64_t segment) const {
+  const MemberState* member = members_.Find(worker);
+  const Segment* found = ledger_->Find(segment);
+  if (member == nullptr || found == nullptr || segment <= member->joined_after) return false;
+  const auto& workers = found->workers();
+  return std::binary_search(workers.begin(), workers.end(),
+                            worker);  // the ledger deals to ascending ones
+}
+
+void CoordinatorCore::GiveBack(uint32_t worker, uint64_t clock) {
+  for (const ReturnedBatch& batch : ledger_->Return(worker, clock)) {
+    // A checkpoint under way promises what is not done up to its boundary.
+    if (under_way_ && batch.segment <= under_way_after_ &&
+        batch.epoch == under_way_->position.epoch) {
+      under_way_->position.remaining.Add(batch.batch);
+    }
+  }
+}
+
+bool CoordinatorCore::AllFinished(uint64_t segment) const {
+  for (uint32_t worker : members_.Ready()) {
+    if (RunsIn(worker, segment) && members_.Find(worker)->finished_segment < segment) return false;
+  }
+  return true;
+}
+
+bool CoordinatorCore::CheckpointDue() const {
+  if (under_way_) return false;
+  if (checkpoint_requested_) return true;
+  const Progress& every = options_.config.durability().checkpoint();
+  if (every.has_epochs() && every.epochs() > 0) {
+    const double last =
+        last_checkpoint_.clock == 0
+            ? 0
+            : ProgressAt(last_checkpoint_, static_cast<uint32_t>(batches_per_epoch_));
+    return ledger_->EpochProgress() - last >= every.epochs() - 1e-9;
+  }
+  if (every.has_steps() && every.steps() > 0) {
+    return ledger_->position().clock >=
+           last_checkpoint_.clock + static_cast<uint64_t>(every.steps());
+  }
+  return false;
+}
+
+void CoordinatorCore::StartCheckpoint(uint64_t clock, Effects* effects) {
+  CoordinatorSnapshot snapshot;
+  snapshot.checkpoint = next_checkpoint_++;
+  snapshot.position = ledger_->position();
+  snapshot.hyper = hyper_;
+  snapshot.total = total_;
+  snapshot.evaluations = evaluations_;
+  checkpoint_requested_ = false;
+  snapshot.name = std::exchange(checkpoint_name_, "");
+  last_checkpoint_ = snapshot.position;
+  TakeCheckpoint command{snapshot.checkpoint, clock, {}};
+  under_way_after_ = ledger_->latest();
+  for (uint32_t worker : members_.Ready()) {
+    if (RunsIn(worker, under_way_after_)) command.savers.push_back(members_.Find(worker)->key);
+  }
+  under_way_ = std::move(snapshot);
+  effects->commands.push_back(std::move(command));
+}
+
+void CoordinatorCore::CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects) {
+  if (!under_way_ || under_way_->checkpoint != id) return;
+  under_way_.reset();
+  if (status.ok()) {
+    effects->news.push_back(absl::StrCat("checkpoint ", id, " is complete"));
+  } else {
+    effects->news.push_back(
+        absl::StrCat("checkpoint ", id, " failed: ", std::string(status.message())));
+  }
+}
+
+void CoordinatorCore::OpenBoundary(Effects* effects) {
+  const uint64_t ending = ledger_->latest();
+  const bool over = draining_ || ledger_->Finished();
+  if (ending != 0 && (over || ledger_->EndsEpoch(ending))) {
+    const double epoch = ledger_->Find(ending)->epoch() + 1;
+    // Batches that came back make an epoch end again: its later end counts.
+    std::erase_if(pending_evaluations_, [&](const PendingEvaluation& pending) {
+      return std::ceil(pending.epoch) == epoch && !pending.evaluator;
+    });
+    const double done = ledger_->EndsEpoch(ending) ? epoch : ledger_->EpochProgress();
+    pending_evaluations_.push_back({ending, done, std::nullopt});
+  }
+  if (over) {
+    all_dealt_ = true;
+    return;
+  }
+  if (ending != 0 && CheckpointDue()) StartCheckpoint(ledger_->position().clock, effects);
+  if (auto segment = ledger_->Deal(members_.Ready())) {
+    state_ = StatusReply::TRAINING;
+    effects->commands.push_back(BeginSegment{*segment});
+  }
+}
+
+bool CoordinatorCore::NobodyIsAhead(const MemberState& member) const {
+  for (uint32_t worker : members_.Ready()) {
+    if (members_.Find(worker)->finished_segment > PastSegment(member)) return false;
+  }
+  return true;
+}
+
+void CoordinatorCore::AssignEvaluation(const MemberState& member, NextSegmentReply* reply) {
+  const bool may_evaluate = NobodyIsAhead(member);
+  for (PendingEvaluation& pending : pending_evaluations_) {
+    // Where all who finished it are gone, one who was not there stands in.
+    const bool past =
+        PastSegment(member) >= pending.after || !RunsIn(member.key.worker(), pending.after);
+    if (!pending.evaluator && may_evaluate && past && AllFinished(pending.after)) {
+      pending.evaluator = member.key;
+    }
+    if (pending.evaluator && pending.evaluator->worker() == member.key.worker()) {
+      reply->set_evaluate(true);
+      reply->set_evaluate_epoch(pending.epoch);
+      return;
+    }
+  }
+}
+
+NextSegmentReply CoordinatorCore::Wait(std::string reason) const {
+  NextSegmentReply reply;
+  reply.set_kind(NextSegmentReply::WAIT);
+  reply.set_wait_ms(kPollMs);
+  reply.set_reason(std::move(reason));
+  return reply;
+}
+
+absl::StatusOr<NextSegmentReply> CoordinatorCore::NextSegment(const NextSegmentRequest& request,
+                                                              Time now, Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  if (!member->registered) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", member->key.worker(), " asked for work before it registered"));
+  }
+  const uint32_t worker = member->key.worker();
+  uint64_t after = member->joined_after;
+  if (!request.first()) {
+    const Segment* finished = ledger_->Find(request.finished_segment());
+    if (finished == nullptr || !RunsIn(worker, finished->id())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker ", worker, " says it finished segment ", request.finished_segment(),
+                       ", which was not dealt to it"));
+    }
+    after = finished->id();
+    member->finished_segment = std::max(member->finished_segment, after);
+    member->clock = std::max(member->clock, finished->first_clock() + finished->clocks());
+    uint64_t oldest = after;
+    for (uint32_t other : members_.Ready()) {
+      oldest = std::min(oldest, members_.Find(other)->finished_segment);
+    }
+    if (oldest > 1) ledger_->Forget(oldest - 1);
+  }
+
+  const size_t wanted = static_cast<size_t>(options_.config.cluster().workers());
+  const bool begun = ledger_->latest() != 0 || all_dealt_ || draining_;
+  if (!begun && members_.Ready().size() < wanted) {
+    return Wait(absl::StrCat("waiting for workers: ", members_.Ready().size(), " of ", wanted,
+                             " are here"));
+  }
+  const bool caught_up = after == ledger_->latest() && !request.first();
+  if (ledger_->latest() == 0 || caught_up || AllFinished(ledger_->latest())) {
+    if (!all_dealt_ || !(draining_ || ledger_->Finished())) {
+      all_dealt_ = false;
+      OpenBoundary(effects);
+    }
+  }
+
+  NextSegmentReply reply = Wait("waiting for the next segment to begin");
+  for (uint64_t id = after + 1; id <= ledger_->latest(); ++id) {
+    if (!RunsIn(worker, id)) continue;
+    reply.set_kind(NextSegmentReply::RUN);
+    reply.clear_reason();
+    *reply.mutable_segment() = ShareOf(*ledger_->Find(id), worker);
+    break;
+  }
+  AssignEvaluation(*member, &reply);
+  if (reply.kind() == NextSegmentReply::WAIT && all_dealt_)
+    reply = Finish(now, effects, std::move(reply));
+  if (under_way_ && !request.first() && after == under_way_after_) {
+    reply.set_save_state_for(under_way_->checkpoint);
+  }
+  reply.set_load_state(request.first() && loads_state_);
+  return reply;
+}
+
+NextSegmentReply CoordinatorCore::Finish(Time now, Effects* effects, NextSegmentReply reply) {
+  if (!AllFinished(ledger_->latest())) {
+    reply.set_reason("waiting for the other workers to finish");
+    return reply;
+  }
+  if (!pending_evaluations_.empty()) {
+    reply.set_reason("waiting for the last evaluation");
+    return reply;
+  }
+  if (!LastCheckpointTaken(effects)) {
+    reply.set_reason("waiting for the last checkpoint");
+    return reply;
+  }
+  if (!over()) EndRun(now);
+  reply.set_kind(NextSegmentReply::DONE);
+  reply.set_reason(draining_ ? drain_reason_ : "every epoch is done");
+  return reply;
+}
+
+bool CoordinatorCore::LastCheckpointTaken(Effects* effects) {
+  if (!under_way_ && !final_checkpoint_taken_ && ledger_ && ledger_->latest() != 0) {
+    StartCheckpoint(ledger_->position().clock, effects);
+    final_checkpoint_taken_ = true;
+  }
+  return !under_way_;
+}
+
+absl::Status CoordinatorCore::Evaluated(const EvaluatedRequest& request, Time now,
+                                        Effects* effects) {
+  PSGD_ASSIGN_OR_RETURN(MemberState * member, members_.Touch(request.key(), now));
+  PSGD_RETURN_IF_ERROR(CheckMeasures(request.result()));
+  const auto pending = std::find_if(pending_evaluations_.begin(), pending_evaluations_.end(),
+                                    [&](const PendingEvaluation& p) {
+                                      return p.epoch == request.result().epoch() && p.evaluator &&
+                                             p.evaluator->worker() == member->key.worker();
+                                    });
+  // Told twice: the first answer stands.
+  if (pending == pending_evaluations_.end()) return absl::OkStatus();
+  pending_evaluations_.erase(pending);
+  evaluations_.push_back(request.result());
+  const EvalResult& result = request.result();
+  effects->news.push_back(absl::StrFormat("epoch %g: test accuracy %.2f %%, loss %.4f",
+                                          result.epoch(), 100 * result.accuracy(), result.loss()));
+  return absl::OkStatus();
+}
+
+namespace {
+
+LedgerPositionRecord ToRecord(const LedgerPosition& position) {
+  const auto& [epoch, clock, remaining] = position;  // so that none is forgotten
+  LedgerPositionRecord record;
+  record.set_epoch(epoch);
+  record.set_clock(clock);
+  *record.mutable_remaining() = remaining.Save();
+  return record;
+}
+
+LedgerPosition FromRecord(const LedgerPositionRecord& record) {
+  return {record.epoch(), record.clock(), BatchQueue(record.remaining())};
+}
+
+CoordinatorMemberRecord ToRecord(const MemberState& member) {
+  CoordinatorMemberRecord record;
+  *record.mutable_key() = member.key;
+  record.set_name(member.name);
+  record.set_device(member.device);
+  record.set_attempt(member.attempt);
+  record.set_live(member.live);
+  record.set_registered(member.registered);
+  record.set_note(member.note);
+  record.set_clock(member.clock);
+  record.set_joined_after(member.joined_after);
+  record.set_finished_segment(member.finished_segment);
+  *record.mutable_choices() = member.choices;
+  record.set_residual_norm(member.residual_norm);
+  record.set_leaving(member.leaving);
+  record.set_reports(member.reports);
+  return record;
+}
+
+MemberState FromRecord(const CoordinatorMemberRecord& record, Time now) {
+  MemberState member;
+  member.key = record.key();
+  member.name = record.name();
+  member.device = record.device();
+  member.attempt = record.attempt();
+  member.live = record.live();
+  member.registered = record.registered();
+  member.note = record.note();
+  member.clock = record.clock();
+  member.joined_after = record.joined_after();
+  member.finished_segment = record.finished_segment();
+  member.choices = record.choices();
+  member.residual_norm = record.residual_norm();
+  member.leaving = record.leaving();
+  member.reports = record.reports();
+  member.last_heard = member.last_report = now;
+  return member;
+}
+
+CheckpointUnderWayRecord ToRecord(const CoordinatorSnapshot& snapshot, uint64_t after) {
+  const auto& [checkpoint, name, position, hyper, total, evaluations] =
+      snapshot;  // so that none is forgotten
+  CheckpointUnderWayRecord record;
+  record.set_id(checkpoint);
+  record.set_name(name);
+  *record.mutable_position() = ToRecord(position);
+  *record.mutable_hyper() = hyper;
+  *record.mutable_total() = total;
+  record.mutable_evaluations()->Add(evaluations.begin(), evaluations.end());
+  record.set_after(after);
+  return record;
+}
+
+CoordinatorSnapshot FromRecord(const CheckpointUnderWayRecord& record) {
+  CoordinatorSnapshot snapshot;
+  snapshot.checkpoint = record.id();
+  snapshot.name = record.name();
+  snapshot.position = FromRecord(record.position());
+  snapshot.hyper = record.hyper();
+  snapshot.total = record.total();
+  snapshot.evaluations.assign(record.evaluations().begin(), record.evaluations().end());
+  return snapshot;
+}
+
+}  // namespace
+
+LedgerRecord DataLedger::Save() const {
+  LedgerRecord record;
+  *record.mutable_position() = ToRecord(position_);
+  for (const auto& [id, dealt] : segments_) {
+    LedgerRecord::Dealt* saved = record.add_dealt();
+    *saved->mutable_segment() = dealt.segment;
+    saved->set_ends_epoch(dealt.ends_epoch);
+    saved->mutable_returned()->Add(dealt.returned.begin(), dealt.returned.end());
+  }
+  record.set_next_id(next_id_);
+  record.set_repeated_batches(repeated_);
+  record.set_lost_batches(lost_);
+  return record;
+}
+
+DataLedger::DataLedger(const LedgerOptions& options, const LedgerRecord& record)
+    : options_(options),
+      position_(FromRecord(record.position())),
+      next_id_(record.next_id()),
+      repeated_(record.repeated_batches()),
+      lost_(record.lost_batches()) {
+  for (const LedgerRecord::Dealt& saved : record.dealt()) {
+    segments_[saved.segment().id()] = {
+        saved.segment(), saved.ends_epoch(), {saved.returned().begin(), saved.returned().end()}};
+  }
+}
+
+CoordinatorRecord CoordinatorCore::Save(Time now) const {
+  CoordinatorRecord record;
+  if (model_ != nullptr) {
+    *record.mutable_model() = *model_;
+    *record.mutable_placement() = *placement_;
+    record.set_batches_per_epoch(batches_per_epoch_);
+    *record.mutable_ledger() = ledger_->Save();
+  }
+  *record.mutable_hyper() = hyper_;
+  for (const auto& [worker, member] : members_.all()) *record.add_members() = ToRecord(member);
+  record.set_state(state_);
+  record.set_draining(draining_);
+  record.set_drain_failed(drain_failed_);
+  record.set_drain_reason(drain_reason_);
+  record.set_all_dealt(all_dealt_);
+  record.set_next_checkpoint(next_checkpoint_);
+  record.set_checkpoint_requested(checkpoint_requested_);
+  record.set_checkpoint_name(checkpoint_name_);
+  record.set_final_checkpoint_taken(final_checkpoint_taken_);
+  *record.mutable_last_checkpoint() = ToRecord(last_checkpoint_);
+  if (under_way_) *record.mutable_under_way() = ToRecord(*under_way_, under_way_after_);
+  for (const PendingEvaluation& pending : pending_evaluations_) {
+    PendingEvaluationRecord* saved = record.add_pending_evaluations();
+    saved->set_after(pending.after);
+    saved->set_epoch(pending.epoch);
+    if (pending.evaluator) *saved->mutable_evaluator() = *pending.evaluator;
+  }
+  *record.mutable_total() = total_;
+  record.mutable_staleness()->Add(staleness_.counts().begin(), staleness_.counts().end());
+  record.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
+  record.set_loads_state(loads_state_);
+  record.set_samples_before(samples_before_);
+  record.set_seconds_trained(SecondsTrained(now));
+  record.set_started(started_.has_value());
+  record.set_ended(ended_.has_value());
+  return record;
+}
+
+void CoordinatorCore::Restore(const CoordinatorRecord& record, Time now) {
+  model_ = std::make_shared<ModelSpec>(record.model());
+  placement_ = std::make_shared<Placement>(record.placement());
+  batches_per_epoch_ = record.batches_per_epoch();
+  ledger_.emplace(LedgerOptionsFor(options_.config, batches_per_epoch_), record.ledger());
+  hyper_ = record.hyper();
+  for (const CoordinatorMemberRecord& member : record.members()) {
+    members_.Restore(FromRecord(member, now));
+  }
+  members_.RenewAll(now);
+  state_ = record.state();
+  draining_ = record.draining();
+  drain_failed_ = record.drain_failed();
+  drain_reason_ = record.drain_reason();
+  all_dealt_ = record.all_dealt();
+  next_checkpoint_ = record.next_checkpoint();
+  checkpoint_requested_ = record.checkpoint_requested();
+  checkpoint_name_ = record.checkpoint_name();
+  final_checkpoint_taken_ = record.final_checkpoint_taken();
+  last_checkpoint_ = FromRecord(record.last_checkpoint());
+  if (record.has_under_way()) {
+    under_way_ = FromRecord(record.under_way());
+    under_way_after_ = record.under_way().after();
+  }
+  for (const PendingEvaluationRecord& saved : record.pending_evaluations()) {
+    PendingEvaluation& pending = pending_evaluations_.emplace_back();
+    pending.after = saved.after();
+    pending.epoch = saved.epoch();
+    if (saved.has_evaluator()) pending.evaluator = saved.evaluator();
+  }
+  total_ = record.total();
+  staleness_ = CountHistogram::FromCounts(record.staleness());
+  evaluations_.assign(record.evaluations().begin(), record.evaluations().end());
+  loads_state_ = record.loads_state();
+  samples_before_ = record.samples_before();
+  const Time start = now - std::chrono::duration_cast<Duration>(
+                               std::chrono::duration<double>(record.seconds_trained()));
+  if (record.started()) started_ = start;
+  if (record.ended()) ended_ = now;
+}
+
+void CoordinatorCore::MoveShards(const std::vector<std::string>& endpoints) {
+  auto moved = std::make_shared<Placement>(*placement_);
+  moved->mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
+  placement_ = std::move(moved);
+}
+
+namespace {
+
+using Counts = google::protobuf::RepeatedField<uint64_t>;
+
+void Copy(const CountHistogram& histogram, Counts* counts) {
+  counts->Assign(histogram.counts().begin(), histogram.counts().end());
+}
+
+// A hostile histogram must not size an allocation.
+void AddCounts(const Counts& counts, size_t most_bins, CountHistogram* total) {
+  const int bins = std::min(counts.size(), static_cast<int>(most_bins));
+  for (int bin = 0; bin < bins; ++bin) total->Add(bin, counts[bin]);
+}
+
+}  // namespace
+
+void CoordinatorCore::CountSpeed(uint64_t samples, Time now, MemberState* member) {
+  // Reports that follow each other at once, as at the end of a segment, tell nothing of the speed.
+  constexpr Duration kShortest = std::chrono::milliseconds(100);
+  member->samples_since += samples;
+  if (now - member->last_report < kShortest) return;
+  if (member->samples_since > 0) {
+    member->samples_per_second =
+        static_cast<double>(member->samples_since) / Seconds(now - member->last_report);
+  }
+  member->samples_since = 0;
+  member->last_report = now;
+}
+
+void CoordinatorCore::CountReport(const WorkerReport& report, MemberState* member) {
+  constexpr size_t kStalenessBins = CountHistogram::kLargest + 1;
+  AddCounts(report.pull_staleness(), kStalenessBins, &staleness_);
+  AddCounts(report.push_latency(), kLatencyBins, &push_latency_);
+  AddCounts(report.pull_latency(), kLatencyBins, &pull_latency_);
+  AddCounts(report.pull_staleness(), kStalenessBins, &member->pull_staleness);
+  AddCounts(report.push_latency(), kLatencyBins, &member->push_latency);
+  AddCounts(report.pull_latency(), kLatencyBins, &member->pull_latency);
+}
+
+double CoordinatorCore::SecondsTrained(Time now) const {
+  if (!started_) return 0;
+  return Seconds((ended_ ? *ended_ : now) - *started_);
+}
+
+StatusReply CoordinatorCore::Status(Time now) const {
+  StatusReply status;
+  status.set_state(state_);
+  status.set_name(options_.config.name());
+  status.set_epochs(options_.config.train().epochs());
+  double loss = 0, accuracy = 0;
+  int reporting = 0, live = 0;
+  bool first_found = false;
+  for (const auto& [worker, member] : members_.all()) {
+    WorkerStatus* out = status.add_workers();
+    *out->mutable_key() = member.key;
+    out->set_name(member.name);
+    out->set_device(member.device);
+    out->set_live(member.live);
+    out->set_clock(member.clock);
+    out->set_samples_per_second(member.samples_per_second);
+    out->set_seconds_since_heard(Seconds(now - member.last_heard));
+    out->set_note(member.note);
+    out->set_input_stall(member.input_stall);
+    out->set_residual_norm(member.residual_norm);
+    out->set_leaving(member.leaving);
+    Copy(member.pull_staleness, out->mutable_pull_staleness());
+    Copy(member.push_latency, out->mutable_push_latency());
+    Copy(member.pull_latency, out->mutable_pull_latency());
+    // One worker's, and always the same one's: not those of whoever was faster.
+    const bool chose = member.choices.tensors_size() > 0;
+    if (!first_found && (member.live || chose)) {
+      first_found = true;
+      if (chose) *status.mutable_choices() = member.choices;
+    }
+    if (!member.live) continue;
+    ++live;
+    status.set_samples_per_second(status.samples_per_second() + member.samples_per_second);
+    if (member.samples_per_second == 0) continue;
+    loss += member.recent_loss;
+    accuracy += member.recent_accuracy;
+    ++reporting;
+  }
+  if (state_ == StatusReply::WAITING) {
+    status.set_detail(
+        absl::StrCat(live, " of ", options_.config.cluster().workers(), " workers are here"));
+  } else if (draining_) {
+    status.set_detail(drain_reason_);
+  } else if (live == 0 && state_ == StatusReply::TRAINING) {
+    status.set_detail("no worker is left");
+  }
+  status.set_clock(total_.clock());
+  status.set_train_loss(reporting == 0 ? 0 : loss / reporting);
+  status.set_train_accuracy(reporting == 0 ? 0 : accuracy / reporting);
+  if (ledger_) {
+    status.set_batches_repeated(ledger_->repeated_batches());
+    status.set_batches_lost(ledger_->lost_batches());
+  }
+  *status.mutable_total() = total_;
+  if (ledger_) {
+    status.set_epoch(ledger_->Done([&](uint32_t worker) {
+      const MemberState* const member = members_.Find(worker);
+      return member == nullptr ? 0 : member->clock;
+    }));
+    status.mutable_total()->set_epoch(status.epoch());
+  }
+  Copy(staleness_, status.mutable_total()->mutable_pull_staleness());
+  Copy(push_latency_, status.mutable_total()->mutable_push_latency());
+  Copy(pull_latency_, status.mutable_total()->mutable_pull_latency());
+  status.mutable_evaluations()->Add(evaluations_.begin(), evaluations_.end());
+  *status.mutable_hyper() = hyper_;
+  status.set_seconds(SecondsTrained(now));
+  *status.mutable_config() = options_.config;
+  return status;
+}
+
+}  // namespace psgd

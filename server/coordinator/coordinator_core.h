@@ -1,0 +1,192 @@
+// The coordinator's decisions: who is in, who trains on what, when a checkpoint is taken, when the
+// run is over. A state machine without IO, threads or wall clock: requests and time in, replies and
+// shard commands out. control_service drives it in production, tests/sim with simulated time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "common/status.h"
+#include "proto/control.pb.h"
+#include "proto/journal.pb.h"
+#include "server/coordinator/data_ledger.h"
+#include "server/coordinator/membership.h"
+#include "server/shard/shard_command.h"
+
+namespace psgd {
+
+// What a checkpoint keeps of the coordinator, and what a resumed run starts from.
+struct CoordinatorSnapshot {
+  uint64_t checkpoint = 0;
+  std::string name = {};  // of the checkpoint; empty: none
+  LedgerPosition position;
+  HyperParameters hyper;
+  WorkerReport total;
+  std::vector<EvalResult> evaluations;
+};
+
+struct CoordinatorOptions {
+  Config config;  // resolved
+  std::optional<CoordinatorSnapshot> resume;
+  std::shared_ptr<const LoadedCheckpoint> checkpoint;   // with `resume`
+  std::shared_ptr<const GivenWeights> given = nullptr;  // of a model that comes from a file
+  uint32_t first_incarnation = 1;                       // of workers
+  uint64_t last_checkpoint = 0;                         // ids up to this one are taken
+  uint64_t memory = 0;  // bytes that shards may take; 0: nobody knows
+};
+
+// What has to happen outside before the reply that caused it is sent.
+struct Effects {
+  std::vector<ShardCommand> commands;
+  std::vector<std::string> news;  // for the log and for people
+};
+
+LedgerOptions LedgerOptionsFor(const Config& config, uint64_t batches_per_epoch);
+
+// Not thread-safe.
+class CoordinatorCore {
+ public:
+  explicit CoordinatorCore(CoordinatorOptions options);
+
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request, Time now, Effects* effects);
+  // The first registration fixes the model. `place` gives the slices; the endpoints are the
+  // caller's. Takes up the model of the checkpoint that the run goes on from, so that its weights
+  // can be read before a worker is there. REQUIRES: options.checkpoint, and nobody has registered.
+  absl::Status Resume(const std::vector<std::string>& endpoints, Effects* effects);
+  absl::StatusOr<RegisterReply> Register(const RegisterRequest& request,
+                                         const std::vector<std::string>& endpoints, Time now,
+                                         Effects* effects);
+  absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
+                                               Effects* effects);
+  absl::Status Evaluated(const EvaluatedRequest& request, Time now, Effects* effects);
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Time now);
+  // It came before, and the answer was lost.
+  bool HasCounted(const HeartbeatRequest& request) const;
+  absl::Status Leave(const LeaveRequest& request, Time now, Effects* effects);
+
+  // A shard hears the worker no more: it is out. The run fails if nobody else is in.
+  void Quarantine(const WorkerKey& key, const std::string& why, Effects* effects);
+
+  // A checkpoint at the next boundary; returns the id it will have. `name`: empty, or a free one.
+  absl::StatusOr<uint64_t> RequestCheckpoint(const std::string& name = "");
+  // The checkpoint is durable on every shard, or could not be written.
+  void CheckpointDone(uint64_t id, const absl::Status& status, Effects* effects);
+  // What the checkpoint under way keeps of the coordinator.
+  const std::optional<CoordinatorSnapshot>& checkpoint_under_way() const { return under_way_; }
+
+  // Finish what is dealt, take a checkpoint, let the workers go.
+  void Drain(const DrainRequest& request, Effects* effects);
+  // Asks one worker to push what it holds back and to leave; the run goes on. NOT_FOUND: it is not
+  // in.
+  absl::Status DrainWorker(uint32_t worker, Effects* effects);
+  absl::StatusOr<HyperParameters> SetHyper(const SetHyperRequest& request, Effects* effects);
+  // Leases.
+  void Tick(Time now, Effects* effects);
+
+  // Everything that the answer to the next request depends on (coordinator_record.cc).
+  CoordinatorRecord Save(Time now) const;
+  // Goes on where that was saved. REQUIRES: a model is in it; nothing was asked of this one yet.
+  void Restore(const CoordinatorRecord& record, Time now);
+  // The shards are somewhere else than they were.
+  void MoveShards(const std::vector<std::string>& endpoints);
+  // From now on workers can reach it: leases start anew. Making the shards again may have taken
+  // longer.
+  void RenewLeases(Time now) { members_.RenewAll(now); }
+
+  StatusReply::State state() const { return state_; }
+  // FINISHED or FAILED.
+  bool over() const { return state_ == StatusReply::FINISHED || state_ == StatusReply::FAILED; }
+  bool drained() const { return draining_; }
+  const Config& config() const { return options_.config; }
+  const ModelSpec* model() const { return model_.get(); }
+  const std::shared_ptr<const Placement>& placement() const { return placement_; }
+  const HyperParameters& hyper() const { return hyper_; }
+  const CountHistogram& staleness() const { return staleness_; }
+  const WorkerReport& total() const { return total_; }
+  // Everything but shards and checkpoints, which the caller adds (coordinator_status.cc).
+  StatusReply Status(Time now) const;
+  double SecondsTrained(Time now) const;
+  // Of those in total: the run was resumed after them, and SecondsTrained began then.
+  uint64_t samples_before() const { return samples_before_; }
+  uint64_t batches_per_epoch() const { return batches_per_epoch_; }
+
+ private:
+  void Remove(uint32_t worker, const std::string& note, Effects* effects);
+  // What it has not done goes back to the ledger.
+  void GiveBack(uint32_t worker, uint64_t clock);
+  // Of what the worker's codecs left behind.
+  void SetResidual(MemberState& member, double norm);
+  void CountSpeed(uint64_t samples, Time now, MemberState* member);
+  // Its histograms.
+  void CountReport(const WorkerReport& report, MemberState* member);
+  // Nobody else has what a worker did not push before it left.
+  void CountLostResidual(MemberState& member, Effects* effects);
+  absl::Status FixModel(const ModelSpec& model, uint64_t batches_per_epoch,
+                        const std::vector<std::string>& endpoints, Effects* effects);
+  // Opens the boundary after the latest segment: deals the next one and starts a due checkpoint.
+  void OpenBoundary(Effects* effects);
+  void StartCheckpoint(uint64_t clock, Effects* effects);
+  bool CheckpointDue() const;
+  bool AllFinished(uint64_t segment) const;
+  bool RunsIn(uint32_t worker, uint64_t segment) const;
+  bool NobodyIsAhead(const MemberState& member) const;
+  void AssignEvaluation(const MemberState& member, NextSegmentReply* reply);
+  NextSegmentReply Wait(std::string reason) const;
+  void EndRun(Time now);
+  NextSegmentReply Finish(Time now, Effects* effects, NextSegmentReply reply);
+  // False: it is under way, or begins.
+  bool LastCheckpointTaken(Effects* effects);
+
+  const CoordinatorOptions options_;
+  Membership members_;
+  std::shared_ptr<const ModelSpec> model_;
+  std::shared_ptr<const Placement> placement_;
+  uint64_t batches_per_epoch_ = 0;
+  std::optional<DataLedger> ledger_;
+  HyperParameters hyper_;
+  StatusReply::State state_ = StatusReply::WAITING;
+  bool loads_state_ = false;  // the run went on from a checkpoint
+
+  // The boundary after the last segment that was dealt when training ended or drained.
+  bool draining_ = false;
+  bool drain_failed_ = false;
+  std::string drain_reason_;
+  bool all_dealt_ = false;  // no further segment will be dealt
+
+  // Checkpoints: at most one is under way.
+  uint64_t next_checkpoint_ = 1;
+  bool checkpoint_requested_ = false;
+  std::string checkpoint_name_;  // of the one that is asked for
+  bool final_checkpoint_taken_ = false;
+  LedgerPosition last_checkpoint_;
+  std::optional<CoordinatorSnapshot> under_way_;
+  uint64_t under_way_after_ = 0;  // the segment whose end is its boundary
+
+  // Evaluations to be made, oldest first, each once all have finished the segment, by the worker
+  // that is furthest: the time that it takes must not set a slow one further back. Workers that
+  // keep together leave it to the last, at once. With unbounded staleness a fast worker opens
+  // further epochs before a slow one has finished.
+  struct PendingEvaluation {
+    uint64_t after = 0;  // the segment whose end is to be evaluated
+    double epoch = 0;    // epochs done there; a drain may come within one
+    std::optional<WorkerKey> evaluator;
+  };
+  std::deque<PendingEvaluation> pending_evaluations_;
+
+  WorkerReport total_;
+  uint64_t samples_before_ = 0;
+  CountHistogram staleness_;
+  CountHistogram push_latency_, pull_latency_;  // common/latency.h; of this server's life
+  std::vector<EvalResult> evaluations_;
+  std::optional<Time> started_;
+  std::optional<Time> ended_;
+};
+
+}  // namespace psgd

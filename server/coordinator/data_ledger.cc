@@ -1,0 +1,137 @@
+#include "server/coordinator/data_ledger.h"
+
+#include <algorithm>
+
+namespace psgd {
+namespace {
+
+uint64_t ClocksDone(const Segment& segment, uint64_t clock) {
+  return clock > segment.first_clock() ? clock - segment.first_clock() : 0;
+}
+
+// Batch i of rank r of n workers is the segment's batch i * n + r.
+uint64_t BatchesOf(const Segment& segment, int rank) {
+  const int past = segment.batches_size() - rank, workers = segment.workers_size();
+  return past > 0 ? static_cast<uint64_t>((past + workers - 1) / workers) : 0;
+}
+
+}  // namespace
+
+double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch) {
+  const double left = static_cast<double>(position.remaining.size()) / batches_per_epoch;
+  // Batches that went back may make more of them than an epoch has.
+  return std::max<double>(position.epoch, position.epoch + 1.0 - left);
+}
+
+Segment ShareOf(const Segment& segment, uint32_t worker) {
+  Segment share;
+  share.set_id(segment.id());
+  share.set_epoch(segment.epoch());
+  share.set_first_clock(segment.first_clock());
+  share.set_clocks(segment.clocks());
+  share.add_workers(worker);
+  share.set_epoch_at_start(segment.epoch_at_start());
+  share.set_epochs_per_clock(segment.epochs_per_clock());
+  const auto& workers = segment.workers();
+  const auto rank = std::lower_bound(workers.begin(), workers.end(), worker) - workers.begin();
+  for (auto i = rank; i < segment.batches_size(); i += workers.size()) {
+    share.add_batches(segment.batches(static_cast<int>(i)));
+  }
+  return share;
+}
+
+DataLedger::DataLedger(const LedgerOptions& options) : options_(options) { StartEpoch(0); }
+
+DataLedger::DataLedger(const LedgerOptions& options, const LedgerPosition& resume)
+    : options_(options), position_(resume) {}
+
+void DataLedger::StartEpoch(uint32_t epoch) {
+  position_.epoch = epoch;
+  position_.remaining = BatchQueue::UpTo(options_.batches_per_epoch);
+}
+
+uint32_t DataLedger::ClockBudget() const {
+  if (options_.max_clock == 0) return options_.segment_clocks;
+  const uint64_t left =
+      options_.max_clock > position_.clock ? options_.max_clock - position_.clock : 0;
+  return static_cast<uint32_t>(std::min<uint64_t>(left, options_.segment_clocks));
+}
+
+bool DataLedger::Finished() const {
+  return ClockBudget() == 0 ||
+         (position_.remaining.empty() && position_.epoch + 1 >= options_.epochs);
+}
+
+std::optional<Segment> DataLedger::Deal(const std::vector<uint32_t>& workers) {
+  if (workers.empty() || Finished()) return std::nullopt;
+  if (position_.remaining.empty()) StartEpoch(position_.epoch + 1);
+  const size_t n = workers.size();
+  const double epoch_at_start = EpochProgress();
+  const std::vector<uint32_t> batches = position_.remaining.Take(ClockBudget() * n);
+
+  Segment segment;
+  segment.set_id(next_id_++);
+  segment.set_epoch(position_.epoch);
+  segment.set_first_clock(position_.clock);
+  segment.set_clocks(static_cast<uint32_t>((batches.size() + n - 1) / n));
+  segment.mutable_workers()->Add(workers.begin(), workers.end());
+  segment.mutable_batches()->Add(batches.begin(), batches.end());
+  segment.set_epoch_at_start(epoch_at_start);
+  segment.set_epochs_per_clock(static_cast<double>(n) / options_.batches_per_epoch);
+
+  position_.clock += segment.clocks();
+  segments_[segment.id()] = {segment, position_.remaining.empty() || Finished(), {}};
+  return segment;
+}
+
+std::vector<ReturnedBatch> DataLedger::Return(uint32_t worker, uint64_t clock) {
+  std::vector<ReturnedBatch> undone;
+  for (auto& [id, dealt] : segments_) {
+    const Segment& segment = dealt.segment;
+    const auto& workers = segment.workers();
+    const int rank = std::find(workers.begin(), workers.end(), worker) - workers.begin();
+    if (rank == workers.size() || !dealt.returned.insert(rank).second) continue;
+    for (uint64_t i = ClocksDone(segment, clock); i < BatchesOf(segment, rank); ++i) {
+      const uint64_t index = i * workers.size() + rank;
+      const uint32_t batch = segment.batches(static_cast<int>(index));
+      undone.push_back({id, segment.epoch(), batch});
+      if (segment.epoch() == position_.epoch) {
+        position_.remaining.Add(batch);
+        ++repeated_;
+      } else {
+        ++lost_;  // the next epoch has begun with an order of its own
+      }
+    }
+  }
+  return undone;
+}
+
+double DataLedger::Done(const std::function<uint64_t(uint32_t worker)>& clock) const {
+  uint64_t undone = 0;
+  for (const auto& [id, dealt] : segments_) {
+    for (int rank = 0; rank < dealt.segment.workers_size(); ++rank) {
+      if (dealt.returned.count(rank) > 0) continue;
+      const uint64_t batches = BatchesOf(dealt.segment, rank);
+      undone += batches -
+                std::min(batches, ClocksDone(dealt.segment, clock(dealt.segment.workers(rank))));
+    }
+  }
+  return std::max(0.0, EpochProgress() - static_cast<double>(undone) / options_.batches_per_epoch);
+}
+
+void DataLedger::Forget(uint64_t id) {
+  // The latest one stays: its id numbers the next.
+  while (segments_.size() > 1 && segments_.begin()->first <= id) segments_.erase(segments_.begin());
+}
+
+const Segment* DataLedger::Find(uint64_t id) const {
+  auto it = segments_.find(id);
+  return it == segments_.end() ? nullptr : &it->second.segment;
+}
+
+bool DataLedger::EndsEpoch(uint64_t id) const {
+  auto it = segments_.find(id);
+  return it != segments_.end() && it->second.ends_epoch;
+}
+
+}  // namespace psgd

@@ -1,0 +1,100 @@
+// Which batches of the epoch are still to be dealt, and to whom. No IO.
+//
+// An epoch's batches are dealt in segments: a segment is a stretch of clocks with a fixed set of
+// workers, the worker of rank r taking every n-th batch. Membership changes between segments only.
+// What a worker that died had not reported as done goes back and is dealt again in the same epoch:
+// every sample is seen at least once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "proto/journal.pb.h"
+#include "proto/model.pb.h"
+#include "server/coordinator/batch_queue.h"
+
+namespace psgd {
+
+struct LedgerOptions {
+  uint32_t epochs = 1;
+  uint32_t batches_per_epoch = 1;
+  uint32_t segment_clocks = 64;
+  uint64_t max_clock = 0;  // 0: no limit
+};
+
+// Where training stands between two segments; what a checkpoint keeps of the ledger.
+struct LedgerPosition {
+  uint32_t epoch = 0;    // the one being dealt
+  uint64_t clock = 0;    // of every member when the next segment starts
+  BatchQueue remaining;  // batches of this epoch still to be dealt
+};
+
+// A batch that its worker did not do.
+struct ReturnedBatch {
+  uint64_t segment = 0;
+  uint32_t epoch = 0;
+  uint32_t batch = 0;
+};
+
+// What a member of a segment is told of it: of thousands of workers all batches are a megabyte.
+Segment ShareOf(const Segment& segment, uint32_t worker);
+
+// Training dealt at that position, in epochs.
+double ProgressAt(const LedgerPosition& position, uint32_t batches_per_epoch);
+
+// Not thread-safe.
+class DataLedger {
+ public:
+  explicit DataLedger(const LedgerOptions& options);
+  DataLedger(const LedgerOptions& options, const LedgerPosition& resume);
+  DataLedger(const LedgerOptions& options, const LedgerRecord& record);
+  // In coordinator_record.cc, with its counterpart.
+  LedgerRecord Save() const;
+
+  // Deals the next segment to `workers` (not empty, ascending); nothing when training is over.
+  std::optional<Segment> Deal(const std::vector<uint32_t>& workers);
+  // Worker `worker` is gone after finishing `clock`; its undone batches are dealt again.
+  std::vector<ReturnedBatch> Return(uint32_t worker, uint64_t clock);
+
+  // Nobody is in segments up to `id` any more.
+  void Forget(uint64_t id);
+
+  const Segment* Find(uint64_t id) const;
+  // 0 before the first.
+  uint64_t latest() const { return segments_.empty() ? 0 : segments_.rbegin()->first; }
+  // True when the segment was the last one of its epoch when it was dealt.
+  bool EndsEpoch(uint64_t id) const;
+  bool Finished() const;
+  const LedgerPosition& position() const { return position_; }
+  // Training dealt so far, in epochs.
+  double EpochProgress() const { return ProgressAt(position_, options_.batches_per_epoch); }
+  // What of that the workers did: `clock` says how far each is. Thousands of them are few enough to
+  // ask.
+  double Done(const std::function<uint64_t(uint32_t worker)>& clock) const;
+  // Batches that went back to be dealt again, and batches of a past epoch that could not.
+  uint64_t repeated_batches() const { return repeated_; }
+  uint64_t lost_batches() const { return lost_; }
+
+ private:
+  struct Dealt {
+    Segment segment;
+    bool ends_epoch = false;
+    std::set<int> returned;  // ranks whose undone batches went back
+  };
+
+  void StartEpoch(uint32_t epoch);
+  uint32_t ClockBudget() const;
+
+  const LedgerOptions options_;
+  LedgerPosition position_;
+  std::map<uint64_t, Dealt> segments_;
+  uint64_t next_id_ = 1;
+  uint64_t repeated_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace psgd

@@ -1,0 +1,110 @@
+#include "server/coordinator/membership.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+// Somebody asks for the time at least so often, if this process runs.
+constexpr Duration kLongestTick = std::chrono::milliseconds(300);
+}  // namespace
+
+void Membership::PassTime(Time now) {
+  const Duration passed = now_ ? now - *now_ : Duration(0);
+  now_ = now;
+  const Duration counted =
+      std::clamp<Duration>(passed, Duration(0), std::max<Duration>(lease_ / 4, kLongestTick));
+  if (counted == passed) return;
+  for (auto& [worker, member] : members_) member.last_heard += passed - counted;
+}
+
+MemberState* Membership::JoinedBy(uint64_t attempt) {
+  for (auto& [worker, member] : members_) {
+    if (attempt != 0 && member.live && member.attempt == attempt) return &member;
+  }
+  return nullptr;
+}
+
+MemberState& Membership::Join(const std::string& name, const std::string& device, Time now) {
+  PassTime(now);
+  uint32_t worker = 0;
+  for (const auto& [taken, other] : members_) {
+    if (taken != worker || !other.live) break;
+    ++worker;
+  }
+  MemberState& member = members_[worker];
+  const uint32_t incarnation = std::max(member.key.incarnation() + 1, first_incarnation_);
+  member = MemberState{};
+  member.key.set_worker(worker);
+  member.key.set_incarnation(incarnation);
+  member.name = name;
+  member.device = device;
+  member.live = true;
+  member.last_heard = now;
+  member.last_report = now;
+  return member;
+}
+
+absl::StatusOr<MemberState*> Membership::Touch(const WorkerKey& key, Time now) {
+  PassTime(now);
+  MemberState* member = Find(key.worker());
+  if (member == nullptr || key.incarnation() > member->key.incarnation()) {
+    return absl::NotFoundError(absl::StrCat(
+        "worker ", key.worker(), " (incarnation ", key.incarnation(),
+        ") never joined this run; the server was probably restarted: start the worker again"));
+  }
+  if (key.incarnation() < member->key.incarnation()) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "worker ", key.worker(), " was replaced by incarnation ", member->key.incarnation(), " (",
+        member->name, "); this older process must stop"));
+  }
+  if (!member->live) {
+    return absl::PermissionDeniedError(absl::StrCat("worker ", key.worker(), " is out of the run: ",
+                                                    member->note, "; start it again to join anew"));
+  }
+  member->last_heard = now;
+  return member;
+}
+
+void Membership::Leave(uint32_t worker, std::string note) {
+  if (MemberState* member = Find(worker)) {
+    member->live = false;
+    member->samples_per_second = 0;
+    member->note = std::move(note);
+  }
+}
+
+std::vector<uint32_t> Membership::Expired(Time now) {
+  PassTime(now);
+  std::vector<uint32_t> expired;
+  for (const auto& [worker, member] : members_) {
+    if (member.live && now - member.last_heard > lease_) expired.push_back(worker);
+  }
+  return expired;
+}
+
+std::vector<uint32_t> Membership::Ready() const {
+  std::vector<uint32_t> ready;
+  for (const auto& [worker, member] : members_) {
+    if (member.live && member.registered) ready.push_back(worker);
+  }
+  return ready;
+}
+
+bool Membership::IsLive(uint32_t worker) const {
+  const MemberState* member = Find(worker);
+  return member != nullptr && member->live;
+}
+
+const MemberState* Membership::Find(uint32_t worker) const {
+  auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+MemberState* Membership::Find(uint32_t worker) {
+  auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+}  // namespace psgd

@@ -1,0 +1,223 @@
+#include "server/durability/checkpoint_store.h"
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/names.h"
+#include "server/durability/checkpoint_database.h"
+#include "server/durability/checkpoint_files.h"
+
+namespace psgd {
+namespace {
+
+constexpr absl::string_view kCheckpoint = "checkpoint";
+constexpr absl::string_view kDiscarded = "discarded";
+
+}  // namespace
+
+absl::Status CheckpointStore::Begin(uint64_t id) const {
+  PSGD_RETURN_IF_ERROR(MakeFolders(root_));
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  for (uint64_t later : ids) {
+    if (later < id) continue;
+    const std::string aside = NumberedFolder(root_, kDiscarded, later);
+    PSGD_RETURN_IF_ERROR(RemoveFolder(aside));
+    PSGD_RETURN_IF_ERROR(RenameFolder(CheckpointFolder(root_, later), aside));
+  }
+  PSGD_RETURN_IF_ERROR(MakeFolders(CheckpointFolder(root_, id)));
+  return SyncFolder(root_);
+}
+
+absl::StatusOr<ShardReceipt> CheckpointStore::WriteShard(uint64_t id, uint32_t shard,
+                                                         const ShardSnapshot& snapshot) const {
+  if (!FileExists(CheckpointFolder(root_, id))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", id, " in ", root_, " was not begun, or was removed meanwhile"));
+  }
+  return WriteShardDatabase(ShardFolder(root_, id, shard), shard, snapshot);
+}
+
+absl::Status CheckpointStore::Seal(CheckpointManifest manifest) const {
+  std::set<uint32_t> present;
+  for (const ShardReceipt& receipt : manifest.shards()) present.insert(receipt.shard());
+  for (const SliceSpec& slice : manifest.placement().slices()) {
+    if (!present.contains(slice.shard())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("checkpoint ", manifest.id(), " lacks the part of shard ", slice.shard()));
+    }
+  }
+  if (present.size() != static_cast<size_t>(manifest.shards_size())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", manifest.id(), " has two parts of one shard"));
+  }
+  if (manifest.unix_seconds() == 0) manifest.set_unix_seconds(std::time(nullptr));
+  std::sort(manifest.mutable_shards()->begin(), manifest.mutable_shards()->end(),
+            [](const ShardReceipt& a, const ShardReceipt& b) { return a.shard() < b.shard(); });
+  return WriteManifest(ManifestPath(root_, manifest.id()), manifest);
+}
+
+absl::StatusOr<std::vector<uint64_t>> CheckpointStore::Prune(int keep) const {
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  std::vector<uint64_t> removed;
+  int kept = 0;
+  for (uint64_t id : ids) {
+    const auto manifest = ReadManifest(ManifestPath(root_, id));
+    if (manifest.ok() && !manifest->name().empty()) continue;
+    if (kept < std::max(keep, 1)) {
+      // One that cannot be read does not count, so that damage never costs a sound checkpoint.
+      if (manifest.ok()) ++kept;
+      continue;
+    }
+    // Unsealed first: a crash half-way must not leave a sealed checkpoint that lacks files.
+    PSGD_RETURN_IF_ERROR(RemoveFolder(ManifestPath(root_, id)));
+    PSGD_RETURN_IF_ERROR(SyncFolder(CheckpointFolder(root_, id)));
+    PSGD_RETURN_IF_ERROR(RemoveFolder(CheckpointFolder(root_, id)));
+    removed.push_back(id);
+  }
+  PSGD_ASSIGN_OR_RETURN(const auto discarded, FolderIds(root_, kDiscarded));
+  for (uint64_t id : discarded) {
+    PSGD_RETURN_IF_ERROR(RemoveFolder(NumberedFolder(root_, kDiscarded, id)));
+  }
+  return removed;
+}
+
+absl::StatusOr<std::vector<CheckpointManifest>> CheckpointStore::List(
+    std::vector<std::string>* notes) const {
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  std::vector<CheckpointManifest> manifests;
+  for (uint64_t id : ids) {
+    const std::string path = ManifestPath(root_, id);
+    if (!FileExists(path)) continue;
+    auto manifest = ReadManifest(path);
+    if (manifest.ok()) {
+      manifests.push_back(*std::move(manifest));
+    } else {
+      notes->push_back(std::string(manifest.status().message()));
+    }
+  }
+  return manifests;
+}
+
+absl::StatusOr<LoadedCheckpoint> CheckpointStore::Load(uint64_t id) const {
+  PSGD_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(ManifestPath(root_, id)));
+  if (manifest.id() != id) {
+    return absl::DataLossError(
+        absl::StrCat(ManifestPath(root_, id), " belongs to checkpoint ", manifest.id()));
+  }
+  std::vector<ShardSnapshot> shards;
+  for (const ShardReceipt& receipt : manifest.shards()) {
+    PSGD_ASSIGN_OR_RETURN(ShardSnapshot shard,
+                          ReadShardDatabase(ShardFolder(root_, id, receipt.shard()), receipt));
+    shards.push_back(std::move(shard));
+  }
+  auto loaded = LoadedCheckpoint::Assemble(std::move(manifest), shards);
+  if (!loaded.ok()) return Annotate(loaded.status(), CheckpointFolder(root_, id));
+  return loaded;
+}
+
+absl::StatusOr<LoadedCheckpoint> CheckpointStore::LoadNewest() const {
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kCheckpoint));
+  std::vector<std::string> notes;
+  bool sealed = false;
+  for (uint64_t id : ids) {
+    if (!FileExists(ManifestPath(root_, id))) {
+      notes.push_back(absl::StrCat("checkpoint ", id, " in ", root_,
+                                   " was never completed; it is passed over"));
+      continue;
+    }
+    sealed = true;
+    auto loaded = Load(id);
+    if (loaded.ok()) {
+      for (std::string& note : notes) loaded->AddNote(std::move(note));
+      return loaded;
+    }
+    notes.push_back(absl::StrCat("checkpoint ", id, " is damaged and passed over: ",
+                                 std::string(loaded.status().message())));
+  }
+  if (!sealed) {
+    return absl::NotFoundError(absl::StrCat("no complete checkpoint in ", root_,
+                                            "; check the path, or start the run anew"));
+  }
+  return absl::DataLossError(
+      absl::StrCat("every checkpoint in ", root_, " is damaged: ", absl::StrJoin(notes, "; "),
+                   "; restore the folder from a copy, or start the run anew"));
+}
+
+namespace {
+
+constexpr absl::string_view kFolder = "checkpoint";
+
+std::string Shown(const std::string& name) {
+  std::string shown = name.substr(0, kLongestName);
+  for (char& c : shown) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return shown;
+}
+
+}  // namespace
+
+absl::Status CheckName(const std::string& name) {
+  const bool number = std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
+  if (IsName(name) && !number) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", Shown(name), "\" cannot be a checkpoint's name: 1 to ", kLongestName,
+                   " letters, digits, '.', '_' or '-', and not a number alone, as before-decay"));
+}
+
+absl::Status CheckNewName(const CheckpointStore& store, const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(CheckName(name));
+  const auto taken = store.Find(name);
+  if (absl::IsNotFound(taken.status())) return absl::OkStatus();
+  PSGD_RETURN_IF_ERROR(taken.status());
+  return absl::AlreadyExistsError(
+      absl::StrCat("checkpoint ", *taken, " has the name ", name, "; choose another"));
+}
+
+absl::StatusOr<uint64_t> CheckpointStore::Find(const std::string& id_or_name) const {
+  uint64_t id = 0;
+  if (absl::SimpleAtoi(id_or_name, &id)) {
+    if (FileExists(CheckpointFolder(root_, id))) return id;
+  } else {
+    std::vector<std::string> ignored;
+    PSGD_ASSIGN_OR_RETURN(const auto manifests, List(&ignored));
+    for (const CheckpointManifest& manifest : manifests) {
+      if (manifest.name() == id_or_name) return manifest.id();
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("there is no checkpoint ", Shown(id_or_name), " in ",
+                                          root_,
+                                          "; ps-ctl checkpoints lists those that there are"));
+}
+
+absl::StatusOr<uint64_t> CheckpointStore::LastId() const {
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kFolder));
+  return ids.empty() ? 0 : ids.front();
+}
+
+absl::StatusOr<std::vector<CheckedCheckpoint>> CheckpointStore::Verify() const {
+  PSGD_ASSIGN_OR_RETURN(const auto ids, FolderIds(root_, kFolder));
+  std::vector<CheckedCheckpoint> checked;
+  for (const uint64_t id : ids) {
+    CheckedCheckpoint& checkpoint = checked.emplace_back();
+    checkpoint.id = id;
+    checkpoint.sealed = FileExists(ManifestPath(root_, id));
+    if (!checkpoint.sealed) {
+      checkpoint.status = absl::NotFoundError("it was never completed");
+      continue;
+    }
+    if (auto manifest = ReadManifest(ManifestPath(root_, id)); manifest.ok()) {
+      checkpoint.manifest = *std::move(manifest);
+    }
+    checkpoint.status = Load(id).status();
+  }
+  return checked;
+}
+
+}  // namespace psgd

@@ -1,0 +1,263 @@
+#include "server/durability/durable_shard.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+ShardOptions WithJournal(ShardOptions options, bool journal) {
+  options.journal = journal;
+  return options;
+}
+
+}  // namespace
+
+DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts) {
+  DurableShardOptions options;
+  options.shard.shard = shard;
+  options.shard.config = config;
+  options.shard.held_bytes = config.cluster().queue();
+  options.shard.starts = starts;
+  options.image_after = config.durability().journal();
+  return options;
+}
+
+DurableShard::DurableShard(DurableShardOptions options)
+    : journal_(std::move(options.journal)),
+      image_after_(options.image_after),
+      most_given_(options.given_bytes),
+      shard_(options.shard.shard),
+      core_(WithJournal(std::move(options.shard), journal_ != nullptr)) {}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::Recover(
+    DurableShardOptions options, std::vector<std::string>* notes) {
+  auto shard = std::make_unique<DurableShard>(std::move(options));
+  PSGD_RETURN_IF_ERROR(shard->Replay(notes));
+  return shard;
+}
+
+absl::Status DurableShard::Replay(std::vector<std::string>* notes) {
+  PSGD_ASSIGN_OR_RETURN(const ShardImage image, journal_->LoadImage(notes));
+  PSGD_RETURN_IF_ERROR(core_.Restore(image));
+  entries_ = image.record.entry();
+  return journal_->Replay(entries_,
+                          [this](const JournalEntry& entry) { return ReplayEntry(entry); });
+}
+
+absl::Status DurableShard::ReplayEntry(const JournalEntry& entry) {
+  ++entries_;
+  bytes_since_image_ += entry.bytes();
+  const absl::Status status = core_.Replay(entry);
+  while (auto cut = TakeFinishedCut()) replayed_cut_ = std::move(cut);
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> DurableShard::FromImage(DurableShardOptions options,
+                                                                      const ShardImage& image) {
+  auto shard = std::make_unique<DurableShard>(std::move(options));
+  PSGD_RETURN_IF_ERROR(shard->core_.Restore(image));
+  shard->entries_ = image.record.entry();
+  if (shard->journal_ == nullptr) return shard;
+  PSGD_RETURN_IF_ERROR(shard->journal_->BeginLog(shard->entries_ + 1));
+  PSGD_RETURN_IF_ERROR(shard->journal_->SaveImage(image));
+  return shard;
+}
+
+absl::Status DurableShard::Follow(uint64_t first, std::vector<JournalEntry> entries) {
+  if (first > entries_ + 1) {
+    return absl::DataLossError(
+        absl::StrCat("entries ", entries_ + 1, " to ", first - 1, " were not sent"));
+  }
+  const uint64_t known = std::min<uint64_t>(entries_ + 1 - first, entries.size());
+  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(known));
+  if (entries.empty()) return absl::OkStatus();
+  if (journal_ != nullptr) PSGD_RETURN_IF_ERROR(journal_->Append(entries_ + 1, entries));
+  core_.KeepJournal(true);  // going a step again is checked by what it would write down
+  for (const JournalEntry& entry : entries) PSGD_RETURN_IF_ERROR(ReplayEntry(entry));
+  core_.KeepJournal(journal_ != nullptr || keeps_steps_);
+  return absl::OkStatus();
+}
+
+void DurableShard::KeepSteps() {
+  keeps_steps_ = true;
+  core_.KeepJournal(true);
+}
+
+void DurableShard::OnMessage(PeerId from, Message message) {
+  if (stands_still_) return;  // it is for where it goes on
+  if (!stalled_.ok() || !turns_away_.ok()) return TurnAway(from, message);
+  core_.OnMessage(from, std::move(message), &held_);
+  Gather();
+}
+
+absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number) {
+  if (stands_still_)
+    return absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"));
+  PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
+  Gather();
+  if (journal_ == nullptr || !std::holds_alternative<InstallModel>(command))
+    return absl::OkStatus();
+  const absl::Status written = FirstImage();
+  // A disk that is full may have room later.
+  return absl::IsResourceExhausted(written) ? absl::UnavailableError(written.message()) : written;
+}
+
+absl::Status DurableShard::FirstImage() {
+  PSGD_RETURN_IF_ERROR(journal_->BeginLog(entries_ + unwritten_.size() + 1));
+  // Orders that came before the model are in it.
+  entries_ += unwritten_.size();
+  unwritten_.clear();
+  uncommitted_bytes_ = 0;
+  return journal_->SaveImage(ImageNow());
+}
+
+ShardImage DurableShard::ImageNow() const {
+  ShardImage image = core_.MakeImage();
+  image.record.set_entry(entries_ + unwritten_.size());
+  return image;
+}
+
+absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
+  if (!core_.has_model()) return absl::UnavailableError("training has not begun");
+  if (cut_ <= cut_done_ && core_.MayMakeImage()) return FollowerStart{ImageNow(), {}};
+  if (stalled_.ok() && !keeps_steps_) return absl::UnavailableError("a checkpoint is being taken");
+  if (journal_ == nullptr) return absl::UnavailableError("a checkpoint is being taken");
+  // The cut may never end while the shard waits for this very follower. The journal leads to the
+  // same state.
+  std::vector<std::string> notes;
+  PSGD_ASSIGN_OR_RETURN(ShardImage image, journal_->LoadImage(&notes));
+  FollowerStart start{std::move(image), {}};
+  const uint64_t entry = start.image.record.entry();
+  PSGD_RETURN_IF_ERROR(journal_->Replay(entry, [&](const JournalEntry& step) {
+    start.entries.push_back(step);
+    return absl::OkStatus();
+  }));
+  return start;
+}
+
+absl::StatusOr<ShardImage> DurableShard::Give() {
+  if (!stalled_.ok()) return absl::UnavailableError("its journal cannot be written");
+  PSGD_ASSIGN_OR_RETURN(FollowerStart start, StartForFollower());
+  given_ = JournalEntries{start.last() + 1, {}};
+  given_bytes_ = 0;
+  core_.KeepJournal(true);
+  return std::move(start.image);
+}
+
+absl::StatusOr<GivenSteps> DurableShard::GiveSince(uint64_t entry, bool last) {
+  if (!given_ || entry + 1 < given_->first || entry > given_->last()) {
+    return absl::UnavailableError(
+        absl::StrCat("the steps after ", entry, " are not kept any more"));
+  }
+  const auto gone = static_cast<std::ptrdiff_t>(entry + 1 - given_->first);
+  given_->entries.erase(given_->entries.begin(), given_->entries.begin() + gone);
+  given_->first = entry + 1;
+  GivenSteps given{*given_, cut_done_, false};
+  given_bytes_ = given.bytes();
+  if (last && MayStandStill()) given.stands_still = stands_still_ = true;
+  return given;
+}
+
+size_t GivenSteps::bytes() const {
+  size_t sum = 0;
+  for (const JournalEntry& entry : steps.entries) sum += entry.bytes();
+  return sum;
+}
+
+bool DurableShard::MayStandStill() const {
+  return stalled_.ok() && unwritten_.empty() && held_.empty() && !image_under_way_ &&
+         cut_ <= cut_done_ && core_.MayMakeImage();
+}
+
+void DurableShard::KeepForOther(std::vector<JournalEntry> entries) {
+  uint64_t number = entries_ - entries.size();
+  for (JournalEntry& entry : entries) {
+    if (++number < given_->first) continue;  // the image has it
+    given_bytes_ += entry.bytes();
+    given_->entries.push_back(std::move(entry));
+  }
+  if (given_bytes_ > std::max<size_t>(most_given_, core_.weight_bytes()) && MayStandStill())
+    stands_still_ = true;
+}
+
+void DurableShard::KeepOn() {
+  stands_still_ = false;
+  given_.reset();
+  core_.KeepJournal(journal_ != nullptr);
+}
+
+void DurableShard::Gather() {
+  std::vector<JournalEntry> entries = core_.TakeJournal();
+  for (const JournalEntry& entry : entries) uncommitted_bytes_ += entry.bytes();
+  std::move(entries.begin(), entries.end(), std::back_inserter(unwritten_));
+}
+
+void DurableShard::Commit(Outbox* out) {
+  std::vector<JournalEntry> written;
+  Commit(out, out, &written);
+  if (given_) KeepForOther(std::move(written));
+}
+
+void DurableShard::Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written) {
+  std::move(turned_away_.begin(), turned_away_.end(), std::back_inserter(*refusals));
+  turned_away_.clear();
+  // Without a model there is nothing to write to: what came so far will be in the first image.
+  if (core_.has_model() && !unwritten_.empty()) {
+    if (journal_ != nullptr) stalled_ = journal_->Append(entries_ + 1, unwritten_);
+    if (!stalled_.ok()) return;
+    entries_ += unwritten_.size();
+    bytes_since_image_ += uncommitted_bytes_;
+    written->swap(unwritten_);
+    uncommitted_bytes_ = 0;
+  }
+  std::move(held_.begin(), held_.end(), std::back_inserter(*out));
+  held_.clear();
+}
+
+void DurableShard::TurnAway(PeerId from, const Message& message) {
+  Message refusal;
+  refusal.header.set_worker(message.header.worker());
+  refusal.header.set_incarnation(message.header.incarnation());
+  refusal.header.set_shard(shard_);
+  refusal.header.mutable_refusal()->set_reason(Refusal::OVERLOADED);
+  refusal.header.mutable_refusal()->set_detail(
+      !stalled_.ok()
+          ? absl::StrCat("the shard's journal cannot be written: ", std::string(stalled_.message()))
+          : std::string(turns_away_.message()));
+  turned_away_.push_back({from, std::move(refusal)});
+}
+
+std::optional<ShardCut> DurableShard::TakeFinishedCut() {
+  auto cut = core_.TakeFinishedCut();
+  if (cut) cut_ = cut->checkpoint;
+  return cut;
+}
+
+void DurableShard::CheckpointDone(uint64_t checkpoint) {
+  cut_done_ = std::max(cut_done_, checkpoint);
+  if (replayed_cut_ && replayed_cut_->checkpoint <= cut_done_) replayed_cut_.reset();
+}
+
+std::optional<ShardImage> DurableShard::TakeDueImage() {
+  if (journal_ == nullptr || stands_still_ || image_under_way_ ||
+      bytes_since_image_ < image_after_ || cut_ > cut_done_ || !unwritten_.empty() ||
+      !core_.has_model() || !core_.MayMakeImage()) {
+    return std::nullopt;
+  }
+  if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why
+  image_under_way_ = true;
+  bytes_since_image_ = 0;
+  return ImageNow();
+}
+
+void DurableShard::ImageSaved(const absl::Status& status) {
+  image_under_way_ = false;
+  // One that failed is tried again after half of the usual bytes.
+  if (!status.ok()) bytes_since_image_ = std::max(bytes_since_image_, image_after_ / 2);
+}
+
+}  // namespace psgd

@@ -1,0 +1,118 @@
+#include "server/durability/journal_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "common/files.h"
+#include "server/durability/checkpoint_files.h"
+
+namespace psgd {
+namespace {
+
+bool AnyShardHasImage(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::directory_iterator at(folder, failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const auto images = FolderIds(at->path().string(), "image");
+    if (images.ok() && !images->empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string JournalFolder(const std::string& server_dir, const std::string& part) {
+  return absl::StrCat(server_dir, "/journal/", part);
+}
+
+absl::Status MakeJournalFolder(const std::string& server_dir, const Log& log) {
+  const std::string folder = JournalFolder(server_dir, "");
+  if (FileExists(folder)) return CloseJournalFolder(server_dir, log);
+  PSGD_RETURN_IF_ERROR(MakeFolders(folder));
+  return CloseJournalFolder(server_dir, NullLog());
+}
+
+absl::Status CloseJournalFolder(const std::string& server_dir, const Log& log) {
+  using std::filesystem::perms;
+  const std::string folder = JournalFolder(server_dir, "");
+  std::error_code failed;
+  const perms found = std::filesystem::status(folder, failed).permissions();
+  if (!failed && (found & perms::mask) == perms::owner_all) return absl::OkStatus();
+  if (!failed) std::filesystem::permissions(folder, perms::owner_all, failed);
+  if (failed) return FileError("close to others", folder, failed.value());
+  if ((found & (perms::group_all | perms::others_all)) != perms::none) {
+    log->warn(
+        "{} was open to others (mode {:o}), and is closed to them now (700): it holds the run's "
+        "updates and, "
+        "of a secured run, its passes; what they did with them meanwhile, nobody knows",
+        folder, static_cast<unsigned>(found & perms::mask));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> StrayFolders(const std::string& shard_folder) {
+  std::vector<std::string> strays;
+  std::error_code failed;
+  std::filesystem::directory_iterator at(std::filesystem::path(shard_folder).parent_path(), failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    const std::string name = at->path().filename();
+    absl::string_view number = name;
+    uint32_t shard = 0;
+    const bool of_shard = absl::ConsumePrefix(&number, "shard-") &&
+                          absl::SimpleAtoi(number, &shard) && number == absl::StrCat(shard);
+    if (!of_shard && name != "coordinator" && at->is_directory(failed)) strays.push_back(name);
+  }
+  std::sort(strays.begin(), strays.end());
+  return strays;
+}
+
+absl::Status CheckShardThere(const std::string& shard_folder) {
+  const std::string log = shard_folder + "/log";
+  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  if (std::filesystem::exists(log, failed) || failed) return absl::OkStatus();
+  if (FileExists(shard_folder)) {
+    return absl::DataLossError(
+        absl::StrCat(log,
+                     " is missing, with all the steps of the shard; was only a part copied? "
+                     "Copy it from where the rest is from"));
+  }
+  const std::vector<std::string> strays = StrayFolders(shard_folder);
+  const std::string name = std::filesystem::path(shard_folder).filename();
+  return absl::DataLossError(absl::StrCat(
+      "the folder ", shard_folder, " is missing; ",
+      strays.empty() ? "was it deleted, or left out when the run directory was copied? Copy it "
+                       "from where the rest is from"
+                     : absl::StrCat("beside it lies ", absl::StrJoin(strays, ", "),
+                                    ", which nothing makes use of: was it renamed "
+                                    "when it was copied? Rename what is the shard's to ",
+                                    name)));
+}
+
+bool CoordinatorIsMissing(const std::string& server_dir) {
+  std::error_code failed;  // then nothing is known, and whoever opens it says why
+  return !std::filesystem::exists(JournalFolder(server_dir, "coordinator") + "/CURRENT", failed) &&
+         !failed;
+}
+
+absl::Status NoCoordinator(const std::string& server_dir, const std::string& checkpoint_dir) {
+  const auto checkpoints = FolderIds(checkpoint_dir, "checkpoint");
+  const bool any = checkpoints.ok() && !checkpoints->empty();
+  if (!any && !AnyShardHasImage(JournalFolder(server_dir, ""))) {
+    return absl::NotFoundError(
+        "training had not begun, so there is nothing to go on from: start the run again");
+  }
+  return absl::DataLossError(
+      absl::StrCat(JournalFolder(server_dir, "coordinator"),
+                   " holds no record of the coordinator, and training had begun: ",
+                   any ? "the run has checkpoints" : "its shards have images",
+                   ". Was it deleted, or left out when the run directory was copied? Copy it from "
+                   "where the rest is from, or ",
+                   any ? "go on from the last checkpoint with ps-run --resume"
+                       : "start the run again: there is no checkpoint"));
+}
+
+}  // namespace psgd

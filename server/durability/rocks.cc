@@ -1,0 +1,44 @@
+#include "server/durability/rocks.h"
+
+#include <rocksdb/table.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace psgd {
+namespace {
+
+// RocksDB would keep a log file of its own beside the data, even when it only reads.
+class SilentLogger : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+}  // namespace
+
+rocksdb::Options PlainDatabase() {
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kXXH3;
+  table.no_block_cache = true;  // everything is read once
+  rocksdb::Options options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.compression = rocksdb::kNoCompression;
+  options.info_log = std::make_shared<SilentLogger>();
+  options.disable_auto_compactions = true;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+absl::Status FromRocks(const rocksdb::Status& status, const std::string& folder) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("database ", folder, ": ", status.ToString());
+  if (status.IsNoSpace()) {
+    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
+  }
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  return absl::UnavailableError(
+      absl::StrCat(text, "; check the disk and the folder's permissions"));
+}
+
+}  // namespace psgd

@@ -1,0 +1,51 @@
+// The record of a run in its directory: a RocksDB database of two values. One process has it open
+// at a time, so nobody else leads the run.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "net/run_store.h"
+
+namespace rocksdb {
+class DB;
+}
+
+namespace psgd {
+
+class RocksRunStore final : public RunStore {
+ public:
+  // `sync`: a change waits for the disk.
+  // An empty one; what is in the folder goes.
+  static absl::StatusOr<std::unique_ptr<RocksRunStore>> Create(const std::string& folder,
+                                                               bool sync);
+  static absl::StatusOr<std::unique_ptr<RocksRunStore>> Open(const std::string& folder, bool sync);
+  // What it holds, read without changing anything; what is damaged in the files, even if it can be
+  // read. REQUIRES: no server writes there.
+  static absl::StatusOr<Held> Check(const std::string& folder, std::vector<std::string>* damage);
+  ~RocksRunStore() override;
+
+  absl::StatusOr<Held> Read() override;
+  absl::StatusOr<RunPlan> ReadPlan() override;
+  absl::StatusOr<int64_t> Write(int64_t revision, const RunRecord& next, const RunPlan* plan,
+                                As as) override;
+  absl::Status Keep(uint64_t epoch) override;
+  absl::Status Remove(int64_t revision) override;
+  bool shared() const override { return false; }
+
+ private:
+  RocksRunStore(std::string folder, bool sync);
+  absl::Status OpenDatabase(bool create);
+  // NOT_FOUND: nothing is kept under that key.
+  absl::StatusOr<std::string> Load(const char* key) const;
+  absl::StatusOr<Held> ReadNow() const;
+
+  const std::string folder_;
+  const bool sync_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace psgd

@@ -1,0 +1,31 @@
+// What stored values have before their contents: the checkpoints' and the journals' alike. Stored:
+// do not change.
+//
+//   format version (4 bytes, little-endian), 0 (4 bytes), XXH3-64 of key and contents (8 bytes,
+//   little-endian)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/status.h"
+
+namespace psgd {
+
+inline constexpr size_t kStoredPrefixSize = 16;
+
+// The contents are appended in between.
+void BeginStored(uint32_t version, size_t contents, std::string* value);
+// Returns their checksum.
+uint64_t EndStored(absl::string_view key, std::string* value);
+
+struct StoredValue {
+  absl::string_view contents;  // within the value
+  uint64_t checksum = 0;
+};
+// DATA_LOSS when the value is short, of another format, or not what was written under this key.
+absl::StatusOr<StoredValue> OpenStored(uint32_t version, absl::string_view key,
+                                       absl::string_view value);
+
+}  // namespace psgd

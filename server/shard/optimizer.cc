@@ -1,0 +1,37 @@
+#include "server/shard/optimizer.h"
+
+#include <cassert>
+
+#include "server/shard/optimizers/kernels.h"
+#include "server/shard/optimizers/optimizers.h"
+
+namespace psgd {
+
+void Optimizer::ApplySparse(const OptimizerStep&, const SparseUpdate&) const {
+  assert(false && "this optimizer has no sparse form");
+}
+
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerConfig& config) {
+  switch (config.kind_case()) {
+    case OptimizerConfig::kAdagrad:
+      return MakeAdagrad(config.adagrad());
+    case OptimizerConfig::kAdam:
+      return MakeAdam(config.adam(), /*decoupled=*/false);
+    case OptimizerConfig::kAdamw:
+      return MakeAdam(config.adamw(), /*decoupled=*/true);
+    default:
+      return MakeSgd(config.sgd());
+  }
+}
+
+void CompensateDelay(float lambda, std::span<const float> weights_now,
+                     std::span<const float> weights_then, std::span<float> gradient) {
+  CompensateDelayLoop(lambda, weights_now.data(), weights_then.data(), gradient.data(),
+                      gradient.size());
+}
+
+void AddDelta(std::span<const float> delta, const float* in, float* out) {
+  AddDeltaLoop(delta.data(), in, out, delta.size());
+}
+
+}  // namespace psgd

@@ -1,0 +1,16 @@
+// The optimizers there are; optimizer.h describes them.
+#pragma once
+
+#include <memory>
+
+#include "server/shard/optimizer.h"
+
+namespace psgd {
+
+// sgd, momentum or nesterov, as the config's momentum and nesterov say.
+std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config);
+std::unique_ptr<Optimizer> MakeAdagrad(const AdagradConfig& config);
+// `decoupled`: adamw.
+std::unique_ptr<Optimizer> MakeAdam(const AdamConfig& config, bool decoupled);
+
+}  // namespace psgd

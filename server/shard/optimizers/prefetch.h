@@ -1,0 +1,20 @@
+// Entries of a sparse update lie too far apart for the CPU to foresee: without a hint each one
+// waits for memory.
+#pragma once
+
+#include <cstddef>
+
+#include "server/shard/optimizer.h"
+
+namespace psgd {
+
+// Asks for what the entry some way after the i-th will need.
+inline void PrefetchEntry(const SparseUpdate& update, size_t i, int states) {
+  constexpr size_t kAhead = 16;
+  if (i + kAhead >= update.indices.size()) return;
+  const uint32_t at = update.indices[i + kAhead];
+  __builtin_prefetch(update.weights + at, 1);
+  for (int s = 0; s < states; ++s) __builtin_prefetch(update.states[s] + at, 1);
+}
+
+}  // namespace psgd

@@ -1,0 +1,1076 @@
+#include "server/shard/shard_core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "compression/saved_state.h"
+#include "net/wire_format.h"
+#include "server/shard/schedule.h"
+#include "server/shard/shard_order.h"
+
+namespace psgd {
+
+ShardCore::ShardCore(ShardOptions options)
+    : options_(std::move(options)),
+      synchronous_(options_.config.consistency().staleness() == 0),
+      unbounded_(options_.config.consistency().staleness() < 0),
+      weights_encoder_(options_.config, options_.starts) {}
+
+absl::Status ShardCore::Execute(const ShardCommand& command, Outbox* out, uint64_t number) {
+  if (number != 0 && number <= last_order_) return absl::OkStatus();
+  // Orders are given again until they are written down, unless a machine lost power before they
+  // were on the disk.
+  if (number > last_order_ + 1) {
+    return absl::DataLossError(
+        absl::StrCat("shard ", options_.shard, " has carried out the coordinator's orders up to ",
+                     last_order_, ", and ", number,
+                     " is the next that it is given: did its machine lose power? Go on from the "
+                     "last checkpoint with ps-run --resume"));
+  }
+  // Before what follows from it, such as pulls that need no longer wait.
+  if (keeps_journal_ && !std::holds_alternative<InstallModel>(command)) {
+    JournalEntry entry;
+    *entry.head.mutable_order() = ToOrderForShard(number, command);
+    journal_.push_back(std::move(entry));
+  }
+  PSGD_RETURN_IF_ERROR(Carry(command, out));
+  if (number != 0) last_order_ = number;
+  return absl::OkStatus();
+}
+
+absl::Status ShardCore::Carry(const ShardCommand& command, Outbox* out) {
+  absl::Status status = std::visit(
+      [&](const auto& c) -> absl::Status {
+        using C = std::decay_t<decltype(c)>;
+        if constexpr (std::is_same_v<C, InstallModel>) {
+          return Install(c);
+        } else if constexpr (std::is_same_v<C, AdmitWorker>) {
+          Admit(c);
+        } else if constexpr (std::is_same_v<C, RemoveWorker>) {
+          Remove(c, out);
+        } else if constexpr (std::is_same_v<C, BeginSegment>) {
+          Begin(c);
+        } else if constexpr (std::is_same_v<C, TakeCheckpoint>) {
+          StartCut(c);
+        } else {
+          hyper_ = c.hyper;
+        }
+        return absl::OkStatus();
+      },
+      command);
+  if (status.ok()) Settle(out);
+  return status;
+}
+
+absl::Status ShardCore::Install(const InstallModel& command) {
+  try {
+    return MakeSlices(command);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("shard ", options_.shard,
+                     " has not enough memory for its part of the model; give the run more servers "
+                     "(cluster.servers), or one with more memory"));
+  }
+}
+
+absl::Status ShardCore::MakeSlices(const InstallModel& command) {
+  // All or nothing: after a failure the shard still has no model.
+  auto updater = std::make_unique<SliceUpdater>(options_.config);
+  std::vector<SliceState> slices;
+  std::vector<int64_t> local(command.placement->slices_size(), -1);
+  for (int id = 0; id < command.placement->slices_size(); ++id) {
+    const SliceSpec& spec = command.placement->slices(id);
+    if (spec.shard() != options_.shard) continue;
+    PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                          updater->Make(id, spec, *command.model, options_.config.seed(),
+                                        command.checkpoint.get(), command.given.get()));
+    local[id] = static_cast<int64_t>(slices.size());
+    slices.push_back(std::move(slice));
+  }
+  hyper_ = command.hyper;
+  model_ = command.model;
+  placement_ = command.placement;
+  slices_ = std::move(slices);
+  local_ = std::move(local);
+  updater_ = std::move(updater);
+  for (auto& [worker, member] : members_) {
+    member.slice_clock.assign(slices_.size(), 0);
+    member.pulled.assign(slices_.size(), {});
+    member.sent = std::vector<SentWeights>(slices_.size());
+  }
+  return absl::OkStatus();
+}
+
+void ShardCore::Admit(const AdmitWorker& command) {
+  Member member;
+  member.incarnation = command.key.incarnation();
+  member.live = true;
+  member.slice_clock.assign(slices_.size(), 0);
+  member.pulled.assign(slices_.size(), {});
+  member.sent = std::vector<SentWeights>(slices_.size());
+  members_[command.key.worker()] = std::move(member);
+}
+
+void ShardCore::Remove(const RemoveWorker& command, Outbox* out) {
+  auto it = members_.find(command.key.worker());
+  if (it == members_.end() || it->second.incarnation != command.key.incarnation()) return;
+  it->second.live = false;
+  it->second.running = false;
+  it->second.pulled.clear();
+  it->second.sent.clear();
+  if (cut_) cut_->saved.erase(command.key.worker());
+  std::erase_if(waiting_,
+                [&](const WaitingPull& pull) { return pull.key.worker() == command.key.worker(); });
+}
+
+void ShardCore::Begin(const BeginSegment& command) {
+  const Segment& segment = command.segment;
+  Segment& kept = segments_[segment.first_clock()] = segment;
+  kept.clear_batches();
+  for (uint32_t worker : segment.workers()) {
+    auto it = members_.find(worker);
+    if (it == members_.end() || !it->second.live || it->second.running) continue;
+    Member& member = it->second;
+    member.running = true;
+    member.first_clock = member.clock = member.arrived_clock = segment.first_clock();
+  }
+  // Segments that every running worker has left behind.
+  const uint64_t slowest = SlowestClock();
+  while (segments_.size() > 1 && std::next(segments_.begin())->first <= slowest) {
+    segments_.erase(segments_.begin());
+  }
+}
+
+uint64_t ShardCore::SlowestClock() const {
+  if (synchronous_) return completed_;
+  uint64_t slowest = UINT64_MAX;
+  for (const auto& [worker, member] : members_) {
+    if (member.running) slowest = std::min(slowest, member.clock);
+  }
+  return slowest == UINT64_MAX ? FastestClock() : slowest;
+}
+
+uint64_t ShardCore::FastestClock() const {
+  uint64_t fastest = completed_;
+  for (const auto& [worker, member] : members_) fastest = std::max(fastest, member.clock);
+  return fastest;
+}
+
+uint64_t ShardCore::weight_bytes() const {
+  uint64_t bytes = 0;
+  for (const SliceState& slice : slices_) bytes += slice.weights.read().size_bytes();
+  return bytes;
+}
+
+std::vector<std::pair<uint32_t, Bytes>> ShardCore::ShareWeights() const {
+  std::vector<std::pair<uint32_t, Bytes>> shared;
+  shared.reserve(slices_.size());
+  for (const SliceState& slice : slices_) shared.emplace_back(slice.id, slice.weights.Share());
+  return shared;
+}
+
+void ShardCore::OnMessage(PeerId from, Message message, Outbox* out) {
+  Member* member = Find(message.header, from, out);
+  if (member == nullptr) return;
+  switch (message.header.body_case()) {
+    case DataHeader::kHello: {
+      Message welcome{ReplyHeader(message.header), {}};
+      welcome.header.mutable_welcome()->set_next_seq(member->next_seq);
+      welcome.header.mutable_welcome()->set_clock(member->clock);
+      welcome.header.mutable_welcome()->set_probe(message.header.hello().probe());
+      out->push_back({from, std::move(welcome)});
+      return;
+    }
+    case DataHeader::kPush:
+      OnPush(from, *member, std::move(message), out);
+      break;
+    case DataHeader::kPull:
+      OnPull(from, *member, message, out);
+      return;
+    case DataHeader::kSaveState:
+      OnSaveState(from, *member, message, out);
+      break;
+    case DataHeader::kLoadState:
+      OnLoadState(from, message, out);
+      return;
+    default:
+      Refuse(from, message.header, Refusal::MALFORMED, "a worker does not send such a message", 0,
+             out);
+      return;
+  }
+  Settle(out);
+}
+
+ShardCore::Member* ShardCore::Find(const DataHeader& header, PeerId from, Outbox* out) {
+  if (header.shard() != options_.shard) {
+    Refuse(from, header, Refusal::MALFORMED,
+           absl::StrCat("this is shard ", options_.shard, ", not ", header.shard()), 0, out);
+    return nullptr;
+  }
+  auto it = members_.find(header.worker());
+  if (it == members_.end() || header.incarnation() > it->second.incarnation) {
+    Refuse(from, header, Refusal::UNKNOWN_WORKER,
+           absl::StrCat("worker ", header.worker(), " incarnation ", header.incarnation(),
+                        " has not joined; was the server restarted?"),
+           0, out);
+    return nullptr;
+  }
+  if (header.incarnation() == it->second.incarnation && !it->second.quarantined.empty()) {
+    Refuse(from, header, Refusal::FENCED,
+           absl::StrCat("worker ", header.worker(), " is in quarantine: ", it->second.quarantined),
+           0, out);
+    return nullptr;
+  }
+  if (header.incarnation() < it->second.incarnation || !it->second.live) {
+    Refuse(from, header, Refusal::FENCED,
+           absl::StrCat("worker ", header.worker(), " incarnation ", header.incarnation(),
+                        it->second.live ? " was replaced" : " is out of the run"),
+           0, out);
+    return nullptr;
+  }
+  if (slices_.empty() && local_.empty()) {
+    Refuse(from, header, Refusal::NOT_READY, "the shard has no model yet", 0, out);
+    return nullptr;
+  }
+  return &it->second;
+}
+
+DataHeader ShardCore::ReplyHeader(const DataHeader& about) const {
+  DataHeader header;
+  header.set_worker(about.worker());
+  header.set_incarnation(about.incarnation());
+  header.set_shard(options_.shard);
+  return header;
+}
+
+void ShardCore::Refuse(PeerId to, const DataHeader& about, Refusal::Reason reason,
+                       const std::string& detail, uint64_t next_seq, Outbox* out) {
+  ++stats_.refused[absl::AsciiStrToLower(Refusal::Reason_Name(reason))];
+  Message refusal{ReplyHeader(about), {}};
+  Refusal* body = refusal.header.mutable_refusal();
+  body->set_reason(reason);
+  body->set_detail(detail);
+  body->set_next_seq(next_seq);
+  if (about.has_pull()) body->set_request(about.pull().request());
+  out->push_back({to, std::move(refusal)});
+}
+
+void ShardCore::Acknowledge(PeerId to, const DataHeader& about, uint64_t next_seq,
+                            Outbox* out) const {
+  Message ack{ReplyHeader(about), {}};
+  ack.header.mutable_push_ack()->set_next_seq(next_seq);
+  out->push_back({to, std::move(ack)});
+}
+
+std::optional<uint32_t> ShardCore::Local(uint32_t slice) const {
+  if (slice >= local_.size() || local_[slice] < 0) return std::nullopt;
+  return static_cast<uint32_t>(local_[slice]);
+}
+
+std::optional<ShardCut> ShardCore::TakeFinishedCut() {
+  if (finished_.empty()) return std::nullopt;
+  ShardCut cut = std::move(finished_.front());
+  finished_.pop_front();
+  return cut;
+}
+
+absl::Status ShardCore::CheckPush(const Member& member, const Push& push, size_t payloads) const {
+  if (PayloadsOf(push) != payloads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parts of ", PayloadsOf(push), " payloads, but ", payloads, " came"));
+  }
+  if (!member.running) {
+    return absl::InvalidArgumentError("the worker is in no segment yet");
+  }
+  if (push.clock() != member.arrived_clock + 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a push for clock ", push.clock(), " where ",
+                                                   member.arrived_clock + 1, " is due"));
+  }
+  std::vector<bool> seen(slices_.size());
+  for (const PushPart& part : push.parts()) {
+    const auto local = Local(part.slice());
+    if (!local) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " is not on shard ", options_.shard));
+    }
+    if (seen[*local] || member.slice_clock[*local] == push.clock()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " twice in clock ", push.clock()));
+    }
+    seen[*local] = true;
+    if (part.base_version() > slices_[*local].version) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", part.slice(), " has no version ", part.base_version(), " yet"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ShardCore::CountSound(const Push& push, Member& member) const {
+  // One sound message among a clock's does not make up for the others, nor does an empty one.
+  if (!push.end_of_clock() || member.bad_clock == push.clock()) return;
+  const bool pushed =
+      std::ranges::find(member.slice_clock, push.clock()) != member.slice_clock.end();
+  if (pushed) member.bad_in_row = 0;
+}
+
+void ShardCore::CountBad(const DataHeader& header, uint64_t clock, const absl::Status& bad,
+                         Member& member) {
+  ++member.bad_in_row;
+  member.bad_clock = clock;
+  const int32_t most = options_.config.cluster().quarantine();
+  if (most == 0 || member.bad_in_row < most) return;
+  member.quarantined =
+      absl::StrCat(member.bad_in_row, " of its pushes to shard ", options_.shard,
+                   " were refused (cluster.quarantine) and no clock's were all sound between them, "
+                   "the last one: ",
+                   std::string(bad.message()), "; look at its machine and at the learning rate");
+  QuarantinedWorker& worker = quarantined_.emplace_back();
+  worker.key.set_worker(header.worker());
+  worker.key.set_incarnation(header.incarnation());
+  worker.why = member.quarantined;
+}
+
+void ShardCore::OnPush(PeerId from, Member& member, Message message, Outbox* out) {
+  const DataHeader& header = message.header;
+  const Push& push = header.push();
+  if (push.seq() < member.next_seq) {
+    ++stats_.duplicates;
+    Acknowledge(from, header, member.next_seq, out);
+    return;
+  }
+  if (push.seq() > member.next_seq) {
+    Refuse(from, header, Refusal::OUT_OF_ORDER,
+           absl::StrCat("push ", push.seq(), " came before ", member.next_seq), member.next_seq,
+           out);
+    return;
+  }
+  // Only what would have to wait can be sent away: refusing what the clock or the cut that all wait
+  // for still needs would make everybody wait for ever.
+  const size_t waiting = held_bytes_ + gathered_bytes_;
+  const bool waits = HoldsBack(push.clock()) || (synchronous_ && push.clock() > completed_ + 1);
+  if (waits && waiting > 0 && waiting + message.PayloadBytes() > options_.held_bytes) {
+    Refuse(
+        from, header, Refusal::OVERLOADED,
+        absl::StrCat("the shard holds ", waiting, " bytes of pushes that wait for slower workers"),
+        member.next_seq, out);
+    return;
+  }
+  if (keeps_journal_) WriteDown(message);
+  ++member.next_seq;
+  if (!member.pushed) {
+    // Its first push carries what it loaded of them; another incarnation must not send it again.
+    member.pushed = true;
+    for (SliceState& slice : slices_) slice.resumed_residuals.erase(header.worker());
+  }
+  absl::Status bad = CheckPush(member, push, message.payloads.size());
+  std::vector<OpenedPart> parts;
+  if (bad.ok()) {
+    auto opened = OpenPush(codecs_, slices_, local_, &message);
+    if (opened.ok()) {
+      parts = *std::move(opened);
+    } else {
+      bad = opened.status();
+    }
+  }
+  const uint64_t clock = member.arrived_clock + 1;
+  const bool due = member.running && push.clock() == clock;
+  if (due && push.end_of_clock()) member.arrived_clock = push.clock();
+  if (!bad.ok()) {
+    const bool non_finite = bad.code() == absl::StatusCode::kOutOfRange;
+    Refuse(from, header, non_finite ? Refusal::NON_FINITE : Refusal::MALFORMED,
+           std::string(bad.message()), member.next_seq, out);
+    CountBad(header, clock, bad, member);
+    if (!due) return;
+    message.payloads.clear();
+    message.header.mutable_push()->clear_parts();
+    parts.clear();
+  } else {
+    ++stats_.pushes;
+    for (const PushPart& part : push.parts()) {
+      member.slice_clock[*Local(part.slice())] = push.clock();
+      stats_.push_staleness.Add(slices_[*Local(part.slice())].version - part.base_version());
+    }
+    CountSound(push, member);
+    Acknowledge(from, header, member.next_seq, out);
+  }
+
+  if (synchronous_) {
+    gathered_bytes_ += message.PayloadBytes();
+    gathered_[push.clock()][header.worker()].push_back(std::move(message));
+  } else if (HoldsBack(push.clock())) {
+    held_bytes_ += message.PayloadBytes();
+    held_.push_back({header.worker(), header.incarnation(), clock, std::move(message)});
+  } else {
+    ApplyNow(member, message.header.push(), parts);
+  }
+}
+
+float ShardCore::ContributionScale(size_t contributors) const {
+  if (options_.config.consistency().reduction() == ConsistencyConfig::SUM) return 1.0f;
+  return 1.0f / static_cast<float>(std::max<size_t>(contributors, 1));
+}
+
+UpdateRates ShardCore::RatesAt(uint64_t clock) const {
+  const uint64_t step = clock - 1;
+  double epoch = 0, epochs_per_clock = 0;
+  auto it = segments_.upper_bound(step);
+  if (it != segments_.begin()) {
+    const Segment& segment = std::prev(it)->second;
+    epochs_per_clock = segment.epochs_per_clock();
+    epoch = segment.epoch_at_start() +
+            static_cast<double>(step - segment.first_clock()) * epochs_per_clock;
+  }
+  const double factor =
+      ScheduleFactor(options_.config.schedule(),
+                     {.epoch = epoch,
+                      .step = step,
+                      .epochs_per_step = epochs_per_clock,
+                      .total_epochs = static_cast<double>(options_.config.train().epochs())});
+  return {hyper_.learning_rate() * factor, hyper_.weight_decay()};
+}
+
+void ShardCore::ApplyNow(Member& member, const Push& push, const std::vector<OpenedPart>& parts) {
+  const UpdateRates rates = parts.empty() ? UpdateRates{} : RatesAt(push.clock());
+  const auto running = static_cast<size_t>(std::count_if(
+      members_.begin(), members_.end(), [](const auto& m) { return m.second.running; }));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const uint32_t local = *Local(push.parts(static_cast<int>(i)).slice());
+    SliceState& slice = slices_[local];
+    Contribution contribution;
+    contribution.reader = parts[i].reader.get();
+    contribution.factors = parts[i].factors;
+    contribution.scale = ContributionScale(running);
+    contribution.staleness = slice.version - push.parts(static_cast<int>(i)).base_version();
+    // A pull that was answered twice leaves the later weights here; they are not what it used.
+    if (local < member.pulled.size() &&
+        member.pulled[local].version == push.parts(static_cast<int>(i)).base_version()) {
+      contribution.pulled = member.pulled[local].weights;
+    }
+    updater_->Apply(slice, {&contribution, 1}, rates);
+  }
+  if (push.end_of_clock() && push.clock() == member.clock + 1) member.clock = push.clock();
+}
+
+void ShardCore::ApplyClocks() {
+  while (true) {
+    const uint64_t clock = completed_ + 1;
+    if (HoldsBack(clock)) return;
+    // Most pushes are of others, of whom there may be thousands.
+    const auto lacks = [clock](const Member& member) {
+      return member.running && member.first_clock < clock && member.arrived_clock < clock;
+    };
+    const auto awaited = members_.find(awaited_);
+    if (awaited != members_.end() && lacks(awaited->second)) return;
+    bool expected = false;
+    uint64_t next_start = UINT64_MAX;
+    for (const auto& [worker, member] : members_) {
+      if (!member.running) continue;
+      next_start = std::min(next_start, member.first_clock);
+      if (member.first_clock >= clock) continue;
+      expected = true;
+      if (lacks(member)) {
+        awaited_ = worker;
+        return;
+      }
+    }
+    auto gathered = gathered_.find(clock);
+    if (gathered == gathered_.end()) {
+      // Nobody will fill this clock: go on where the workers that are here began. When there are
+      // none, the cut that is asked for must not wait either.
+      if (next_start == UINT64_MAX && cut_) next_start = cut_->clock;
+      if (!expected && next_start != UINT64_MAX && next_start > completed_) {
+        const auto later = gathered_.upper_bound(clock);
+        completed_ = later == gathered_.end() ? next_start : std::min(next_start, later->first - 1);
+        continue;
+      }
+      if (!expected) return;
+    } else {
+      ApplyGathered(clock, gathered->second);
+      gathered_.erase(gathered);
+    }
+    completed_ = clock;
+    for (auto& [worker, member] : members_) {
+      if (member.running && member.first_clock < clock) member.clock = clock;
+    }
+  }
+}
+
+void ShardCore::ApplyGathered(uint64_t clock,
+                              const std::map<uint32_t, std::vector<Message>>& by_worker) {
+  // Opened once already when they came in, so opening them again cannot fail.
+  std::map<uint32_t, std::vector<WaitingPayload>> by_tensor;
+  for (const auto& [worker, messages] : by_worker) {
+    for (const Message& message : messages) {
+      gathered_bytes_ -= message.PayloadBytes();
+      auto payloads = SharedPayloads(slices_, local_, message.header.push());
+      if (!payloads.ok()) continue;
+      for (SharedPayload& shared : *payloads) {
+        const uint32_t tensor = slices_[shared.slices.front()].spec.parameter();
+        by_tensor[tensor].push_back({&message, std::move(shared)});
+      }
+    }
+  }
+  const UpdateRates rates = RatesAt(clock);
+  for (const auto& [tensor, payloads] : by_tensor) ApplyTensor(payloads, rates);
+}
+
+// A few bytes may be factors of many megabytes, so only so many are open together. What they add up
+// to is kept where there are more: the same sum, in the same order.
+void ShardCore::ApplyTensor(std::span<const WaitingPayload> payloads, const UpdateRates& rates) {
+  struct Gathered {
+    size_t contributors = 0;
+    std::vector<Contribution> contributions;
+    std::vector<float> sum;
+  };
+  std::map<size_t, Gathered> by_slice;
+  for (const WaitingPayload& payload : payloads) {
+    for (const size_t local : payload.shared.slices) ++by_slice[local].contributors;
+  }
+  std::vector<std::unique_ptr<PayloadReader>> readers;
+  while (!payloads.empty()) {
+    const auto open = payloads.first(HowManyFit(payloads, options_.open_bytes));
+    payloads = payloads.subspan(open.size());
+    for (const auto& [message, shared] : open) {
+      auto opened = OpenPayload(codecs_, slices_, *message, shared);
+      if (!opened.ok()) continue;
+      for (size_t i = 0; i < shared.slices.size(); ++i) {
+        OpenedPart& part = (*opened)[i];
+        Gathered& gathered = by_slice[shared.slices[i]];
+        Contribution& contribution = gathered.contributions.emplace_back();
+        contribution.reader = part.reader.get();
+        contribution.scale = ContributionScale(gathered.contributors);
+        contribution.factors = std::move(part.factors);
+        readers.push_back(std::move(part.reader));
+      }
+    }
+    if (payloads.empty()) break;
+    for (auto& [local, gathered] : by_slice) {
+      updater_->AddUp(gathered.contributions, slices_[local].weights.size(), &gathered.sum);
+    }
+    readers.clear();
+  }
+  for (const auto& [local, gathered] : by_slice) {
+    if (gathered.contributions.empty()) continue;
+    updater_->Apply(slices_[local], gathered.contributions, rates, gathered.sum);
+  }
+}
+
+void ShardCore::ReleaseHeld() {
+  std::deque<HeldPush> held;
+  held.swap(held_);
+  for (HeldPush& entry : held) {
+    if (HoldsBack(entry.clock)) {
+      held_.push_back(std::move(entry));
+      continue;
+    }
+    held_bytes_ -= entry.message.PayloadBytes();
+    auto opened = OpenPush(codecs_, slices_, local_, &entry.message);
+    auto member = members_.find(entry.worker);
+    if (!opened.ok() || member == members_.end()) continue;
+    if (member->second.incarnation == entry.incarnation) {
+      ApplyNow(member->second, entry.message.header.push(), *opened);
+    } else {
+      // Acknowledged before its worker was replaced: it counts, but moves nobody's clock.
+      Member gone;
+      ApplyNow(gone, entry.message.header.push(), *opened);
+    }
+  }
+}
+
+void ShardCore::Settle(Outbox* out) {
+  if (synchronous_) ApplyClocks();
+  while (ProgressCut()) {
+    ReleaseHeld();
+    if (synchronous_) ApplyClocks();
+  }
+  // Once for all of them: each may have to wait for any of thousands of workers.
+  const uint64_t slowest = waiting_.empty() ? 0 : SlowestClock();
+  for (size_t i = 0; i < waiting_.size();) {
+    if (!Allowed(waiting_[i], slowest)) {
+      ++i;
+      continue;
+    }
+    Reply(waiting_[i], out);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+namespace {
+
+// Parts of slices that share the payload of updates.
+void AddUpdateParts(std::span<const SliceState> tensor, uint32_t planes, PullReply* reply) {
+  for (const SliceState& slice : tensor) {
+    PullPart* part = reply->add_parts();
+    part->set_slice(slice.id);
+    part->set_codec(CODEC_FACTORS);
+    part->set_version(slice.version);
+    part->set_form(PullPart::UPDATES);
+    part->set_mark(slice.version + 1);
+    part->set_with_previous(&slice != &tensor.front());
+    part->set_zstd(planes);
+  }
+}
+
+}  // namespace
+
+bool ShardCore::Allowed(const WaitingPull& pull, uint64_t slowest) const {
+  const auto bound = static_cast<uint64_t>(options_.config.consistency().staleness());
+  if (!unbounded_ && pull.clock > slowest + bound) return false;
+  // A worker sees its own updates, whatever was lost on the way or is held back for a cut: its next
+  // steps would all start from the same weights, and their gradients would then be added up.
+  return members_.at(pull.key.worker()).clock >= pull.own_clock;
+}
+
+void ShardCore::OnPull(PeerId from, Member& member, const Message& message, Outbox* out) {
+  const Pull& request = message.header.pull();
+  WaitingPull pull;
+  pull.from = from;
+  pull.key.set_worker(message.header.worker());
+  pull.key.set_incarnation(message.header.incarnation());
+  pull.request = request.request();
+  pull.clock = request.clock();
+  pull.own_clock = request.own_clock();
+  if (request.slices_size() > static_cast<int>(slices_.size())) {
+    Refuse(from, message.header, Refusal::MALFORMED, "more slices than the shard has", 0, out);
+    return;
+  }
+  for (uint32_t slice : request.slices()) {
+    const auto local = Local(slice);
+    if (!local) {
+      Refuse(from, message.header, Refusal::MALFORMED,
+             absl::StrCat("slice ", slice, " is not on shard ", options_.shard), 0, out);
+      return;
+    }
+    pull.slices.emplace_back(*local, 0);
+  }
+  if (request.slices_size() == 0) {
+    for (uint32_t local = 0; local < slices_.size(); ++local) pull.slices.emplace_back(local, 0);
+  }
+  // Front layers first: slice ids ascend from the front of the network.
+  std::sort(pull.slices.begin(), pull.slices.end());
+  if (request.marks_size() > 0) {
+    if (request.marks_size() != static_cast<int>(pull.slices.size())) {
+      Refuse(from, message.header, Refusal::MALFORMED,
+             absl::StrCat(request.marks_size(), " marks for ", pull.slices.size(), " slices"), 0,
+             out);
+      return;
+    }
+    for (size_t i = 0; i < pull.slices.size(); ++i) {
+      pull.slices[i].second = request.marks(static_cast<int>(i));
+    }
+  }
+  for (const WaitingPull& other : waiting_) {
+    // Overtaken on its way by a newer one: nobody waits for it any more.
+    if (other.key.worker() == pull.key.worker() && other.request > pull.request) return;
+  }
+  if (Allowed(pull, SlowestClock())) {
+    Reply(pull, out);
+    return;
+  }
+  // A repeated request replaces the one that waits.
+  std::erase_if(waiting_,
+                [&](const WaitingPull& other) { return other.key.worker() == pull.key.worker(); });
+  waiting_.push_back(std::move(pull));
+}
+
+// How many slices from the i-th on that are asked for are all that the shard has of a tensor, where
+// the worker holds the same version of them; 0: they are not.
+size_t ShardCore::WholeTensor(const WaitingPull& pull, size_t i) const {
+  const auto [local, mark] = pull.slices[i];
+  const uint32_t tensor = slices_[local].spec.parameter();
+  const bool first = local == 0 || slices_[local - 1].spec.parameter() != tensor;
+  if (mark == 0 || !first) return 0;
+  const size_t count = EndOfTensor(slices_, local) - local;
+  if (count > pull.slices.size() - i) return 0;
+  for (size_t k = 0; k < count; ++k) {
+    if (pull.slices[i + k] != std::pair<uint32_t, uint64_t>(local + k, mark)) return 0;
+  }
+  return count;
+}
+
+void ShardCore::Show(uint32_t worker, const std::vector<uint32_t>& slices) {
+  Member& member = members_.at(worker);
+  for (uint32_t local : slices) {
+    member.pulled[local] = {slices_[local].version, slices_[local].weights.Share()};
+  }
+  if (!keeps_journal_) return;
+  JournalEntry entry;
+  entry.head.mutable_shown()->set_worker(worker);
+  entry.head.mutable_shown()->mutable_slices()->Add(slices.begin(), slices.end());
+  journal_.push_back(std::move(entry));
+}
+
+void ShardCore::Reply(const WaitingPull& pull, Outbox* out) {
+  ++stats_.pulls;
+  const uint64_t slowest = SlowestClock();
+  stats_.pull_staleness.Add(pull.clock > slowest ? pull.clock - slowest : 0);
+  Member& member = members_.at(pull.key.worker());
+  if (options_.config.consistency().compensation() == ConsistencyConfig::DELAY) {
+    std::vector<uint32_t> shown;
+    for (const auto& [local, mark] : pull.slices) shown.push_back(local);
+    Show(pull.key.worker(), shown);
+  }
+
+  Message message;
+  size_t bytes = 0;
+  const auto send = [&](size_t answered) {
+    message.header.set_worker(pull.key.worker());
+    message.header.set_incarnation(pull.key.incarnation());
+    message.header.set_shard(options_.shard);
+    PullReply* reply = message.header.mutable_pull_reply();
+    reply->set_request(pull.request);
+    reply->set_slowest_clock(slowest);
+    reply->set_fastest_clock(FastestClock());
+    reply->set_remaining(static_cast<uint32_t>(pull.slices.size() - answered));
+    reply->set_last(answered == pull.slices.size());
+    out->push_back({pull.from, std::exchange(message, {})});
+    bytes = 0;
+  };
+  for (size_t i = 0; i < pull.slices.size(); ++i) {
+    const auto [local, mark] = pull.slices[i];
+    if (const size_t count = WholeTensor(pull, i); count > 0) {
+      const auto tensor = std::span<const SliceState>(slices_).subspan(local, count);
+      const UpdateReader reader = {pull.key.worker(), pull.key.incarnation()};
+      if (std::optional<Bytes> updates = weights_encoder_.EncodeUpdates(tensor, mark, reader)) {
+        if (bytes > 0 && bytes + updates->size() > options_.reply_bytes) send(i);
+        bytes += updates->size();
+        const PackedPayload packed =
+            weights_encoder_.Pack(slices_[local], *updates, PullPart::UPDATES);
+        AddUpdateParts(tensor, packed.planes, message.header.mutable_pull_reply());
+        message.payloads.push_back(packed.planes == 0 ? *std::move(updates) : packed.frame);
+        i += count - 1;
+        continue;
+      }
+    }
+    SliceState& slice = slices_[local];
+    PullPart part;
+    part.set_slice(slice.id);
+    Bytes payload = weights_encoder_.Encode(slice, pull.clock, mark, &member.sent[local], &part);
+    if (bytes > 0 && bytes + payload.size() > options_.reply_bytes) send(i);
+    bytes += payload.size();
+    const PackedPayload packed = weights_encoder_.Pack(slice, payload, part.form());
+    part.set_zstd(packed.planes);
+    *message.header.mutable_pull_reply()->add_parts() = std::move(part);
+    message.payloads.push_back(packed.planes == 0 ? std::move(payload) : packed.frame);
+  }
+  send(pull.slices.size());
+}
+
+namespace {
+
+bool IsWorkerState(ByteSpan saved, size_t elements) {
+  return elements == 0 ? saved.empty() : ReadSavedState(saved, elements).has_value();
+}
+
+}  // namespace
+
+void ShardCore::StartCut(const TakeCheckpoint& command) {
+  // A cut that is still open here failed on another shard and is given up: what it held back and
+  // the new one does not must go on, or the new one would wait for it for ever.
+  Cut cut;
+  cut.id = command.id;
+  cut.clock = command.clock;
+  std::set<uint32_t> savers;
+  for (const WorkerKey& key : command.savers) {
+    cut.saved[key.worker()] = false;
+    savers.insert(key.worker());
+  }
+  // Now: one that joins behind the cut may push what it was handed before the cut is complete.
+  AddUnclaimed(savers, &cut.snapshot);
+  cut_ =
+      std::move(cut);  // not emplace(): Clang 14 cannot default-construct a nested class from there
+  ReleaseHeld();
+}
+
+void ShardCore::OnSaveState(PeerId from, Member& member, const Message& message, Outbox* out) {
+  const DataHeader& header = message.header;
+  const SaveState& save = header.save_state();
+  if (save.seq() < member.next_seq) {
+    ++stats_.duplicates;
+    Acknowledge(from, header, member.next_seq, out);
+    return;
+  }
+  if (save.seq() > member.next_seq) {
+    Refuse(from, header, Refusal::OUT_OF_ORDER,
+           absl::StrCat("state ", save.seq(), " came before ", member.next_seq), member.next_seq,
+           out);
+    return;
+  }
+  if (keeps_journal_) WriteDown(message);
+  ++member.next_seq;
+  bool sound = static_cast<size_t>(save.slices_size()) == message.payloads.size();
+  for (int i = 0; sound && i < save.slices_size(); ++i) {
+    const auto local = Local(save.slices(i));
+    sound =
+        local && IsWorkerState(message.payloads[i].span(), slices_[*local].weights.read().size());
+  }
+  if (!sound) {
+    Refuse(from, header, Refusal::MALFORMED, "saved state does not fit the slices", member.next_seq,
+           out);
+  } else {
+    Acknowledge(from, header, member.next_seq, out);
+  }
+  if (!cut_ || cut_->id != save.checkpoint() || !cut_->saved.count(header.worker())) return;
+  for (int i = 0; sound && i < save.slices_size(); ++i) {
+    cut_->snapshot.residuals[header.worker()].emplace_back(save.slices(i), message.payloads[i]);
+  }
+  if (save.last()) cut_->saved[header.worker()] = true;
+}
+
+bool ShardCore::ProgressCut() {
+  if (!cut_) return false;
+  for (const auto& [worker, saved] : cut_->saved) {
+    if (!saved) return false;
+  }
+  if (synchronous_ ? completed_ < cut_->clock : false) return false;
+  for (const auto& [worker, member] : members_) {
+    if (member.running && member.clock < cut_->clock) return false;
+  }
+  for (const SliceState& slice : slices_)
+    cut_->snapshot.slices.push_back(updater_->Snapshot(slice));
+  // Of savers that ended before they pushed.
+  std::set<uint32_t> saved;
+  for (const auto& [worker, states] : cut_->snapshot.residuals) saved.insert(worker);
+  AddUnclaimed(saved, &cut_->snapshot);
+  for (const auto& [worker, member] : members_) {
+    WorkerMark& mark = cut_->snapshot.workers[worker];
+    mark.set_incarnation(member.incarnation);
+    mark.set_next_seq(member.next_seq);
+    mark.set_clock(member.clock);
+  }
+  finished_.push_back({cut_->id, std::move(cut_->snapshot)});
+  cut_.reset();
+  return true;
+}
+
+void ShardCore::AddUnclaimed(const std::set<uint32_t>& but, ShardSnapshot* snapshot) const {
+  for (const SliceState& slice : slices_) {
+    for (const auto& [worker, state] : slice.resumed_residuals) {
+      if (!but.contains(worker)) snapshot->residuals[worker].emplace_back(slice.id, state);
+    }
+  }
+}
+
+void ShardCore::OnLoadState(PeerId from, const Message& message, Outbox* out) {
+  const DataHeader& header = message.header;
+  Message reply{ReplyHeader(header), {}};
+  StateReply* body = reply.header.mutable_state_reply();
+  body->set_request(header.load_state().request());
+  body->set_total(static_cast<uint32_t>(
+      std::count_if(slices_.begin(), slices_.end(), [&](const SliceState& slice) {
+        return slice.resumed_residuals.count(header.worker()) > 0;
+      })));
+  size_t bytes = 0;
+  for (const SliceState& slice : slices_) {
+    auto found = slice.resumed_residuals.find(header.worker());
+    if (found == slice.resumed_residuals.end()) continue;
+    const Bytes& residual = found->second;
+    if (bytes > 0 && bytes + residual.size() > options_.reply_bytes) {
+      out->push_back({from, reply});
+      body->clear_slices();
+      reply.payloads.clear();
+      bytes = 0;
+    }
+    bytes += residual.size();
+    body->add_slices(slice.id);
+    reply.payloads.push_back(residual);
+  }
+  body->set_last(true);
+  out->push_back({from, std::move(reply)});
+}
+
+namespace {
+// Of our own making, so only the format's own limits count.
+constexpr size_t kAnySize = size_t{1} << 40;
+}  // namespace
+
+void ShardCore::WriteDown(const Message& message) {
+  JournalEntry entry;
+  *entry.head.mutable_message() = message.header;
+  entry.payloads = message.payloads;
+  journal_.push_back(std::move(entry));
+}
+
+absl::Status ShardCore::Replay(const JournalEntry& entry) {
+  Outbox nobody;
+  journal_.clear();
+  switch (entry.head.step_case()) {
+    case JournalHead::kOrder: {
+      PSGD_ASSIGN_OR_RETURN(const ShardCommand command, FromOrder(entry.head.order()));
+      PSGD_RETURN_IF_ERROR(Execute(command, &nobody, entry.head.order().number()));
+      break;
+    }
+    case JournalHead::kMessage:
+      OnMessage(0, {entry.head.message(), entry.payloads}, &nobody);
+      break;
+    case JournalHead::kShown: {
+      const WeightsShown& shown = entry.head.shown();
+      const bool known = members_.count(shown.worker()) > 0 &&
+                         std::all_of(shown.slices().begin(), shown.slices().end(),
+                                     [&](uint32_t local) { return local < slices_.size(); });
+      if (known) Show(shown.worker(), {shown.slices().begin(), shown.slices().end()});
+      break;
+    }
+    case JournalHead::STEP_NOT_SET:
+      break;
+  }
+  // The same step must count again, or this is not the state that it was made in.
+  if (journal_.empty()) {
+    return absl::DataLossError(
+        absl::StrCat("an entry does not fit those before it: ", entry.head.ShortDebugString()));
+  }
+  journal_.clear();
+  return absl::OkStatus();
+}
+
+ShardImage ShardCore::MakeImage() const {
+  ShardImage image;
+  ShardRecord& record = image.record;
+  record.set_last_order(last_order_);
+  *record.mutable_model() = *model_;
+  *record.mutable_placement() = *placement_;
+  *record.mutable_hyper() = hyper_;
+  record.set_completed(completed_);
+  SaveMembers(&image);
+  for (const auto& [clock, segment] : segments_) *record.add_segments() = segment;
+  for (const auto& [clock, by_worker] : gathered_) {
+    for (const auto& [worker, messages] : by_worker) {
+      for (const Message& message : messages) {
+        WaitingPush* waiting = record.add_waiting();
+        waiting->set_clock(clock);
+        waiting->set_worker(worker);
+        const auto encoded = EncodeMessage(message, kAnySize);
+        if (!encoded.ok()) continue;  // it came in this format
+        for (const Bytes& frame : encoded->frames) {
+          waiting->mutable_message()->append(reinterpret_cast<const char*>(frame.data()),
+                                             frame.size());
+        }
+      }
+    }
+  }
+  record.set_pushes(stats_.pushes);
+  record.set_pulls(stats_.pulls);
+  for (const auto& [reason, count] : stats_.refused) (*record.mutable_refused())[reason] = count;
+  for (const SliceState& slice : slices_) {
+    image.arrays.slices.push_back(updater_->Snapshot(slice));
+    for (const auto& [worker, residual] : slice.resumed_residuals) {
+      image.arrays.residuals[worker].emplace_back(slice.id, residual);
+    }
+  }
+  return image;
+}
+
+void ShardCore::SaveMembers(ShardImage* image) const {
+  for (const auto& [worker, member] : members_) {
+    MemberRecord* record = image->record.add_members();
+    record->set_worker(worker);
+    record->set_incarnation(member.incarnation);
+    record->set_live(member.live);
+    record->set_running(member.running);
+    record->set_pushed(member.pushed);
+    record->set_next_seq(member.next_seq);
+    record->set_clock(member.clock);
+    record->set_arrived_clock(member.arrived_clock);
+    record->set_first_clock(member.first_clock);
+    record->set_bad_in_row(member.bad_in_row);
+    record->set_bad_clock(member.bad_clock);
+    record->set_quarantined(member.quarantined);
+    record->mutable_slice_clocks()->Add(member.slice_clock.begin(), member.slice_clock.end());
+    for (size_t local = 0; local < member.pulled.size(); ++local) {
+      const PulledWeights& pulled = member.pulled[local];
+      record->add_shown_versions(pulled.version);
+      if (pulled.weights.empty()) continue;
+      image->arrays.shown[worker].emplace_back(slices_[local].id, pulled.weights);
+    }
+  }
+}
+
+absl::Status ShardCore::Restore(const ShardImage& image) {
+  const ShardRecord& record = image.record;
+  model_ = std::make_shared<ModelSpec>(record.model());
+  placement_ = std::make_shared<Placement>(record.placement());
+  updater_ = std::make_unique<SliceUpdater>(options_.config);
+  local_.assign(placement_->slices_size(), -1);
+  std::map<uint32_t, decltype(SliceContents::residuals)> by_slice;
+  for (const auto& [worker, residuals] : image.arrays.residuals) {
+    for (const auto& [slice, residual] : residuals) by_slice[slice][worker] = residual;
+  }
+  for (const SliceSnapshot& saved : image.arrays.slices) {
+    if (saved.id >= local_.size() ||
+        saved.spec.parameter() >= static_cast<uint32_t>(model_->parameters_size())) {
+      return absl::DataLossError(absl::StrCat("slice ", saved.id, " is not in the placement"));
+    }
+    SliceContents contents{saved.version, saved.steps, saved.weights, saved.states,
+                           std::move(by_slice[saved.id])};
+    PSGD_ASSIGN_OR_RETURN(SliceState slice,
+                          updater_->Restore(saved.id, saved.spec, *model_, std::move(contents)));
+    local_[saved.id] = static_cast<int64_t>(slices_.size());
+    slices_.push_back(std::move(slice));
+  }
+  hyper_ = record.hyper();
+  last_order_ = record.last_order();
+  completed_ = record.completed();
+  for (const MemberRecord& member : record.members()) {
+    PSGD_RETURN_IF_ERROR(RestoreMember(member, image));
+  }
+  for (const Segment& segment : record.segments()) segments_[segment.first_clock()] = segment;
+  for (const WaitingPush& waiting : record.waiting()) {
+    PSGD_RETURN_IF_ERROR(RestoreWaiting(waiting));
+  }
+  stats_.pushes = record.pushes();
+  stats_.pulls = record.pulls();
+  stats_.refused.insert(record.refused().begin(), record.refused().end());
+  return absl::OkStatus();
+}
+
+absl::Status ShardCore::RestoreMember(const MemberRecord& record, const ShardImage& image) {
+  const auto slices = static_cast<int>(slices_.size());
+  if (record.slice_clocks_size() != slices ||
+      (record.shown_versions_size() != slices && record.shown_versions_size() != 0)) {
+    return absl::DataLossError(absl::StrCat("worker ", record.worker(), " is remembered with ",
+                                            record.slice_clocks_size(), " of ", slices, " slices"));
+  }
+  Member& member = members_[record.worker()];
+  member.incarnation = record.incarnation();
+  member.live = record.live();
+  member.running = record.running();
+  member.pushed = record.pushed();
+  member.next_seq = record.next_seq();
+  member.clock = record.clock();
+  member.arrived_clock = record.arrived_clock();
+  member.first_clock = record.first_clock();
+  member.bad_in_row = record.bad_in_row();
+  member.bad_clock = record.bad_clock();
+  member.quarantined = record.quarantined();
+  member.slice_clock.assign(record.slice_clocks().begin(), record.slice_clocks().end());
+  if (!member.live) return absl::OkStatus();
+  member.pulled.resize(slices_.size());
+  member.sent = std::vector<SentWeights>(slices_.size());
+  for (int i = 0; i < record.shown_versions_size(); ++i) {
+    member.pulled[i].version = record.shown_versions(i);
+  }
+  const auto shown = image.arrays.shown.find(record.worker());
+  if (shown == image.arrays.shown.end()) return absl::OkStatus();
+  for (const auto& [slice, weights] : shown->second) {
+    if (const auto local = Local(slice)) member.pulled[*local].weights = weights;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardCore::RestoreWaiting(const WaitingPush& waiting) {
+  const std::string& text = waiting.message();
+  const Bytes frame = Bytes::CopyOf(std::as_bytes(std::span<const char>(text.data(), text.size())));
+  PSGD_ASSIGN_OR_RETURN(Message message, DecodeMessage({&frame, 1}, kAnySize));
+  gathered_bytes_ += message.PayloadBytes();
+  gathered_[waiting.clock()][waiting.worker()].push_back(std::move(message));
+  return absl::OkStatus();
+}
+
+}  // namespace psgd

@@ -1,0 +1,37 @@
+// What a shard holds, as checkpoints and images keep it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/bytes.h"
+#include "proto/checkpoint.pb.h"
+
+namespace psgd {
+
+struct SliceSnapshot {
+  uint32_t id = 0;
+  SliceSpec spec;
+  std::string parameter;  // name
+  uint64_t version = 0;
+  uint64_t steps = 0;                                 // updates by the optimizer
+  Bytes weights;                                      // fp32
+  std::vector<std::pair<std::string, Bytes>> states;  // by name, each as long as the weights
+};
+
+// What one shard gives to a checkpoint.
+struct ShardSnapshot {
+  std::vector<SliceSnapshot> slices;
+  // What codecs left behind: worker -> (slice id, fp32 values), for the slices that have any. As
+  // long as the weights, or a multiple of that where encoders remember more.
+  std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> residuals;
+  std::map<uint32_t, WorkerMark> workers;
+  // Likewise the weights that a worker was sent; in a journal's images, where compensation needs
+  // them.
+  std::map<uint32_t, std::vector<std::pair<uint32_t, Bytes>>> shown;
+};
+
+}  // namespace psgd

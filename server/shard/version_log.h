@@ -1,0 +1,63 @@
+// What made the latest versions of a slice. Bounded: the oldest are forgotten first.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace psgd {
+
+// Step has the version that it led to: Step::version. Not thread-safe.
+template <typename Step>
+class VersionLog {
+ public:
+  // Begins at this version, and remembers steps of no more than `most` together, in whatever Add
+  // counts.
+  VersionLog(size_t most, uint64_t version) : most_(most), known_from_(version), latest_(version) {}
+
+  void Add(Step step, size_t size) {
+    latest_ = step.version;
+    remembered_ += size;
+    steps_.push_back({std::move(step), size});
+    while (remembered_ > most_) {
+      remembered_ -= steps_.front().size;
+      known_from_ = steps_.front().step.version;
+      steps_.pop_front();
+    }
+  }
+  // Nobody knows how this version came about.
+  void Forget(uint64_t version) {
+    steps_.clear();
+    remembered_ = 0;
+    known_from_ = latest_ = version;
+  }
+
+  // Those that lead from this version to the latest, the oldest first; nothing where they are not
+  // known.
+  std::optional<std::vector<const Step*>> Since(uint64_t version) const {
+    if (version < known_from_ || version > latest_) return std::nullopt;
+    std::vector<const Step*> steps;
+    for (auto it = steps_.rbegin(); it != steps_.rend() && it->step.version > version; ++it) {
+      steps.push_back(&it->step);
+    }
+    std::reverse(steps.begin(), steps.end());
+    return steps;
+  }
+
+ private:
+  struct Sized {
+    Step step;
+    size_t size;
+  };
+
+  const size_t most_;
+  uint64_t known_from_;
+  uint64_t latest_;
+  std::deque<Sized> steps_;
+  size_t remembered_ = 0;  // of all steps together
+};
+
+}  // namespace psgd

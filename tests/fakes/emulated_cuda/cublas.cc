@@ -1,0 +1,106 @@
+// cuBLAS in loops: the few functions that the engine calls.
+#include <cublas_v2.h>
+
+#include <vector>
+
+#include "tests/fakes/emulated_cuda/elements.h"
+#include "tests/fakes/emulated_cuda/runtime.h"
+
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+};
+
+namespace {
+
+using psgd::emulated::Load;
+using psgd::emulated::Store;
+
+// Column by column, as cuBLAS counts.
+struct Operand {
+  const void* data;
+  cudaDataType_t type;
+  int64_t leading;
+  bool transposed;
+
+  std::vector<float> Read(int64_t first, int64_t rows, int64_t columns) const {
+    std::vector<float> read(static_cast<size_t>(rows * columns));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t at = transposed ? c + r * leading : r + c * leading;
+        read[static_cast<size_t>(r * columns + c)] = Load(data, first + at, type);
+      }
+    }
+    return read;
+  }
+};
+
+void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const std::vector<float>& a,
+              const std::vector<float>& b, float beta, void* c, int64_t first, cudaDataType_t type,
+              int64_t leading) {
+  for (int64_t row = 0; row < m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        sum += double{a[static_cast<size_t>(row * k + i)]} * b[static_cast<size_t>(i * n + column)];
+      }
+      const int64_t at = first + row + column * leading;
+      // What is to be forgotten may be NaN.
+      const double before = beta == 0 ? 0.0 : double{beta} * Load(c, at, type);
+      Store(static_cast<float>(alpha * sum + before), c, at, type);
+    }
+  }
+}
+
+}  // namespace
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  *handle = new cublasContext();
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* cublasGetStatusString(cublasStatus_t) { return "an error of the emulation"; }
+
+cublasStatus_t cublasGemmStridedBatchedEx_64(
+    cublasHandle_t handle, cublasOperation_t a_operation, cublasOperation_t b_operation, int64_t m,
+    int64_t n, int64_t k, const void* alpha, const void* a, cudaDataType a_type, int64_t a_leading,
+    long long a_stride, const void* b, cudaDataType b_type, int64_t b_leading, long long b_stride,
+    const void* beta, void* c, cudaDataType c_type, int64_t c_leading, long long c_stride,
+    int64_t count, cublasComputeType_t, cublasGemmAlgo_t) {
+  const bool a_transposed = a_operation == CUBLAS_OP_T, b_transposed = b_operation == CUBLAS_OP_T;
+  if (a_type != b_type || a_leading < (a_transposed ? k : m) ||
+      b_leading < (b_transposed ? n : k) || c_leading < m) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const float factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  const Operand left = {a, a_type, a_leading, a_transposed};
+  const Operand right = {b, b_type, b_leading, b_transposed};
+  psgd::emulated::Put(handle->stream, [=] {
+    for (int64_t i = 0; i < count; ++i) {
+      Multiply(m, n, k, factor, left.Read(i * a_stride, m, k), right.Read(i * b_stride, k, n), keep,
+               c, i * c_stride, c_type, c_leading);
+    }
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t a_operation,
+                               cublasOperation_t b_operation, int64_t m, int64_t n, int64_t k,
+                               const void* alpha, const void* a, cudaDataType a_type,
+                               int64_t a_leading, const void* b, cudaDataType b_type,
+                               int64_t b_leading, const void* beta, void* c, cudaDataType c_type,
+                               int64_t c_leading, cublasComputeType_t compute,
+                               cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx_64(handle, a_operation, b_operation, m, n, k, alpha, a, a_type,
+                                       a_leading, 0, b, b_type, b_leading, 0, beta, c, c_type,
+                                       c_leading, 0, 1, compute, algorithm);
+}

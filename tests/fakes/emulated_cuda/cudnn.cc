@@ -1,0 +1,308 @@
+// cuDNN in loops: as much of the graph interface as one convolution needs. It offers several
+// engines for each, of which some may not be chosen: see settings.h.
+#include <cudnn.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/fakes/emulated_cuda/elements.h"
+#include "tests/fakes/emulated_cuda/runtime.h"
+#include "tests/fakes/emulated_cuda/settings.h"
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
+namespace psgd::emulated {
+namespace {
+
+struct Descriptor;
+using Known = std::shared_ptr<const Descriptor>;
+
+// As it is shared with what refers to it: that outlives the caller's.
+struct Descriptor {
+  cudnnBackendDescriptorType_t type;
+  std::map<cudnnBackendAttributeName_t, std::vector<char>> values;
+  std::map<cudnnBackendAttributeName_t, Known> others;
+  size_t engine = 0;  // of those in the settings
+  bool final = false;
+
+  template <typename T>
+  std::vector<T> Many(cudnnBackendAttributeName_t name) const {
+    const std::vector<char>& bytes = values.at(name);
+    std::vector<T> read(bytes.size() / sizeof(T));
+    std::memcpy(read.data(), bytes.data(), bytes.size());
+    return read;
+  }
+  template <typename T>
+  T One(cudnnBackendAttributeName_t name) const {
+    return Many<T>(name).at(0);
+  }
+};
+
+// What a caller's pointer points to.
+struct Handle {
+  std::shared_ptr<Descriptor> descriptor;
+};
+
+Descriptor* Of(cudnnBackendDescriptor_t handle) {
+  return static_cast<Handle*>(handle)->descriptor.get();
+}
+
+size_t BytesOf(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+struct Tensor {
+  explicit Tensor(const Descriptor& of)
+      : sizes(of.Many<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)),
+        strides(of.Many<int64_t>(CUDNN_ATTR_TENSOR_STRIDES)) {
+    switch (of.One<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)) {
+      case CUDNN_DATA_BFLOAT16:
+        type = CUDA_R_16BF;
+        break;
+      case CUDNN_DATA_HALF:
+        type = CUDA_R_16F;
+        break;
+      default:
+        type = CUDA_R_32F;
+    }
+  }
+  int64_t At(int64_t a, int64_t b, int64_t c, int64_t d) const {
+    return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+  }
+  size_t Count() const { return static_cast<size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]); }
+  // The strides of what the engine makes leave no gaps.
+  std::vector<float> Read(const void* data) const {
+    std::vector<float> read(Count());
+    for (size_t i = 0; i < read.size(); ++i) read[i] = Load(data, static_cast<int64_t>(i), type);
+    return read;
+  }
+  void Write(const std::vector<double>& from, void* data) const {
+    for (size_t i = 0; i < from.size(); ++i) {
+      Store(static_cast<float>(from[i]), data, static_cast<int64_t>(i), type);
+    }
+  }
+
+  std::vector<int64_t> sizes, strides;
+  cudaDataType_t type;
+};
+
+struct Problem {
+  Tensor x, w, y;
+  std::vector<int64_t> stride, pad, dilation;
+
+  // visit(element of x, of w, of y) for each product of the convolution.
+  template <typename Visit>
+  void ForEachProduct(Visit visit) const {
+    const int64_t channels = w.sizes[1], outputs = w.sizes[0];
+    const int64_t groups = x.sizes[1] / channels;
+    for (int64_t n = 0; n < y.sizes[0]; ++n)
+      for (int64_t row = 0; row < y.sizes[2]; ++row)
+        for (int64_t column = 0; column < y.sizes[3]; ++column)
+          for (int64_t u = 0; u < w.sizes[2]; ++u) {
+            const int64_t from_row = row * stride[0] - pad[0] + u * dilation[0];
+            if (from_row < 0 || from_row >= x.sizes[2]) continue;
+            for (int64_t v = 0; v < w.sizes[3]; ++v) {
+              const int64_t from_column = column * stride[1] - pad[1] + v * dilation[1];
+              if (from_column < 0 || from_column >= x.sizes[3]) continue;
+              for (int64_t o = 0; o < outputs; ++o) {
+                const int64_t first = o / (outputs / groups) * channels;
+                const int64_t of_x = x.At(n, first, from_row, from_column);
+                const int64_t of_w = w.At(o, 0, u, v), of_y = y.At(n, o, row, column);
+                for (int64_t c = 0; c < channels; ++c) visit(of_x + c, of_w + c, of_y);
+              }
+            }
+          }
+  }
+};
+
+void Convolve(const Problem& problem, cudnnBackendDescriptorType_t pass, double error, void* x,
+              void* w, void* y) {
+  const auto run = [&](const Tensor& out, void* data, const std::vector<float>& a,
+                       const std::vector<float>& b, auto places) {
+    std::vector<double> sums(out.Count());
+    problem.ForEachProduct([&](size_t of_x, size_t of_w, size_t of_y) {
+      const auto [to, first, second] = places(of_x, of_w, of_y);
+      sums[to] += double{a[first]} * b[second];
+    });
+    for (double& sum : sums) sum *= 1 + error;
+    out.Write(sums, data);
+  };
+  struct Places {
+    size_t to, first, second;
+  };
+  if (pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
+    run(problem.x, x, problem.w.Read(w), problem.y.Read(y), [](size_t i, size_t j, size_t k) {
+      return Places{i, j, k};
+    });
+  } else if (pass == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) {
+    run(problem.w, w, problem.x.Read(x), problem.y.Read(y), [](size_t i, size_t j, size_t k) {
+      return Places{j, i, k};
+    });
+  } else {
+    run(problem.y, y, problem.x.Read(x), problem.w.Read(w), [](size_t i, size_t j, size_t k) {
+      return Places{k, i, j};
+    });
+  }
+}
+
+// The three tensors and the window of an operation, whatever the pass calls them.
+Problem ProblemOf(const Descriptor& operation) {
+  const Descriptor *tensors[3] = {}, *window = nullptr;
+  for (const auto& [name, other] : operation.others) {
+    if (other->type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) {
+      window = other.get();
+    } else {
+      // 1, 2 and 3 are x, w and y; engine/cudnn/convolution.cc numbers them so.
+      tensors[other->One<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID) - 1] = other.get();
+    }
+  }
+  return {Tensor(*tensors[0]),
+          Tensor(*tensors[1]),
+          Tensor(*tensors[2]),
+          window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
+          window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+          window->Many<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS)};
+}
+
+// Fills one of the caller's descriptors with what cuDNN found.
+void Fill(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name, const Known& of,
+          size_t engine) {
+  Descriptor* const descriptor = Of(handle);
+  descriptor->others[name] = of;
+  descriptor->engine = engine;
+  descriptor->final = true;
+}
+
+}  // namespace
+}  // namespace psgd::emulated
+
+using psgd::emulated::GetSettings;
+using psgd::emulated::Handle;
+using psgd::emulated::Of;
+
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = new cudnnContext();
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+const char* cudnnGetErrorString(cudnnStatus_t) { return "an error of the emulation"; }
+void cudnnGetLastErrorString(char* text, size_t size) {
+  if (size > 0) *text = 0;
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* handle) {
+  *handle = new Handle{std::make_shared<psgd::emulated::Descriptor>()};
+  Of(*handle)->type = type;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t handle) {
+  delete static_cast<Handle*>(handle);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* values) {
+  psgd::emulated::Descriptor* const descriptor = Of(handle);
+  if (descriptor->final) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const auto* const other = *static_cast<Handle* const*>(values);
+    if (count != 1 || !other->descriptor->final) return CUDNN_STATUS_BAD_PARAM;
+    descriptor->others[name] = other->descriptor;
+    return CUDNN_STATUS_SUCCESS;
+  }
+  const char* const bytes = static_cast<const char*>(values);
+  descriptor->values[name].assign(bytes, bytes + count * psgd::emulated::BytesOf(type));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t handle) {
+  psgd::emulated::Descriptor* const descriptor = Of(handle);
+  if (descriptor->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    descriptor->engine = descriptor->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->engine;
+    if (!GetSettings().engines[descriptor->engine].plans) return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  descriptor->final = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t handle,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t* count,
+                                       void* values) {
+  psgd::emulated::Descriptor* const descriptor = Of(handle);
+  const psgd::emulated::Engine& engine = GetSettings().engines[descriptor->engine];
+  auto* const handles = static_cast<cudnnBackendDescriptor_t*>(values);
+  switch (name) {
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
+      // Those that it falls back on are the second half.
+      const bool rest = descriptor->One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) ==
+                        CUDNN_HEUR_MODE_FALLBACK;
+      const auto all = static_cast<int64_t>(GetSettings().engines.size());
+      const int64_t half = all / 2;
+      *count = rest ? all - half : half;
+      for (int64_t i = 0; i < std::min(wanted, *count); ++i) {
+        psgd::emulated::Fill(handles[i], CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                             descriptor->others.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
+                             static_cast<size_t>(rest ? half + i : i));
+      }
+      return CUDNN_STATUS_SUCCESS;
+    }
+    case CUDNN_ATTR_ENGINECFG_ENGINE:
+      psgd::emulated::Fill(handles[0], name, nullptr, descriptor->engine);
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      *count = engine.note.has_value();
+      if (engine.note) *static_cast<cudnnBackendNumericalNote_t*>(values) = *engine.note;
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
+      *count = 1;
+      *static_cast<int64_t*>(values) = engine.workspace;
+      return CUDNN_STATUS_SUCCESS;
+    default:
+      return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  const auto operation = Of(plan)
+                             ->others.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                             ->others.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+                             ->others.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const auto data = Of(pack)->Many<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  const auto workspace = Of(pack)->One<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const psgd::emulated::Engine& engine = GetSettings().engines[Of(plan)->engine];
+  const auto bytes = static_cast<size_t>(engine.workspace);
+  if (bytes > 0 && workspace == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  ++std::atomic_ref(GetSettings().convolutions);  // replicas have threads
+  psgd::emulated::Put(
+      handle->stream, [=, problem = psgd::emulated::ProblemOf(*operation), error = engine.error] {
+        if (bytes > 0) std::memset(workspace, 0xFF, bytes);  // what lies there is lost
+        psgd::emulated::Convolve(problem, operation->type, error, data[0], data[1], data[2]);
+      });
+  return CUDNN_STATUS_SUCCESS;
+}

@@ -1,0 +1,285 @@
+// What the engine for GPUs does on a device that is not as it should be.
+#include "engine/runtime/network.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/ops/rules.h"
+#include "engine/runtime/memory_report.h"
+#include "engine/runtime/plugin.h"
+#include "tests/fakes/emulated_cuda/settings.h"
+#include "tests/unit/engine/graph_runner.h"
+#include "tests/unit/engine/network_fixture.h"
+
+namespace psgd {
+namespace {
+
+using emulated::Engine;
+using emulated::Settings;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsNan;
+using testing::MakeProblem;
+using testing::Problem;
+using testing::ZooModel;
+
+constexpr char kEmulatedName[] = "emulated";
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+class EmulatedDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto found = FindInPlugin("cudnn", options_.plugin_dir, "psgd_emulated_settings");
+    ASSERT_TRUE(found.ok()) << found.status();
+    settings_ = reinterpret_cast<emulated::SettingsFunction>(*found)();
+    before_ = *settings_;
+  }
+  void TearDown() override { *settings_ = before_; }
+
+  // Batches tell the tests' convolutions apart: what was measured once is remembered.
+  absl::Status TrainOn(int batch) {
+    const Problem problem = MakeProblem({1, 16, 16, 4}, batch);
+    auto network = Network::Create(ZooModel("cnn"), problem.shape, batch, options_);
+    PSGD_RETURN_IF_ERROR(network.status());
+    for (int i = 0; i < (*network)->spec().parameters_size(); ++i) {
+      FillInitial((*network)->spec().parameters(i), 1, i, 0, (*network)->parameter(i));
+    }
+    (*network)->InvalidateParameters();
+    return (*network)->TrainStep(problem.input(), problem.labels, 0, nullptr).status();
+  }
+
+  NetworkOptions options_ = {.backend = "cudnn", .plugin_dir = PSGD_EMULATED_DIR};
+  Settings* settings_ = nullptr;
+  Settings before_;
+};
+
+TEST_F(EmulatedDeviceTest, MemoryThatWasNotThereIsNotMissedLater) {
+  settings_->memory = 20 * kMebibyte;
+  EXPECT_THAT(TrainOn(2).ToString(), HasSubstr("cudaMalloc: out of memory"));
+  *settings_ = before_;
+  auto backend = LoadBackend("cudnn", options_.plugin_dir, {});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->Allocate(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted((*backend)->AllocateHost(before_.memory).status()));
+  EXPECT_TRUE((*backend)->BeginRun({}).ok());
+  EXPECT_TRUE(TrainOn(2).ok());
+}
+
+TEST_F(EmulatedDeviceTest, AWorkspaceThatDoesNotFitLeavesTheNextEngine) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte}, Engine{.workspace = 1000}};
+  const absl::Status trained = TrainOn(3);
+  EXPECT_TRUE(trained.ok()) << trained;
+}
+
+TEST_F(EmulatedDeviceTest, WhereNoEngineIsLeftTheErrorSaysWhy) {
+  settings_->memory = 200 * kMebibyte;
+  settings_->engines = {Engine{.workspace = 500 * kMebibyte},
+                        Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("500 MiB wanted"));
+  settings_->engines = {Engine{.workspace = 5000 * kMebibyte}, Engine{.plans = false}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("a workspace of 5000 MiB"));
+  settings_->engines = {Engine{.note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  EXPECT_THAT(TrainOn(4).ToString(), HasSubstr("do not repeat their results to the bit"));
+}
+
+TEST_F(EmulatedDeviceTest, ReplicasShareWhatIsFreeOnTheirDevices) {
+  const auto available = [&](const std::vector<int>& devices) {
+    std::vector<NetworkOptions> replicas(devices.size(), options_);
+    for (size_t i = 0; i < devices.size(); ++i) replicas[i].device = devices[i];
+    return AvailableToEach(replicas).value();
+  };
+  const size_t alone = available({0});
+  EXPECT_LT(alone, settings_->memory);  // the device's libraries take some
+  EXPECT_EQ(available({0, 0, 0}), alone / 3);
+  EXPECT_EQ(available({0, 1, 1}), alone / 2);
+  EXPECT_EQ(available({0, 1}), alone);
+}
+
+TEST_F(EmulatedDeviceTest, EnginesThatRoundMoreThanIsPromisedAreRefused) {
+  const auto refused = [&](cudnnBackendNumericalNote_t note, Precision precision) {
+    settings_->engines = {Engine{.note = note}};
+    NetworkOptions options = options_;
+    options.precision = precision;
+    return absl::IsUnimplemented(
+        PlanMemory(ZooModel("cnn"), MakeProblem().shape, 6, options).status());
+  };
+  for (const auto note :
+       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+        CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) {
+    EXPECT_TRUE(refused(note, Precision::kFp32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kTf32)) << "note " << note;
+    EXPECT_FALSE(refused(note, Precision::kBf16)) << "note " << note;
+  }
+  EXPECT_FALSE(refused(CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, Precision::kFp32));
+  for (const auto precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, precision));
+    EXPECT_TRUE(refused(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, precision));
+  }
+}
+
+// A step that diverged must not look sound: as the reference, which op_values_test.cc checks.
+TEST_F(EmulatedDeviceTest, NanGoesThroughReluAndMaxPool) {
+  const double nan = std::nan("");
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Graph graph;
+    const auto external = [&](const char* name, Shape shape) {
+      return graph.AddTensor({.name = name, .shape = std::move(shape), .external = true});
+    };
+    const TensorId x = external("x", {1, 1, 1, 6}), dy = external("dy", {1, 1, 1, 6});
+    const TensorId y = AddRelu(&graph, "relu", x).value();
+    const TensorId dx = external("dx", {1, 1, 1, 6});
+    graph.AddNode("relu.backward", ReluBackward{}, {y, dy}, {dx});
+    const Pool pool = {Pool::Kind::kMax, {{1, 3}, {1, 3}}};
+    const TensorId largest = AddPool(&graph, "pool", pool, x).value();
+    graph.tensors[y].external = graph.tensors[largest].external = true;
+    BackendOptions options;
+    options.precision = precision;
+    testing::GraphRunner<float> runner(graph,
+                                       LoadBackend("cudnn", options_.plugin_dir, options).value());
+    runner.Set(x, {-1, nan, 2, 5, 4, 6});
+    runner.Set(dy, {1, 2, 3, 4, 5, 6});
+    runner.Run();
+    EXPECT_THAT(runner.Get(y), ElementsAre(0, IsNan(), 2, 5, 4, 6));
+    EXPECT_THAT(runner.Get(dx), ElementsAre(0, 2, 3, 4, 5, 6));
+    EXPECT_THAT(runner.Get(largest), ElementsAre(IsNan(), 6));
+  }
+}
+
+class EngineChoicesTest : public EmulatedDeviceTest {
+ protected:
+  void SetUp() override {
+    EmulatedDeviceTest::SetUp();
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    EmulatedDeviceTest::TearDown();
+  }
+  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(In(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // Convolutions that a step takes beside those that measure.
+  uint64_t RunTo(int batch, const std::string& choices) {
+    options_.choices = choices;
+    settings_->convolutions = 0;
+    const absl::Status trained = TrainOn(batch);
+    EXPECT_TRUE(trained.ok()) << trained;
+    return settings_->convolutions;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / absl::StrCat("psgd-choices-", getpid());
+};
+
+// A file stands for a process that comes later: what one knows of a file is the file's alone.
+TEST_F(EngineChoicesTest, ALaterProcessMeasuresNothing) {
+  const uint64_t measuring = RunTo(6, In("of a user/new folder/first"));
+  const std::string kept = Read("of a user/new folder/first");
+  EXPECT_THAT(kept, HasSubstr(absl::StrCat("8\t", kEmulatedName)));
+  std::ofstream(In("second")) << kept;
+  const uint64_t alone = RunTo(6, In("second"));
+  EXPECT_GT(measuring, alone);
+  EXPECT_EQ(Read("second"), kept) << "nothing is measured, so nothing is added";
+  EXPECT_EQ(RunTo(6, In("of a user/new folder/first")), alone);
+  // Others are measured, and added.
+  EXPECT_GT(RunTo(7, In("second")), alone);
+  EXPECT_GT(Read("second").size(), kept.size());
+}
+
+TEST_F(EngineChoicesTest, WhatIsDamagedOrNoLongerThereIsMeasuredAgain) {
+  const uint64_t measuring = RunTo(8, In("first"));
+  const std::string kept = Read("first");
+  const auto with_engine = [&](const std::string& engine) {
+    std::string other;
+    for (const absl::string_view line : absl::StrSplit(kept, '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&other, engine, std::string(line.substr(line.find('\t'))), "\n");
+    }
+    return other;
+  };
+  const std::string damaged[] = {
+      with_engine("6"),    // finds that it cannot
+      with_engine("0"),    // may not
+      with_engine("900"),  // is not there
+      with_engine("-1"),  with_engine("x"),       with_engine("99999999999999999999"),
+      "\n\n\t\n8\n\t8\n", std::string(100, '\0'), "8" + kept.substr(kept.find('\t'), 20)};
+  for (size_t i = 0; i < std::size(damaged); ++i) {
+    const std::string name = absl::StrCat("damaged-", i);
+    std::ofstream(In(name)) << damaged[i];
+    EXPECT_EQ(RunTo(8, In(name)), measuring) << damaged[i];
+    EXPECT_THAT(Read(name), ::testing::EndsWith(kept)) << "and then known";
+  }
+}
+
+// On a device that is fuller than when it was measured, or less full.
+TEST_F(EngineChoicesTest, WhatFitsDependsOnTheMemoryThatIsLeft) {
+  settings_->engines = {Engine{.workspace = 100 * kMebibyte}};
+  const uint64_t alone = [&] {
+    RunTo(10, In("empty"));
+    return RunTo(10, In("empty"));
+  }();
+  settings_->engines.push_back(Engine{.workspace = 1000});
+  const std::string kept = Read("empty");
+  EXPECT_THAT(kept, HasSubstr("0\temulated"));
+  settings_->memory = 90 * kMebibyte;
+  EXPECT_GT(RunTo(10, In("empty")), alone) << "the first does not fit, so the second is measured";
+  EXPECT_EQ(Read("empty"), kept) << "with more memory the first may be the better one";
+}
+
+// Else their times would be those of each other, and each might choose another engine.
+TEST_F(EngineChoicesTest, ReplicasOfAProcessMeasureOnce) {
+  const uint64_t measuring = RunTo(11, In("one"));
+  const uint64_t alone = RunTo(11, In("one"));
+  options_.choices = In("three");
+  settings_->convolutions = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&] { EXPECT_TRUE(TrainOn(11).ok()); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(settings_->convolutions, measuring + 2 * alone);
+  EXPECT_EQ(Read("three"), Read("one"));
+}
+
+TEST_F(EngineChoicesTest, AFileThatCannotBeWrittenIsAsNone) {
+  const uint64_t measuring = RunTo(9, "/dev/null/choices");
+  EXPECT_LT(RunTo(9, "/dev/null/choices"), measuring) << "this process remembers";
+}
+
+// Also of a batch that does not fit. A step then measures as it would have without the plan.
+TEST_F(EmulatedDeviceTest, APlanTakesNoMemoryAndRunsNothing) {
+  settings_->memory = 64 * kMebibyte;
+  settings_->convolutions = 0;
+  const InputShape shape = MakeProblem().shape;
+  const auto large = PlanMemory(ZooModel("cnn"), shape, 4096, options_);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_GT(large->total(), settings_->memory);
+  EXPECT_TRUE(large->scratch_may_differ);
+  const auto fits = LargestBatch(ZooModel("cnn"), shape, options_, settings_->memory / 2);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_GT(*fits, 1);
+  EXPECT_EQ(settings_->convolutions, 0u);
+  EXPECT_FALSE(PlanMemory(ZooModel("mlp"), shape, 8, options_)->scratch_may_differ);
+  settings_->memory = before_.memory;
+  ASSERT_TRUE(PlanMemory(ZooModel("cnn"), shape, 5, options_).ok());
+  ASSERT_TRUE(TrainOn(5).ok());
+  const uint64_t measuring = std::exchange(settings_->convolutions, 0);
+  ASSERT_TRUE(TrainOn(5).ok());
+  EXPECT_GT(measuring, settings_->convolutions);
+}
+
+}  // namespace
+}  // namespace psgd

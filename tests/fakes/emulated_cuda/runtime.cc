@@ -1,0 +1,298 @@
+#include "tests/fakes/emulated_cuda/runtime.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tests/fakes/emulated_cuda/settings.h"
+#include "tests/fakes/queued_device/queues.h"
+
+struct CUstream_st {
+  int index;
+};
+struct CUevent_st {
+  std::shared_ptr<psgd::queued::Event> event = std::make_shared<psgd::queued::Event>();
+};
+struct CUgraph_st {
+  psgd::queued::Tape tape;
+};
+struct CUgraphExec_st {
+  psgd::queued::Tape tape;
+};
+
+namespace psgd::emulated {
+namespace {
+
+constexpr int kDevices = 2;
+constexpr size_t kAlignment = 256;
+constexpr int kGarbage = 0xFF;  // NaN in every type
+constexpr size_t kMostGarbage = 1 << 20;
+
+// What the threads of a process share; devices differ in nothing.
+struct Shared {
+  std::mutex mutex;
+  std::vector<queued::Asked> asked;  // that no test reads
+  queued::Queues queues{0, /*seed=*/1, &asked};
+  std::vector<int> free_streams;
+  std::map<void*, size_t> on_device, pinned;
+  size_t used = 0;
+  bool backwards = false;  // the next launch
+  uint64_t launches = 0;
+};
+
+Shared& All() {
+  static Shared* const shared = new Shared();
+  return *shared;
+}
+
+// Of the calling thread.
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int recordings = 0;
+
+cudaError_t Note(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+bool Within(const std::map<void*, size_t>& memory, const void* at) {
+  auto after = memory.upper_bound(const_cast<void*>(at));
+  if (after == memory.begin()) return false;
+  --after;
+  return static_cast<const char*>(at) < static_cast<char*>(after->first) + after->second;
+}
+
+// What takes or frees memory, or waits, ends a recording of the same thread.
+cudaError_t Forbidden() {
+  return recordings > 0 ? Note(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+
+cudaError_t Allocate(void** at, size_t bytes, std::map<void*, size_t>* memory) {
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  if (bytes > GetSettings().memory - All().used) return Note(cudaErrorMemoryAllocation);
+  *at = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  std::memset(*at, kGarbage, std::min(bytes, kMostGarbage));
+  (*memory)[*at] = bytes;
+  All().used += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t Free(void* at, std::map<void*, size_t>* memory) {
+  if (at == nullptr) return cudaSuccess;
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  All().queues.WaitForAll();
+  All().asked.clear();
+  const auto found = memory->find(at);
+  if (found == memory->end()) return Note(cudaErrorInvalidValue);
+  All().used -= found->second;
+  memory->erase(found);
+  std::free(at);
+  return cudaSuccess;
+}
+
+cudaError_t SetEvent(cudaEvent_t event, cudaStream_t stream, bool external) {
+  std::lock_guard lock(All().mutex);
+  All().queues.Set(stream->index, event->event, external);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+Settings& GetSettings() {
+  static Settings* const settings = new Settings();
+  return *settings;
+}
+
+void Put(cudaStream_t stream, std::function<void()> work) {
+  std::lock_guard lock(All().mutex);
+  All().queues.Put(stream->index, queued::Asked::kLaunch, std::move(work));
+}
+
+void Launch(cudaStream_t stream, const Three& blocks, const Three& threads,
+            std::function<void()> kernel) {
+  constexpr unsigned kMostOther = 65535;  // of the second and third axis
+  if (blocks.Count() == 0 || threads.Count() == 0 || threads.Count() > 1024 ||
+      blocks.y > kMostOther || blocks.z > kMostOther) {
+    Note(cudaErrorInvalidConfiguration);
+    return;
+  }
+  Put(stream, [=] { RunBlocks(blocks, threads, All().launches++ % 2 == 1, kernel); });
+}
+
+}  // namespace psgd::emulated
+
+extern "C" __attribute__((visibility("default"))) psgd::emulated::Settings*
+psgd_emulated_settings() {
+  return &psgd::emulated::GetSettings();
+}
+
+using psgd::emulated::All;
+using psgd::emulated::Forbidden;
+using psgd::emulated::last_error;
+using psgd::emulated::Note;
+using psgd::emulated::recordings;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = psgd::emulated::kDevices;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return device < psgd::emulated::kDevices ? cudaSuccess : Note(cudaErrorInvalidDevice);
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "emulated");
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    default:
+      return "an error of the emulation";
+  }
+}
+
+cudaError_t cudaMalloc(void** at, size_t bytes) {
+  return psgd::emulated::Allocate(at, bytes, &All().on_device);
+}
+cudaError_t cudaHostAlloc(void** at, size_t bytes, unsigned) {
+  return psgd::emulated::Allocate(at, bytes, &All().pinned);
+}
+cudaError_t cudaFree(void* at) { return psgd::emulated::Free(at, &All().on_device); }
+cudaError_t cudaFreeHost(void* at) { return psgd::emulated::Free(at, &All().pinned); }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  std::lock_guard lock(All().mutex);
+  *total = psgd::emulated::GetSettings().memory;
+  *free = *total - All().used;
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {
+  psgd::emulated::Put(stream, [=] { std::memset(at, value, bytes); });
+  return cudaSuccess;
+}
+
+// Memory of the host that is not pinned is read before the call returns, and written before it too.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  bool staged = false;
+  {
+    std::lock_guard lock(All().mutex);
+    const void* const host = kind == cudaMemcpyDeviceToHost ? to : from;
+    staged = kind != cudaMemcpyDeviceToDevice && !psgd::emulated::Within(All().pinned, host);
+    const bool to_device = kind != cudaMemcpyDeviceToHost,
+               of_device = kind != cudaMemcpyHostToDevice;
+    if (bytes > 0 && ((to_device && !psgd::emulated::Within(All().on_device, to)) ||
+                      (of_device && !psgd::emulated::Within(All().on_device, from)))) {
+      return Note(cudaErrorInvalidValue);
+    }
+  }
+  if (staged && kind == cudaMemcpyHostToDevice) {
+    const char* const first = static_cast<const char*>(from);
+    psgd::emulated::Put(stream, [=, kept = std::vector<char>(first, first + bytes)] {
+      std::memcpy(to, kept.data(), bytes);
+    });
+    return cudaSuccess;
+  }
+  psgd::emulated::Put(stream, [=] { std::memcpy(to, from, bytes); });
+  return staged ? cudaStreamSynchronize(stream) : cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  std::lock_guard lock(All().mutex);
+  if (All().free_streams.empty()) All().free_streams.push_back(All().queues.AddStream());
+  *stream = new CUstream_st{All().free_streams.back()};
+  All().free_streams.pop_back();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::lock_guard lock(All().mutex);
+  All().queues.Wait(stream->index);
+  All().free_streams.push_back(stream->index);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  All().queues.Wait(stream->index);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  std::lock_guard lock(All().mutex);
+  All().queues.Await(stream->index, event->event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return psgd::emulated::SetEvent(event, stream, /*external=*/false);
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  return psgd::emulated::SetEvent(event, stream, flags == cudaEventRecordExternal);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  All().queues.Wait(*event->event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = Forbidden(); error != cudaSuccess) return error;
+  std::lock_guard lock(All().mutex);
+  return All().queues.Passed(*event->event) ? cudaSuccess : Note(cudaErrorNotReady);
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  std::lock_guard lock(All().mutex);
+  All().queues.BeginRecording(stream->index);
+  ++recordings;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  std::lock_guard lock(All().mutex);
+  --recordings;
+  *graph = new CUgraph_st{All().queues.EndRecording(stream->index)};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
+  *made = new CUgraphExec_st{graph->tape};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+// Its streams' work comes after that of `stream`, with which a recording begins.
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  std::lock_guard lock(All().mutex);
+  for (const psgd::queued::Work& work : graph->tape) work();
+  return cudaSuccess;
+}

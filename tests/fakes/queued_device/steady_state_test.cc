@@ -1,0 +1,251 @@
+// What a trainer asks of a device in each step once it is under way: everything is put on streams,
+// and the host waits for what it needs alone. A real trainer and a real server; a device that keeps
+// a trace.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/fakes/queued_device/asked.h"
+#include "tests/system/run_test.h"
+#include "train/dry_run.h"
+#include "train/trainer.h"
+
+namespace psgd {
+namespace {
+
+using queued::Asked;
+using queued::kCodecs;
+using queued::kDownloads;
+using queued::kKernels;
+using queued::kUploads;
+using queued::kWeights;
+
+constexpr int kDevice = 7;
+// The first steps make what later ones use, and are recorded.
+constexpr size_t kFirstSteady = 4;
+constexpr size_t kLeastSteady = 40;
+
+std::vector<Asked> AskedOf(int device) {
+  const std::string plugin = std::string(PSGD_QUEUED_DEVICE_DIR) + "/libpsgd_cudnn.so";
+  void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return {};
+  const auto asked =
+      reinterpret_cast<queued::AskedFunction>(dlsym(library, "psgd_queued_device_asked"));
+  std::vector<Asked> all;
+  if (asked != nullptr) asked(device, &all);
+  dlclose(library);
+  return all;
+}
+
+// From the first kernel of a step to that of the next: behind the wait for a step's loss comes what
+// brings the next one's weights and batch.
+std::vector<std::vector<Asked>> Steps(const std::vector<Asked>& all) {
+  std::vector<std::vector<Asked>> steps(1);
+  for (const Asked& asked : all) {
+    if (asked.kind == Asked::kRun) steps.emplace_back();
+    steps.back().push_back(asked);
+  }
+  return steps;
+}
+
+size_t Count(const std::vector<Asked>& step, Asked::Kind kind, int stream) {
+  return static_cast<size_t>(std::ranges::count_if(
+      step, [=](const Asked& a) { return a.kind == kind && a.stream == stream; }));
+}
+
+size_t Find(const std::vector<Asked>& step, Asked::Kind kind, int stream) {
+  return static_cast<size_t>(
+      std::ranges::find_if(step,
+                           [=](const Asked& a) { return a.kind == kind && a.stream == stream; }) -
+      step.begin());
+}
+
+bool HostWaits(const Asked& asked) {
+  return asked.kind == Asked::kWaitForEvent || asked.kind == Asked::kWaitForStream ||
+         asked.kind == Asked::kWaitForAll;
+}
+
+// The batch of the next step is on its way before this one is waited for.
+bool BringsTheNextBatch(const std::vector<Asked>& step, int back) {
+  return Find(step, Asked::kCopyIn, kUploads) < Find(step, Asked::kWaitForEvent, back);
+}
+
+class SteadyState : public RunTest {
+ protected:
+  static std::vector<std::string> Common() {
+    return {"cluster.workers=1", "cluster.segment=1000", "train.epochs=1", "data.prefetch=64"};
+  }
+  // The steps of an epoch, but for the first.
+  std::vector<std::vector<Asked>> Train(const std::vector<std::string>& settings) {
+    Process server(std::vector<std::string>{"ps-server", "--config", SmallConfig(), "--port", "0",
+                                            "--run-dir", Path("run")} +
+                   Sets(Common() + settings));
+    TrainerOptions options;
+    options.server = ServerOf(server);
+    options.name = "queued";
+    options.gpus = {{.index = kDevice, .name = "streams in host memory"}};
+    options.plugin_dir = PSGD_QUEUED_DEVICE_DIR;
+    // So that batches are ready.
+    options.step_delay = Milliseconds(2);
+    const absl::Status trained = Trainer(options).Run();
+    EXPECT_TRUE(trained.ok()) << trained;
+    EXPECT_EQ(server.Wait().code, 0) << server.Err();
+    std::vector<std::vector<Asked>> steps = Steps(AskedOf(kDevice));
+    // Evaluations bring nothing back but their result.
+    std::erase_if(steps, [](const auto& step) {
+      return Count(step, Asked::kWaitForEvent, kDownloads) +
+                 Count(step, Asked::kWaitForEvent, kCodecs) ==
+             0;
+    });
+    EXPECT_GE(steps.size(), kFirstSteady + kLeastSteady);
+    steps.erase(steps.begin(), steps.begin() + std::min(steps.size(), kFirstSteady));
+    // The last one of the epoch is followed by reports and a checkpoint.
+    if (!steps.empty()) steps.pop_back();
+    return steps;
+  }
+
+  // A wait that is missing between streams would give other numbers.
+  void CheckWeights(const std::vector<std::string>& settings) {
+    RunOnReference("reference", SmallConfig(), Common() + settings);
+    EXPECT_FALSE(Weights("run").empty());
+    EXPECT_TRUE(Weights("run") == Weights("reference"));
+  }
+
+  // `back`: where gradients or payloads come to the host; so many a step.
+  void Check(const std::vector<std::vector<Asked>>& steps, int back, size_t arrivals) {
+    size_t ahead = 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      SCOPED_TRACE(i);
+      const std::vector<Asked>& step = steps[i];
+      // Nobody waits for the whole device, nor frees memory, which would.
+      EXPECT_EQ(Count(step, Asked::kWaitForAll, 0), 0u);
+      // The host waits for a whole stream once: at the end, for the loss.
+      for (int stream : {kDownloads, kUploads, kCodecs, kWeights}) {
+        EXPECT_EQ(Count(step, Asked::kWaitForStream, stream), 0u) << stream;
+      }
+      EXPECT_EQ(Count(step, Asked::kWaitForStream, kKernels), 1u);
+      EXPECT_EQ(Count(step, Asked::kCopyOut, kKernels), 1u);
+      const size_t end = Find(step, Asked::kWaitForStream, kKernels);
+      size_t before = end - 1;
+      while (before > 0 && step[before].stream == kWeights)
+        --before;  // another thread asked for that
+      EXPECT_EQ(Find(step, Asked::kCopyOut, kKernels), before);
+      // It waits for each gradient or payload that it sends: these have come, not all of the
+      // stream.
+      for (int stream : {kDownloads, kCodecs}) {
+        const size_t expected = stream == back ? arrivals : 0;
+        EXPECT_EQ(Count(step, Asked::kCopyOut, stream), expected) << stream;
+        EXPECT_EQ(Count(step, Asked::kWaitForEvent, stream), expected) << stream;
+      }
+      // And, before it writes a batch to the memory that it is copied from, for the copy of the one
+      // before. That was put there before this step's kernels and waits for none of them.
+      EXPECT_EQ(Count(step, Asked::kWaitForEvent, kUploads), Count(step, Asked::kCopyIn, kUploads));
+      EXPECT_EQ(Count(step, Asked::kWaitForEvent, kKernels), 0u);
+      EXPECT_EQ(Count(step, Asked::kWaitForEvent, kWeights), 0u);
+      std::set<uint64_t> set_here;
+      bool waited = false;
+      for (size_t k = 0; k < step.size(); ++k) {
+        const Asked& asked = step[k];
+        if (asked.kind == Asked::kSetEvent && asked.stream == kUploads)
+          set_here.insert(asked.event);
+        if (asked.kind == Asked::kWaitForEvent && asked.stream == kUploads) {
+          EXPECT_FALSE(set_here.contains(asked.event));
+          continue;
+        }
+        // From the first wait to the last there is nothing left to launch, nor to bring but
+        // weights.
+        EXPECT_FALSE(k > end && HostWaits(asked));
+        if (waited && k < end && asked.stream != kWeights) {
+          EXPECT_FALSE(asked.kind == Asked::kLaunch || asked.kind == Asked::kCopyIn)
+              << asked.stream;
+        }
+        waited = waited || HostWaits(asked);
+      }
+      ahead += BringsTheNextBatch(step, back);
+    }
+    // A batch that is not ready yet is not waited for; most are.
+    EXPECT_GT(ahead, steps.size() / 2);
+  }
+
+  void CheckAhead(const std::string& pull) {
+    // Weight decay is that of the weights that the gradient was made from.
+    const std::vector<std::string> settings = {
+        "compression.push=none",           pull,
+        "consistency.staleness=1",         "consistency.pull_ahead=true",
+        "optimizer.sgd.weight_decay=0.01", "optimizer.sgd.momentum=0"};
+    const std::vector<std::vector<Asked>> steps = Train(settings);
+    Check(steps, kDownloads, 4);
+    size_t ahead = 0;
+    for (const std::vector<Asked>& step : steps) {
+      // Begun from within the step, on a thread that no wait of the step's is for: when it gets to
+      // the copy is its own affair.
+      const size_t come = Count(step, Asked::kCopyIn, kWeights);
+      EXPECT_EQ(come + Count(step, Asked::kCopyIn, kKernels), 1u);
+      ahead += come;
+    }
+    EXPECT_GT(ahead, steps.size() / 2);
+    CheckWeights(settings);
+  }
+};
+
+TEST_F(SteadyState, TheHostWaitsForGradientsAndTheLoss) {
+  // Two layers' weights and biases.
+  const std::vector<std::string> settings = {"compression.push=none"};
+  Check(Train(settings), kDownloads, 4);
+  CheckWeights(settings);
+}
+
+TEST_F(SteadyState, TheHostWaitsForPayloadsAndTheLoss) {
+  const std::vector<std::string> settings = {"compression.push.topk.density=0.05",
+                                             "compression.dense_below=0B"};
+  Check(Train(settings), kCodecs, 4);
+  CheckWeights(settings);
+}
+
+// Asked for ahead, they come while a step computes and wait there for the next, whose kernels wait
+// for their copy and not the host. Now and then a pull is late, or the device quick, and they come
+// between the steps.
+TEST_F(SteadyState, WeightsComeWhileAStepComputes) { CheckAhead("compression.pull=none"); }
+TEST_F(SteadyState, ChangesOfWeightsComeWhileAStepComputes) {
+  CheckAhead("compression.pull.delta={}");
+}
+
+// A second copy of the weights is counted where there is room for it and for codecs.
+TEST(DryRun, CountsTheWeightsThatComeAhead) {
+  Config config;
+  config.mutable_model()->set_zoo("mlp");
+  config.mutable_model()->add_hidden(1024);
+  auto* data = config.mutable_data();
+  data->set_format(DataConfig::SYNTHETIC);
+  data->set_batch(8);
+  data->mutable_synthetic()->set_train_samples(64);
+  data->mutable_synthetic()->set_test_samples(64);
+  for (int size : {1, 32, 32}) data->mutable_synthetic()->add_shape(size);
+  data->mutable_synthetic()->set_classes(10);
+  const NetworkOptions device = {.backend = "cudnn", .plugin_dir = PSGD_QUEUED_DEVICE_DIR};
+  const auto text = [&](size_t mebibytes) {
+    const auto told = DryRunText(config, device, mebibytes << 20);
+    EXPECT_TRUE(told.ok()) << told.status();
+    return told.value_or("");
+  };
+  using testing::ContainsRegex;
+  EXPECT_THAT(text(0), testing::Not(testing::HasSubstr("weights ahead")));
+  config.mutable_consistency()->set_pull_ahead(true);
+  // 4.04 MiB of weights, and as much of their gradients.
+  EXPECT_THAT(text(0), ContainsRegex("weights ahead +4.04 MiB  those of the next step"));
+  EXPECT_THAT(text(0), ContainsRegex("together +12"));
+  EXPECT_THAT(text(17), ContainsRegex("weights ahead +4.04 MiB"));
+  EXPECT_THAT(text(15), ContainsRegex("weights ahead +0.00 MiB  no room"));
+  EXPECT_THAT(text(15), ContainsRegex("together +8"));
+}
+
+// Once the candidates have been tried, in the first steps, a choice costs nothing: no gradient
+// comes to the host, nothing is timed, and memory for each codec is there.
+TEST_F(SteadyState, ACodecThatIsChosenWorksOnTheDevice) {
+  Check(Train({"compression.push.auto={steps: 1, codecs: [int8]}", "compression.dense_below=0B"}),
+        kCodecs, 4);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,317 @@
+// Copies of a shard on several servers of this process: their threads, joined by real streams.
+#include "server/control/copy_thread.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/control/copy_wire.h"
+#include "server/control/follow_link.h"
+#include "server/control/peer_service.h"
+#include "server/control/task_queue.h"
+#include "tests/unit/server/shard/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr Duration kPatience = std::chrono::seconds(20);
+constexpr Duration kSilence = std::chrono::milliseconds(300);
+constexpr Duration kLook = std::chrono::milliseconds(2);
+constexpr char kRun[] = "run";
+constexpr uint32_t kElements = 1000;
+
+template <typename Condition>
+bool Eventually(const Condition& holds) {
+  const Time until = SteadyNow() + kPatience;
+  while (!holds()) {
+    if (SteadyNow() > until) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+Config ConfigOfRun() {
+  Config config;
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  return config;
+}
+
+// A server with one copy of one shard.
+class Node final : public PeerHandler {
+ public:
+  Node(uint32_t number, Transport* transport, bool fresh)
+      : number_(number), guard_(nullptr, NullLog()), copy_(Options(transport), Fresh(fresh)) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+    FollowLinkOptions link;
+    link.server = number;
+    link.run_id = kRun;
+    link.patience = std::chrono::seconds(1);
+    link.retry = std::chrono::milliseconds(10);
+    link.on_connected = [this] { copy_.OnReached(); };
+    link.on_copy = [this](CopyMessage message) { copy_.OnCopy(leader_, std::move(message)); };
+    link.on_part = [this] { copy_.OnPart(); };
+    link_ = std::make_unique<FollowLink>(std::move(link));
+    service_.SetHandler(this);
+  }
+  ~Node() override { Die(); }
+
+  // As a server whose process ends.
+  void Die() {
+    service_.SetHandler(nullptr);
+    link_.reset();
+    copy_.Stop();
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+  }
+
+  void Lead(uint64_t epoch, const std::vector<uint32_t>& in_sync, uint64_t heard) {
+    link_->SetLeader("");
+    AssignedCopy assigned;
+    assigned.set_epoch(epoch);
+    assigned.set_leader(number_);
+    assigned.mutable_in_sync()->Add(in_sync.begin(), in_sync.end());
+    assigned.set_heard(heard);
+    copy_.Have(assigned, number_);
+  }
+  void Follow(uint64_t epoch, const Node& leader) {
+    leader_ = leader.number_;
+    AssignedCopy assigned;
+    assigned.set_epoch(epoch);
+    assigned.set_leader(leader.number_);
+    copy_.Have(assigned, number_);
+    link_->SetLeader(leader.address_);
+  }
+  absl::Status Execute(ShardCommand command, uint64_t number, uint64_t epoch) {
+    {
+      std::lock_guard lock(mutex_);
+      orders_.erase(number);
+    }
+    copy_.Execute(std::move(command), number, epoch);
+    const auto done = [&] {
+      std::lock_guard lock(mutex_);
+      return orders_.contains(number);
+    };
+    if (!Eventually(done)) return absl::DeadlineExceededError(absl::StrCat("order ", number));
+    std::lock_guard lock(mutex_);
+    return orders_[number];
+  }
+  CopyState state() const {
+    std::lock_guard lock(mutex_);
+    return state_;
+  }
+  bool IsCaughtUp(uint32_t server) const {
+    const CopyState now = state();
+    return std::ranges::count(now.caught_up(), server) > 0;
+  }
+  bool IsSilent(uint32_t server) const {
+    const CopyState now = state();
+    return std::ranges::count(now.silent(), server) > 0;
+  }
+  CopyThread& copy() { return copy_; }
+
+  CallGuard& guard() override { return guard_; }
+  absl::Status Serve(const ServerSays::Hello&, ServingStream*) override {
+    return absl::UnimplementedError("no run is led here");
+  }
+  absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream) override {
+    TaskQueue queue;
+    {
+      std::lock_guard lock(mutex_);
+      followers_[hello.server()] = {stream, &queue};
+    }
+    FollowingSays says;
+    while (stream->Receive(&says)) {
+      auto message = DecodeFollowing(hello.shard(), says);
+      if (!message.ok()) return message.status();
+      copy_.OnCopy(hello.server(), *std::move(message));
+    }
+    std::lock_guard lock(mutex_);
+    followers_.erase(hello.server());
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Connection {
+    FollowingStream* stream = nullptr;
+    TaskQueue* queue = nullptr;
+  };
+
+  static std::unique_ptr<DurableShard> Fresh(bool fresh) {
+    if (!fresh) return nullptr;
+    return std::make_unique<DurableShard>(DurableShardOptionsOf(ConfigOfRun(), 0, 1));
+  }
+  CopyThreadOptions Options(Transport* transport) {
+    CopyThreadOptions options;
+    options.core.silence = kSilence;
+    options.core.empty_place = []() -> absl::StatusOr<DurableShardOptions> {
+      return DurableShardOptionsOf(ConfigOfRun(), 0, 1);
+    };
+    options.listen = [this, transport] { return transport->Listen(absl::StrCat("node", number_)); };
+    options.advertised = [](const std::string& address) { return address; };
+    options.callbacks.on_state = [this](CopyState state) {
+      std::lock_guard lock(mutex_);
+      state_ = std::move(state);
+    };
+    options.callbacks.on_order = [this](uint32_t, uint64_t, const CopyCore::OrderDone& done) {
+      std::lock_guard lock(mutex_);
+      orders_[done.number] = done.status;
+    };
+    options.callbacks.on_send = [this](CopyCore::Send send) { SendCopy(std::move(send)); };
+    options.callbacks.on_cut = [](uint32_t, const ShardCut&) {};
+    options.callbacks.on_quarantine = [](const QuarantinedWorker&) {};
+    options.callbacks.on_image = [](uint32_t, const ShardImage&) {};
+    return options;
+  }
+  void SendCopy(CopyCore::Send send) {
+    const bool follows = std::holds_alternative<CopyMessage::Has>(send.message.what) ||
+                         std::holds_alternative<CopyMessage::Written>(send.message.what);
+    if (follows) return link_->Send(send.message);
+    std::lock_guard lock(mutex_);
+    const auto follower = followers_.find(send.server);
+    if (follower == followers_.end()) return;
+    follower->second.queue->Post(
+        [stream = follower->second.stream, message = std::move(send.message)] {
+          return SendLeading(message, [&](const LeadingSays& says) { return stream->Send(says); });
+        });
+  }
+
+  const uint32_t number_;
+  std::string address_;
+  std::atomic<uint32_t> leader_{0};
+  CallGuard guard_;
+  PeerService service_;
+  std::unique_ptr<grpc::Server> server_;
+  mutable std::mutex mutex_;  // guards what follows, to orders_
+  CopyState state_;
+  std::map<uint32_t, Connection> followers_;
+  std::map<uint64_t, absl::Status> orders_;
+  std::unique_ptr<FollowLink> link_;
+  CopyThread copy_;
+};
+
+class CopyThreads : public ::testing::Test {
+ protected:
+  CopyThreads() : transport_(MakeInProcessTransport({})), first_(1, transport_.get(), true) {}
+
+  // The first server leads the shard, and worker 0 may push to it.
+  void Start() {
+    ShardFixture model({.elements = {kElements, 3}}, ConfigOfRun());
+    first_.Lead(1, {1}, 0);
+    ASSERT_TRUE(first_.Execute(model.install(), 1, 1).ok());
+    ASSERT_TRUE(first_.Execute(AdmitWorker{ShardFixture::Key(0)}, 2, 1).ok());
+    BeginSegment begin;
+    begin.segment.set_id(1);
+    begin.segment.set_clocks(1000);
+    begin.segment.add_workers(0);
+    ASSERT_TRUE(first_.Execute(begin, 3, 1).ok());
+    Connect(first_);
+  }
+  void Connect(Node& to) {
+    ASSERT_TRUE(Eventually([&] { return !to.state().endpoint().empty(); }));
+    worker_ = *transport_->Connect({to.state().endpoint()});
+  }
+  // Until it is known that nobody answers, or the next sequence number that is.
+  uint64_t Push(uint64_t seq, float value, Duration patience = kPatience) {
+    Message message = ShardFixture::PushOf(0, seq, seq, {{0, Values(kElements, value)}});
+    EXPECT_TRUE(worker_->Send(0, message).ok());
+    return Acknowledged(patience);
+  }
+  uint64_t Acknowledged(Duration patience) {
+    const Time until = SteadyNow() + patience;
+    while (SteadyNow() < until) {
+      const auto received = worker_->Receive(kLook);
+      if (received && received->message.header.has_push_ack()) {
+        return received->message.header.push_ack().next_seq();
+      }
+    }
+    return 0;
+  }
+  static float FirstWeight(Node& node) {
+    float weight = 0;
+    const absl::Status read = node.copy().Weights([&](uint32_t slice, const Bytes& values) {
+      if (slice == 0) weight = Floats(values)[0];
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(read.ok()) << read;
+    return weight;
+  }
+
+  std::unique_ptr<Transport> transport_;
+  Node first_;
+  std::unique_ptr<Endpoint> worker_;
+};
+
+TEST_F(CopyThreads, ACopyCatchesUpAndTakesOver) {
+  Start();
+  EXPECT_EQ(Push(1, 1), 2u);
+  Node second(2, transport_.get(), false);
+  second.Follow(1, first_);
+  ASSERT_TRUE(Eventually([&] { return first_.IsCaughtUp(2); })) << first_.state().DebugString();
+  first_.Lead(1, {1, 2}, first_.state().report());
+  EXPECT_EQ(Push(2, 10), 3u);
+  EXPECT_TRUE(Eventually([&] { return second.state().entries() == first_.state().entries(); }));
+  EXPECT_TRUE(absl::IsUnavailable(
+      second.copy().Weights([](uint32_t, const Bytes&) { return absl::OkStatus(); })));
+
+  first_.Die();
+  second.Lead(2, {2}, 0);
+  Connect(second);
+  EXPECT_EQ(Push(2, 10), 3u) << "it is not applied twice";
+  EXPECT_EQ(Push(3, 100), 4u);
+  EXPECT_EQ(FirstWeight(second), -111);
+}
+
+TEST_F(CopyThreads, NothingIsAcknowledgedThatACopyInSyncLacks) {
+  Start();
+  auto second = std::make_unique<Node>(2, transport_.get(), false);
+  second->Follow(1, first_);
+  ASSERT_TRUE(Eventually([&] { return first_.IsCaughtUp(2); }));
+  first_.Lead(1, {1, 2}, first_.state().report());
+  EXPECT_EQ(Push(1, 1), 2u);
+  second->Die();
+  EXPECT_EQ(Push(2, 10, 2 * kSilence), 0u);
+  ASSERT_TRUE(Eventually([&] { return first_.IsSilent(2); }));
+  // The server that leads the run writes down that it is in sync no more.
+  first_.Lead(1, {1}, first_.state().report());
+  EXPECT_EQ(Acknowledged(kPatience), 3u);
+  EXPECT_EQ(FirstWeight(first_), -11);
+}
+
+TEST_F(CopyThreads, AnOrderOfAnotherEpochIsNotCarriedOut) {
+  Start();
+  EXPECT_TRUE(absl::IsUnavailable(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 7)));
+  EXPECT_TRUE(first_.Execute(AdmitWorker{ShardFixture::Key(1)}, 4, 1).ok());
+}
+
+// A leader that was replaced follows its successor, and what it alone had is gone.
+TEST_F(CopyThreads, ALeaderThatWasReplacedFollows) {
+  Start();
+  Node second(2, transport_.get(), false);
+  second.Follow(1, first_);
+  ASSERT_TRUE(Eventually([&] { return first_.IsCaughtUp(2); }));
+  first_.Lead(1, {1, 2}, first_.state().report());
+  EXPECT_EQ(Push(1, 1), 2u);
+  second.Lead(2, {1, 2}, 0);
+  first_.Follow(2, second);
+  Connect(second);
+  EXPECT_EQ(Push(2, 10), 3u) << "the first has it, too";
+  EXPECT_TRUE(Eventually([&] {
+    return first_.state().entries() == second.state().entries() && !first_.state().leads();
+  }));
+  EXPECT_THAT(first_.state().endpoint(), IsEmpty());
+  EXPECT_EQ(FirstWeight(second), -11);
+}
+
+}  // namespace
+}  // namespace psgd

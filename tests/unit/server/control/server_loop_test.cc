@@ -1,0 +1,241 @@
+// Whole servers in this process, with real streams, journals and run stores, and a worker that
+// speaks by hand.
+#include "server/control/server_loop.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "experiment/config/config_yaml.h"
+#include "net/etcd/etcd_run_store.h"
+#include "net/wire_format.h"
+#include "server/durability/rocks_run_store.h"
+#include "tests/conformance/run_store/fake_etcd.h"
+#include "tests/unit/data/scratch.h"
+#include "tests/unit/server/shard/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kServerPatience = std::chrono::milliseconds(700);
+constexpr Duration kLook = std::chrono::milliseconds(5);
+constexpr uint32_t kElements = 3000;
+
+template <typename Condition>
+bool Eventually(const Condition& holds) {
+  const Time until = SteadyNow() + kPatience;
+  while (!holds()) {
+    if (SteadyNow() > until) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+Config ConfigOfRun(int servers) {
+  Config config =
+      *ParseConfig("name: small\nmodel: {zoo: mlp}\ndata: {format: synthetic}\n", "a test");
+  config.mutable_cluster()->set_shards(2);
+  config.mutable_cluster()->set_workers(1);
+  config.mutable_cluster()->set_servers(servers);
+  config.mutable_cluster()->set_segment(50);
+  config.mutable_train()->set_epochs(100);
+  config.mutable_consistency()->set_reduction(ConsistencyConfig::SUM);
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+  config.mutable_durability()->set_acknowledge(DurabilityConfig::JOURNAL);
+  return config;
+}
+
+// A process with a server.
+struct Machine {
+  std::unique_ptr<PeerService> service = std::make_unique<PeerService>();
+  std::unique_ptr<grpc::Server> grpc;
+  std::string address;
+  std::unique_ptr<ServerLoop> loop;
+
+  Machine() {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(service.get());
+    grpc = builder.BuildAndStart();
+    address = absl::StrCat("127.0.0.1:", port);
+  }
+  ~Machine() { Die(); }
+  void Die() {
+    service->SetHandler(nullptr);
+    loop.reset();
+    if (grpc != nullptr) grpc->Shutdown(std::chrono::system_clock::now());
+    grpc.reset();
+  }
+};
+
+class ServerLoops : public ::testing::Test {
+ protected:
+  void Start(Machine* machine, const std::string& dir, std::shared_ptr<RunStore> store, int servers,
+             size_t copies, bool begins) {
+    const Config config = ConfigOfRun(servers);
+    std::filesystem::create_directories(scratch_.path() + "/" + dir);
+    ServerLoopOptions options;
+    options.name = dir;
+    options.store = std::move(store);
+    options.checkpoint_dir = scratch_.path() + "/" + dir + "/checkpoints";
+    options.core.run_id = "run";
+    options.core.begins = begins;
+    options.core.self.set_address(machine->address);
+    options.core.leader.coordinator.config = config;
+    options.core.leader.servers = static_cast<size_t>(servers);
+    options.core.leader.copies = copies;
+    options.core.leader.patience = kServerPatience;
+    options.copies.config = config;
+    options.copies.run_id = "run";
+    options.copies.host = "127.0.0.1";
+    options.copies.journal_dir = scratch_.path() + "/" + dir;
+    auto loop = ServerLoop::Start(std::move(options));
+    ASSERT_TRUE(loop.ok()) << loop.status();
+    machine->loop = *std::move(loop);
+    machine->service->SetHandler(machine->loop.get());
+  }
+
+  // Asks every server, as a worker does that knows them all, until one answers.
+  template <typename Reply>
+  Reply Ask(const std::vector<Machine*>& machines, const ControlRequest& request) {
+    absl::Status last;
+    const Time until = SteadyNow() + kPatience;
+    while (SteadyNow() < until) {
+      for (Machine* machine : machines) {
+        if (machine->loop == nullptr) continue;
+        auto reply = machine->loop->Ask(request);
+        if (reply.ok()) return std::get<Reply>(*reply);
+        last = reply.status();
+        if (!absl::IsUnavailable(last)) break;
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+    ADD_FAILURE() << last;
+    return Reply();
+  }
+
+  // A worker joins, and gets its first segment.
+  void Train(const std::vector<Machine*>& machines) {
+    JoinRequest join;
+    join.set_name("worker");
+    join.set_protocol(kProtocolVersion);
+    key_ = Ask<JoinReply>(machines, join).key();
+    RegisterRequest registers;
+    *registers.mutable_key() = key_;
+    for (const char* name : {"a", "b"}) {
+      ParameterSpec* const parameter = registers.mutable_model()->add_parameters();
+      parameter->set_name(name);
+      parameter->add_shape(kElements);
+    }
+    registers.set_batches_per_epoch(1000);
+    placement_ = Ask<RegisterReply>(machines, registers).placement();
+    NextSegmentRequest next;
+    *next.mutable_key() = key_;
+    next.set_first(true);
+    ASSERT_TRUE(Eventually(
+        [&] { return Ask<NextSegmentReply>(machines, next).kind() == NextSegmentReply::RUN; }));
+  }
+  // Connects to the shards where they are now.
+  void Connect(const std::vector<Machine*>& machines) {
+    HeartbeatRequest beat;
+    *beat.mutable_key() = key_;
+    std::vector<std::string> endpoints;
+    ASSERT_TRUE(Eventually([&] {
+      const auto reply = Ask<HeartbeatReply>(machines, beat);
+      endpoints.assign(reply.endpoints().begin(), reply.endpoints().end());
+      return endpoints.size() == 2;
+    }));
+    worker_.reset();
+    transport_ = *MakeTransport(ClusterConfig::ZMQ, {});
+    worker_ = *transport_->Connect(endpoints);
+  }
+  // Pushes to every shard until all have acknowledged.
+  bool Push(const std::vector<Machine*>& machines, uint64_t seq, float value) {
+    std::set<uint64_t> acknowledged;
+    const Time until = SteadyNow() + kPatience;
+    Time again{};
+    while (acknowledged.size() < 2 && SteadyNow() < until) {
+      if (SteadyNow() >= again) {
+        Connect(machines);
+        for (uint32_t shard = 0; shard < 2; ++shard) {
+          if (!acknowledged.contains(shard)) (void)worker_->Send(shard, PushTo(shard, seq, value));
+        }
+        again = SteadyNow() + std::chrono::milliseconds(500);
+      }
+      const auto received = worker_->Receive(kLook);
+      if (received && received->message.header.has_push_ack() &&
+          received->message.header.push_ack().next_seq() == seq + 1) {
+        acknowledged.insert(received->from);
+      }
+    }
+    return acknowledged.size() == 2;
+  }
+  Message PushTo(uint32_t shard, uint64_t seq, float value) const {
+    std::vector<std::pair<uint32_t, std::vector<float>>> parts;
+    for (int slice = 0; slice < placement_.slices_size(); ++slice) {
+      const SliceSpec& spec = placement_.slices(slice);
+      if (spec.shard() == shard) {
+        parts.emplace_back(static_cast<uint32_t>(slice), Values(spec.count(), value));
+      }
+    }
+    Message message =
+        ShardFixture::PushOf(key_.worker(), seq, seq, parts, true, key_.incarnation());
+    message.header.set_shard(shard);
+    return message;
+  }
+
+  ScratchFolder scratch_;
+  WorkerKey key_;
+  Placement placement_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Endpoint> worker_;
+};
+
+TEST_F(ServerLoops, OneServerTrainsAndGoesOnWhenItIsStartedAgain) {
+  const std::string store = scratch_.path() + "/store";
+  auto machine = std::make_unique<Machine>();
+  Start(machine.get(), "one", *RocksRunStore::Create(store, false), 1, 1, true);
+  Train({machine.get()});
+  EXPECT_TRUE(Push({machine.get()}, 1, 1));
+  machine = std::make_unique<Machine>();
+  Start(machine.get(), "one", *RocksRunStore::Open(store, false), 1, 1, false);
+  EXPECT_TRUE(Push({machine.get()}, 2, 1));
+  ASSERT_TRUE(Eventually([&] {
+    const auto status = Ask<StatusReply>({machine.get()}, StatusRequest());
+    return status.workers_size() == 1 && status.shards(0).pushes() == 2;
+  })) << "what it had before, and one more";
+}
+
+TEST_F(ServerLoops, AServerThatDiesIsReplaced) {
+  FakeEtcd etcd;
+  const auto store = [&] {
+    return std::make_shared<EtcdRunStore>(
+        EtcdOptions{.members = {etcd.address()}, .credentials = {}}, "run",
+        std::chrono::seconds(1));
+  };
+  Machine machines[3];
+  std::vector<Machine*> all;
+  for (int i = 0; i < 3; ++i) {
+    Start(&machines[i], absl::StrCat("m", i), store(), 3, 2, i == 0);
+    all.push_back(&machines[i]);
+  }
+  Train(all);
+  ASSERT_TRUE(Push(all, 1, 1));
+  ASSERT_TRUE(Push(all, 2, 1));
+  machines[0].Die();
+  etcd.EndLeases();  // as etcd does after a second
+  ASSERT_TRUE(Push(all, 3, 1));
+  ASSERT_TRUE(Eventually([&] {
+    const auto status = Ask<StatusReply>(all, StatusRequest());
+    return status.shards(0).pushes() == 3 && status.shards(1).pushes() == 3;
+  }));
+}
+
+}  // namespace
+}  // namespace psgd

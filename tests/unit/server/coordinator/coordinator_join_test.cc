@@ -1,0 +1,240 @@
+// Who is in: joining, registering, leases, leaving.
+#include "tests/unit/server/coordinator/coordinator_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(CoordinatorJoin, TellsTheWorkerWhatItNeeds) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  JoinRequest request;
+  request.set_name("host-17");
+  Effects effects;
+  const auto reply = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->run_name(), "test-run");
+  EXPECT_EQ(reply->lease_ms(), 10000);
+  EXPECT_EQ(reply->config().cluster().segment(), 4);
+  ASSERT_EQ(effects.commands.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<AdmitWorker>(effects.commands[0]));
+}
+
+// As when the first answer was lost.
+TEST(CoordinatorJoin, ARequestThatIsAskedAgainIsTheSameMember) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  JoinRequest request;
+  request.set_name("host-17");
+  request.set_attempt(91);
+  Effects effects;
+  const auto first = run.core().Join(request, run.now(), &effects);
+  const auto again = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(first.ok() && again.ok());
+  EXPECT_EQ(again->key().worker(), first->key().worker());
+  EXPECT_EQ(again->key().incarnation(), first->key().incarnation());
+  EXPECT_EQ(effects.commands.size(), 1u);
+  request.set_attempt(92);
+  const auto other = run.core().Join(request, run.now(), &effects);
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE(other->key().worker(), first->key().worker());
+  EXPECT_EQ(effects.commands.size(), 2u);
+}
+
+// Nothing is begun that the servers' memory cannot hold, and the run takes another model after it.
+TEST(CoordinatorJoin, AModelThatDoesNotFitIsRefused) {
+  CoordinatorOptions options;
+  options.config = CoordinatorConfig(1, 1, 4);
+  options.config.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+  options.memory = 1000;
+  CoordinatorFixture run(options);
+  const WorkerKey worker = run.Join();
+  Effects effects;
+  RegisterRequest request = run.Registration(worker);
+  request.mutable_model()->mutable_parameters(0)->set_shape(
+      0, 126);  // weights and momentum: 1,008 bytes
+  const absl::Status refused = run.core().Register(request, {}, run.now(), &effects).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Text(refused), HasSubstr("126 weights"));
+  EXPECT_THAT(Text(refused), HasSubstr("cluster.servers"));
+  EXPECT_TRUE(effects.commands.empty());
+  EXPECT_TRUE(run.core().Register(run.Registration(worker), {}, run.now(), &effects).ok());
+}
+
+TEST(CoordinatorJoin, TheFirstRegistrationFixesTheModel) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey first = run.JoinAndRegister(), second = run.Join();
+  ASSERT_EQ(run.Commands<InstallModel>().size(), 1u);
+  EXPECT_THAT(run.core().placement()->endpoints(), ElementsAre("a", "b"));
+  Effects effects;
+  RegisterRequest other = run.Registration(second);
+  other.mutable_model()->mutable_parameters(0)->set_shape(0, 99);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("built another model than the run's: w is 99, not 100"));
+  other = run.Registration(second);
+  other.set_batches_per_epoch(7);
+  EXPECT_THAT(Text(run.core().Register(other, {}, run.now(), &effects).status()),
+              HasSubstr("sees 7 batches an epoch where the run has 8"));
+  // Again, as after a lost answer: the same answer, nothing new to do.
+  EXPECT_TRUE(run.core().Register(run.Registration(first), {}, run.now(), &effects).ok());
+  EXPECT_TRUE(effects.commands.empty());
+}
+
+TEST(CoordinatorJoin, RefusesModelsAndDataThatCannotBe) {
+  for (const uint64_t batches : {uint64_t{0}, uint64_t{1} << 33}) {
+    CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+    RegisterRequest request = run.Registration(run.Join());
+    request.set_batches_per_epoch(batches);
+    Effects effects;
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(run.core().Register(request, {}, run.now(), &effects).status()));
+    EXPECT_EQ(run.core().model(), nullptr);
+  }
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  RegisterRequest request = run.Registration(run.Join());
+  request.mutable_model()->mutable_parameters(0)->add_shape(INT64_MAX);
+  Effects effects;
+  EXPECT_FALSE(run.core().Register(request, {}, run.now(), &effects).ok());
+  EXPECT_EQ(run.core().model(), nullptr);
+}
+
+TEST(CoordinatorJoin, WaitsForTheWorkersThatAreWanted) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  const NextSegmentReply alone = run.Next(a);
+  EXPECT_EQ(alone.kind(), NextSegmentReply::WAIT);
+  EXPECT_THAT(alone.reason(), HasSubstr("1 of 2"));
+  EXPECT_GT(alone.wait_ms(), 0);
+  EXPECT_EQ(run.core().state(), StatusReply::WAITING);
+  const WorkerKey b = run.Join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(run.NextStatus(b, 0)));  // not registered
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::WAIT);
+  Effects effects;
+  ASSERT_TRUE(run.core().Register(run.Registration(b), {}, run.now(), &effects).ok());
+  const NextSegmentReply both = run.Next(a);
+  ASSERT_EQ(both.kind(), NextSegmentReply::RUN);
+  EXPECT_THAT(both.segment().workers(), ElementsAre(0));  // of others it need not know
+  EXPECT_THAT(both.segment().batches(), ElementsAre(0, 2, 4, 6));
+  EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
+  const auto begun = run.Commands<BeginSegment>();
+  ASSERT_EQ(begun.size(), 1u);
+  EXPECT_THAT(begun[0].segment.workers(), ElementsAre(0, 1));
+}
+
+TEST(CoordinatorJoin, AskingAgainGetsTheSameSegment) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  EXPECT_EQ(run.Next(a, 1).segment().id(), 2u);
+  EXPECT_EQ(run.Next(a, 1).segment().id(), 2u);
+  EXPECT_EQ(run.Commands<BeginSegment>().size(), 2u);
+  EXPECT_TRUE(absl::IsInvalidArgument(run.NextStatus(a, 77)));
+}
+
+TEST(CoordinatorJoin, ALateJoinerTakesPartInTheNextSegment) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 2));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  const WorkerKey b = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::WAIT);
+  const NextSegmentReply second = run.Next(a, 1);
+  EXPECT_THAT(run.Commands<BeginSegment>().back().segment.workers(), ElementsAre(0, 1));
+  EXPECT_EQ(run.Next(b).segment().id(), second.segment().id());
+}
+
+TEST(CoordinatorJoin, ALeaseThatRunsOutPutsTheWorkerOut) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 2));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  run.Pass(std::chrono::seconds(9));
+  run.Beat(a, 1);
+  run.Pass(std::chrono::seconds(2));
+  run.Tick();
+  const auto removed = run.Commands<RemoveWorker>();
+  ASSERT_EQ(removed.size(), 1u);
+  EXPECT_EQ(removed[0].key.worker(), 1u);
+  EXPECT_THAT(run.News(), HasSubstr("worker 1 (host) is out: not heard of for 10 s"));
+  // The paused process comes back: it is told, and may join anew.
+  HeartbeatRequest beat;
+  *beat.mutable_key() = b;
+  EXPECT_TRUE(absl::IsPermissionDenied(run.core().Heartbeat(beat, run.now()).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(run.NextStatus(b, 1)));
+  const WorkerKey again = run.JoinAndRegister();
+  EXPECT_EQ(again.worker(), 1u);
+  EXPECT_EQ(again.incarnation(), 2u);
+  EXPECT_EQ(run.Next(again).kind(), NextSegmentReply::WAIT);
+  // What it had not done is dealt to the next segment: 8 batches, 4 dealt, 2 came back.
+  run.Next(a, 1);
+  run.Next(a, 2);
+  const auto begun = run.Commands<BeginSegment>();
+  ASSERT_EQ(begun.size(), 3u);
+  EXPECT_EQ(begun[1].segment.batches_size(), 4);
+  EXPECT_EQ(begun[2].segment.batches_size(), 2);
+}
+
+TEST(CoordinatorJoin, WhenAllDieTheRunWaitsForANewOne) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 2));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Leave(a);
+  EXPECT_THAT(run.News(), HasSubstr("no worker is left"));
+  EXPECT_FALSE(run.core().over());
+  const WorkerKey b = run.JoinAndRegister();
+  const NextSegmentReply next = run.Next(b);
+  ASSERT_EQ(next.kind(), NextSegmentReply::RUN);
+  EXPECT_EQ(next.segment().id(), 2u);
+  EXPECT_EQ(next.segment().first_clock(), 2u);
+}
+
+TEST(CoordinatorJoin, StatusCountsReportsAndNamesWorkers) {
+  CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Pass(std::chrono::seconds(2));
+  HeartbeatRequest beat;
+  *beat.mutable_key() = a;
+  WorkerReport* report = beat.mutable_report();
+  report->set_samples(100);
+  report->set_loss_sum(50);
+  report->set_correct(80);
+  report->set_bytes_pushed(10);
+  report->set_clock(3);
+  report->set_seconds_data(0.5);
+  report->set_seconds_compute(1.0);
+  report->set_seconds_encode(0.25);
+  report->set_seconds_wait(0.25);
+  report->add_pull_staleness(4);
+  report->add_pull_staleness(2);
+  (*report->mutable_refused())["non_finite"] = 1;
+  ASSERT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_EQ(status.state(), StatusReply::TRAINING);
+  EXPECT_DOUBLE_EQ(status.samples_per_second(), 50);
+  EXPECT_DOUBLE_EQ(status.train_loss(), 0.5);
+  EXPECT_DOUBLE_EQ(status.train_accuracy(), 0.8);
+  EXPECT_EQ(status.total().bytes_pushed(), 10u);
+  EXPECT_EQ(status.total().refused().at("non_finite"), 1u);
+  EXPECT_THAT(status.total().pull_staleness(), ElementsAre(4, 2));
+  EXPECT_EQ(status.clock(), 3u);
+  EXPECT_EQ(status.epoch(), 3.0 / 8);
+  ASSERT_EQ(status.workers_size(), 1);
+  EXPECT_EQ(status.workers(0).name(), "host");
+  EXPECT_DOUBLE_EQ(status.workers(0).input_stall(), 0.25);
+  EXPECT_DOUBLE_EQ(status.seconds(), 2);
+}
+
+TEST(CoordinatorJoin, AHostileHistogramTakesNoMemory) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 4));
+  HeartbeatRequest beat;
+  *beat.mutable_key() = run.JoinAndRegister();
+  for (int i = 0; i < 100000; ++i) beat.mutable_report()->add_pull_staleness(1);
+  ASSERT_TRUE(run.core().Heartbeat(beat, run.now()).ok());
+  EXPECT_LE(run.core().staleness().counts().size(), CountHistogram::kLargest + 1);
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,367 @@
+// Boundaries: evaluation, checkpoints, draining, the end of the run, resuming.
+#include "tests/unit/server/coordinator/coordinator_fixture.h"
+
+namespace psgd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+// One worker, two epochs of 8 batches, segments of 4.
+TEST(CoordinatorSegment, OneWorkerFromBeginningToEnd) {
+  CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).segment().id(), 1u);
+  EXPECT_FALSE(run.Next(a, 1).evaluate());
+  const NextSegmentReply third = run.Next(a, 2);
+  EXPECT_EQ(third.kind(), NextSegmentReply::RUN);
+  EXPECT_TRUE(third.evaluate());  // first the epoch that ended
+  EXPECT_EQ(third.evaluate_epoch(), 1u);
+  run.Evaluate(a, 1);
+  run.Evaluate(a, 1);  // told twice, counted once
+  EXPECT_FALSE(run.Next(a, 3).evaluate());
+  const NextSegmentReply end = run.Next(a, 4);
+  EXPECT_EQ(end.kind(), NextSegmentReply::WAIT);
+  EXPECT_EQ(end.evaluate_epoch(), 2u);
+  EXPECT_THAT(run.Next(a, 4).reason(), HasSubstr("last evaluation"));
+  run.Evaluate(a, 2);
+  const NextSegmentReply saving = run.Next(a, 4);
+  EXPECT_EQ(saving.kind(), NextSegmentReply::WAIT);
+  EXPECT_EQ(saving.save_state_for(), 1u);
+  const auto cuts = run.Commands<TakeCheckpoint>();
+  ASSERT_EQ(cuts.size(), 1u);
+  EXPECT_EQ(cuts[0].clock, 16u);
+  ASSERT_EQ(cuts[0].savers.size(), 1u);
+  EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
+  run.CheckpointDone(1);
+  EXPECT_EQ(run.Next(a, 4).kind(), NextSegmentReply::DONE);
+  EXPECT_EQ(run.core().state(), StatusReply::FINISHED);
+  EXPECT_EQ(run.Next(a, 4).kind(), NextSegmentReply::DONE);
+  EXPECT_EQ(run.core().Status(run.now()).evaluations_size(), 2);
+  JoinRequest late;
+  Effects effects;
+  EXPECT_TRUE(absl::IsFailedPrecondition(run.core().Join(late, run.now(), &effects).status()));
+}
+
+TEST(CoordinatorSegment, MeasuresAreKeptIfTheyCanBeNamesOfMetrics) {
+  CoordinatorFixture run(CoordinatorConfig(1, 2, 4));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(a, 1);
+  EXPECT_TRUE(run.Next(a, 2).evaluate());
+  for (const std::string& name : {std::string("a b"), std::string("x\n"), std::string(),
+                                  std::string("Upper"), std::string(65, 'a')}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(run.EvaluateWith(a, 1, 0.9, {name}))) << name;
+  }
+  std::vector<std::string> many;
+  for (int i = 0; i < 17; ++i) many.push_back("m" + std::to_string(i));
+  EXPECT_TRUE(absl::IsInvalidArgument(run.EvaluateWith(a, 1, 0.9, many)));
+  EXPECT_EQ(run.core().Status(run.now()).evaluations_size(), 0);
+  EXPECT_TRUE(run.EvaluateWith(a, 1, 0.9, {"hit_ratio_10"}).ok());
+  const StatusReply status = run.core().Status(run.now());
+  ASSERT_EQ(status.evaluations_size(), 1);
+  EXPECT_EQ(status.evaluations(0).measures().at("hit_ratio_10"), 0.5);
+}
+
+TEST(CoordinatorSegment, TheLastToFinishAnEpochEvaluatesIt) {
+  CoordinatorFixture run(CoordinatorConfig(2, 2, 4));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  EXPECT_FALSE(run.Next(a, 1).evaluate());  // the other is still at it
+  const NextSegmentReply last = run.Next(b, 1);
+  EXPECT_TRUE(last.evaluate());
+  EXPECT_EQ(last.segment().id(), 2u);
+  EXPECT_FALSE(run.Next(a, 1).evaluate());  // it is given to one only
+  // It dies before it told: another takes over at its next question.
+  run.Leave(b);
+  EXPECT_TRUE(run.Next(a, 2).evaluate());
+}
+
+// The slow one would fall back further with each evaluation that it makes.
+TEST(CoordinatorSegment, TheFastestEvaluatesWhatAllHaveFinished) {
+  CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
+  const WorkerKey fast = run.JoinAndRegister(), slow = run.JoinAndRegister();
+  run.Next(fast);
+  run.Next(slow);
+  for (uint64_t segment = 1; segment <= 3; ++segment) {
+    EXPECT_FALSE(run.Next(fast, segment).evaluate());
+  }
+  std::vector<double> evaluated;
+  for (uint64_t segment = 1; segment <= 3; ++segment) {
+    // At the end they are level, and the one who asks has it.
+    if (segment < 3) {
+      EXPECT_FALSE(run.Next(slow, segment).evaluate());
+    }
+    const WorkerKey asking = segment < 3 ? fast : slow;
+    const NextSegmentReply reply = run.Next(asking, 3);
+    ASSERT_TRUE(reply.evaluate());
+    evaluated.push_back(reply.evaluate_epoch());
+    run.Evaluate(asking, reply.evaluate_epoch());
+    EXPECT_FALSE(run.Next(asking, 3).evaluate());
+  }
+  EXPECT_THAT(evaluated, ElementsAre(1, 2, 3));
+}
+
+TEST(CoordinatorSegment, ANewcomerMakesTheLastEvaluationWhenTheOthersAreGone) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 8));
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  EXPECT_TRUE(run.Next(a, 1).evaluate());
+  run.Pass(std::chrono::seconds(20));
+  run.Tick();  // killed while it evaluated; all it did was reported
+  const WorkerKey b = run.JoinAndRegister();
+  const NextSegmentReply reply = run.Next(b);
+  EXPECT_EQ(reply.kind(), NextSegmentReply::WAIT);
+  EXPECT_TRUE(reply.evaluate());
+  EXPECT_EQ(reply.evaluate_epoch(), 1u);
+  run.Evaluate(b, 1);
+  EXPECT_THAT(run.Next(b).reason(), HasSubstr("last checkpoint"));
+  run.CheckpointDone(1);
+  EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::DONE);
+}
+
+TEST(CoordinatorSegment, BatchesThatComeBackAtTheEndAreStillDealt) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 8));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  run.Beat(b, 1);
+  EXPECT_EQ(run.Next(a, 1).reason(), "waiting for the other workers to finish");
+  EXPECT_EQ(run.core().Status(run.now()).batches_repeated(), 0u);
+  run.Leave(b);
+  const NextSegmentReply more = run.Next(a, 1);
+  ASSERT_EQ(more.kind(), NextSegmentReply::RUN);
+  EXPECT_EQ(more.segment().batches_size(), 3);
+  EXPECT_EQ(run.core().Status(run.now()).batches_repeated(), 3u);
+  EXPECT_EQ(run.core().Status(run.now()).batches_lost(), 0u);
+  EXPECT_THAT(more.segment().workers(), ElementsAre(0));
+  EXPECT_TRUE(run.Next(a, 2).evaluate());
+}
+
+TEST(CoordinatorSegment, CheckpointsComeAtBoundariesWhenDue) {
+  Config config = CoordinatorConfig(2, 4, 2);
+  config.mutable_durability()->mutable_checkpoint()->set_epochs(1);
+  CoordinatorFixture run(config);
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  EXPECT_EQ(run.Next(a, 1).save_state_for(), 0u);
+  EXPECT_EQ(run.Next(b, 1).save_state_for(), 0u);
+  EXPECT_TRUE(run.Commands<TakeCheckpoint>().empty());
+  // The epoch is dealt: the first who is through opens the boundary, both save.
+  EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);
+  const auto cuts = run.Commands<TakeCheckpoint>();
+  ASSERT_EQ(cuts.size(), 1u);
+  EXPECT_EQ(cuts[0].clock, 4u);
+  EXPECT_EQ(cuts[0].savers.size(), 2u);
+  EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);  // an answer was lost: the same again
+  EXPECT_EQ(run.Next(a, 3).save_state_for(), 0u);
+  EXPECT_EQ(run.Next(b, 2).save_state_for(), 1u);
+  const auto& kept = run.core().checkpoint_under_way();
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->position.clock, 4u);
+  EXPECT_TRUE(kept->position.remaining.empty());
+  run.CheckpointDone(1);
+  EXPECT_FALSE(run.core().checkpoint_under_way().has_value());
+  EXPECT_EQ(run.Next(b, 2).save_state_for(), 0u);
+}
+
+TEST(CoordinatorSegment, CheckpointsByStepsAndOnRequest) {
+  Config config = CoordinatorConfig(1, 10, 2);
+  config.mutable_durability()->mutable_checkpoint()->set_steps(6);
+  CoordinatorFixture run(config);
+  EXPECT_FALSE(run.core().RequestCheckpoint().ok());  // nothing to save yet
+  const WorkerKey a = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(a, 1);
+  EXPECT_EQ(*run.core().RequestCheckpoint("mine"), 1u);
+  EXPECT_EQ(*run.core().RequestCheckpoint(), 1u);
+  EXPECT_FALSE(run.core().RequestCheckpoint("yours").ok());  // it has one name
+  EXPECT_EQ(run.Next(a, 2).save_state_for(), 1u);
+  run.CheckpointDone(1, absl::ResourceExhaustedError("disk full"));
+  EXPECT_THAT(run.News(), HasSubstr("checkpoint 1 failed: disk full"));
+  EXPECT_EQ(run.Next(a, 3).save_state_for(), 0u);
+  EXPECT_EQ(run.Next(a, 4).save_state_for(), 0u);
+  EXPECT_EQ(run.Next(a, 5).save_state_for(), 2u);
+  // While one is under way no other begins.
+  EXPECT_EQ(*run.core().RequestCheckpoint(), 3u);
+  EXPECT_EQ(run.Next(a, 6).save_state_for(), 0u);
+  run.CheckpointDone(1);  // late news of an old one
+  EXPECT_TRUE(run.core().checkpoint_under_way().has_value());
+  run.CheckpointDone(2);
+  EXPECT_EQ(run.Next(a, 7).save_state_for(), 3u);
+}
+
+TEST(CoordinatorSegment, ACheckpointPromisesWhatADyingWorkerLeavesUndone) {
+  Config config = CoordinatorConfig(2, 1, 2);
+  config.mutable_durability()->mutable_checkpoint()->set_steps(2);
+  CoordinatorFixture run(config);
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  const NextSegmentReply first = run.Next(b);
+  EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
+  run.Beat(b, 1);
+  run.Leave(b);  // one of its two batches is not in the cut
+  BatchQueue remaining = run.core().checkpoint_under_way()->position.remaining;
+  EXPECT_THAT(remaining.Take(9), UnorderedElementsAre(4, 5, 6, 7, first.segment().batches(1)));
+}
+
+TEST(CoordinatorSegment, DrainingEndsAtTheBoundaryWithACheckpoint) {
+  CoordinatorFixture run(CoordinatorConfig(2, 100, 2));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Next(b);
+  run.Drain("Ctrl-C");
+  EXPECT_EQ(run.core().state(), StatusReply::DRAINING);
+  HeartbeatRequest beat;
+  *beat.mutable_key() = a;
+  EXPECT_TRUE(run.core().Heartbeat(beat, run.now())->drain());
+  EXPECT_EQ(run.Next(a, 1).kind(), NextSegmentReply::WAIT);
+  const NextSegmentReply last = run.Next(b, 1);
+  EXPECT_EQ(last.kind(), NextSegmentReply::WAIT);
+  EXPECT_TRUE(last.evaluate());
+  EXPECT_GT(last.evaluate_epoch(), 0.0);
+  EXPECT_LT(last.evaluate_epoch(), 1.0);  // it was not finished
+  run.Evaluate(b, last.evaluate_epoch());
+  EXPECT_EQ(run.Next(a, 1).save_state_for(), 1u);
+  EXPECT_EQ(run.Next(b, 1).save_state_for(), 1u);
+  run.CheckpointDone(1);
+  const NextSegmentReply done = run.Next(a, 1);
+  EXPECT_EQ(done.kind(), NextSegmentReply::DONE);
+  EXPECT_EQ(done.reason(), "Ctrl-C");
+  EXPECT_EQ(run.core().state(), StatusReply::FINISHED);
+  EXPECT_EQ(run.Next(b, 1).kind(), NextSegmentReply::DONE);
+}
+
+// What was acknowledged must not be lost because nobody is left who asks for the next segment.
+TEST(CoordinatorSegment, DrainingWithNobodyLeftEndsTheRunWithACheckpoint) {
+  for (const bool failed : {false, true}) {
+    for (const absl::Status& written :
+         {absl::OkStatus(), absl::ResourceExhaustedError("the disk is full")}) {
+      CoordinatorFixture run(CoordinatorConfig(1, 100, 2));
+      const WorkerKey a = run.JoinAndRegister();
+      run.Next(a);
+      run.Drain("asked to", failed);
+      run.Leave(a);
+      run.Tick();
+      run.Tick();
+      EXPECT_FALSE(run.core().over());
+      const auto cuts = run.Commands<TakeCheckpoint>();
+      ASSERT_EQ(cuts.size(), 1u);
+      EXPECT_EQ(cuts[0].clock, 2u);
+      EXPECT_TRUE(cuts[0].savers.empty());
+      run.CheckpointDone(cuts[0].id, written);
+      run.Tick();
+      EXPECT_EQ(run.core().state(), failed ? StatusReply::FAILED : StatusReply::FINISHED);
+    }
+  }
+}
+
+TEST(CoordinatorSegment, DrainingWithNobodyLeftBeforeTheBeginningEndsAtOnce) {
+  CoordinatorFixture run(CoordinatorConfig(2, 100, 2));
+  run.Drain("asked to");
+  run.Tick();
+  EXPECT_TRUE(run.core().over());
+}
+
+TEST(CoordinatorSegment, DrainingBeforeTheBeginningLetsTheWaitingGo) {
+  CoordinatorFixture run(CoordinatorConfig(2, 1, 2));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::WAIT);
+  run.Drain("changed my mind");
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::DONE);
+  EXPECT_TRUE(run.Commands<TakeCheckpoint>().empty());
+}
+
+TEST(CoordinatorSegment, ALearningRateIsCheckedVersionedAndPassedOn) {
+  CoordinatorFixture run(CoordinatorConfig(1, 1, 2));
+  Effects effects;
+  SetHyperRequest request;
+  request.set_set_learning_rate(true);
+  for (const double bad : {0.0, -1.0, 1e9, std::numeric_limits<double>::quiet_NaN()}) {
+    request.mutable_hyper()->set_learning_rate(bad);
+    EXPECT_FALSE(run.core().SetHyper(request, &effects).ok()) << bad;
+  }
+  EXPECT_TRUE(effects.commands.empty());
+  request.mutable_hyper()->set_learning_rate(0.125);
+  const auto changed = run.core().SetHyper(request, &effects);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_EQ(changed->version(), 2u);
+  EXPECT_EQ(changed->learning_rate(), 0.125);
+  ASSERT_EQ(effects.commands.size(), 1u);
+  EXPECT_EQ(std::get<ChangeHyper>(effects.commands[0]).hyper.learning_rate(), 0.125);
+  const WorkerKey a = run.Join();
+  const auto registered = run.core().Register(run.Registration(a), {}, run.now(), &effects);
+  EXPECT_EQ(registered->hyper().version(), 2u);
+}
+
+CoordinatorOptions Resuming(const Config& config, uint32_t epoch, uint64_t clock,
+                            const std::vector<uint32_t>& remaining) {
+  CoordinatorOptions options;
+  options.config = config;
+  options.resume.emplace();
+  options.resume->checkpoint = 5;
+  options.resume->position = {epoch, clock, {}};
+  for (const uint32_t batch : remaining) options.resume->position.remaining.Add(batch);
+  options.resume->hyper.set_version(3);
+  options.resume->hyper.set_learning_rate(0.0625);
+  options.resume->evaluations.emplace_back().set_epoch(1);
+  return options;
+}
+
+TEST(CoordinatorSegment, ResumesWhereTheCheckpointStands) {
+  CoordinatorFixture run(Resuming(CoordinatorConfig(1, 2, 4), 1, 10, {6, 7}));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Commands<InstallModel>()[0].hyper.learning_rate(), 0.0625);
+  const NextSegmentReply first = run.Next(a);
+  EXPECT_TRUE(first.load_state());
+  EXPECT_EQ(first.segment().first_clock(), 10u);
+  EXPECT_EQ(first.segment().epoch(), 1u);
+  EXPECT_THAT(first.segment().batches(), ElementsAre(6, 7));
+  EXPECT_TRUE(run.Next(a, 1).evaluate());
+  run.Evaluate(a, 2);
+  EXPECT_EQ(run.Next(a, 1).save_state_for(), 6u);  // numbers go on
+  EXPECT_EQ(run.core().Status(run.now()).evaluations_size(), 2);
+}
+
+TEST(CoordinatorSegment, AFinishedRunThatIsResumedEndsForEveryWorker) {
+  CoordinatorFixture run(Resuming(CoordinatorConfig(2, 2, 4), 1, 16, {}));
+  const WorkerKey a = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::WAIT);
+  const WorkerKey b = run.JoinAndRegister();
+  EXPECT_EQ(run.Next(b).kind(), NextSegmentReply::DONE);
+  run.Leave(b);
+  EXPECT_EQ(run.Next(a).kind(), NextSegmentReply::DONE);
+}
+
+TEST(CoordinatorQuarantine, TheOthersGoOnAndTheLastEndsTheRun) {
+  CoordinatorFixture run(CoordinatorConfig(2, 3, 4));
+  const WorkerKey a = run.JoinAndRegister(), b = run.JoinAndRegister();
+  run.Next(a);
+  run.Commands<RemoveWorker>();
+  Effects effects;
+  WorkerKey older = a;
+  older.set_incarnation(a.incarnation() - 1);
+  run.core().Quarantine(older, "of one that is gone", &effects);
+  EXPECT_TRUE(effects.commands.empty());
+
+  run.core().Quarantine(a, "3 bad pushes", &effects);
+  EXPECT_EQ(effects.commands.size(), 1u);
+  EXPECT_EQ(run.core().state(), StatusReply::TRAINING);
+  const StatusReply status = run.core().Status(run.now());
+  EXPECT_FALSE(status.workers(0).live());
+  EXPECT_EQ(status.workers(0).note(), "quarantined: 3 bad pushes");
+
+  run.core().Quarantine(b, "4 bad pushes", &effects);
+  run.Tick();
+  run.CheckpointDone(1);
+  run.Tick();
+  EXPECT_EQ(run.core().state(), StatusReply::FAILED);
+  EXPECT_THAT(run.core().Status(run.now()).detail(),
+              testing::HasSubstr("no worker is left that sends sound updates: of worker 1, 4 bad"));
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,209 @@
+#include "server/coordinator/data_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace psgd {
+namespace {
+
+using Seen = std::map<std::pair<uint32_t, uint32_t>, int>;  // (epoch, batch) -> times
+
+// What the worker of rank `rank` trains on in its first `clocks` clocks.
+void Train(const Segment& segment, int rank, uint32_t clocks, Seen* seen) {
+  const Segment share = ShareOf(segment, segment.workers(rank));
+  EXPECT_EQ(share.clocks(), segment.clocks());
+  EXPECT_LE(share.batches_size(), static_cast<int>(segment.clocks()));
+  for (uint32_t i = 0; i < clocks && i < static_cast<uint32_t>(share.batches_size()); ++i) {
+    ++(*seen)[{share.epoch(), share.batches(static_cast<int>(i))}];
+  }
+}
+
+TEST(DataLedger, DealsEveryBatchOfEveryEpochOnce) {
+  for (uint32_t workers = 1; workers <= 5; ++workers) {
+    for (uint32_t batches : {1u, 2u, 7u, 20u}) {
+      DataLedger ledger({.epochs = 3, .batches_per_epoch = batches, .segment_clocks = 3});
+      std::vector<uint32_t> all(workers);
+      for (uint32_t w = 0; w < workers; ++w) all[w] = w * 2;
+      Seen seen;
+      uint64_t clock = 0, id = 0;
+      while (const auto segment = ledger.Deal(all)) {
+        EXPECT_EQ(segment->id(), ++id);
+        EXPECT_EQ(segment->first_clock(), clock);
+        EXPECT_GE(segment->clocks(), 1u);
+        EXPECT_LE(segment->clocks(), 3u);
+        // Uneven shares: nobody has more than one batch more than another, nobody too few clocks.
+        EXPECT_LE(segment->batches_size(), static_cast<int>(segment->clocks() * workers));
+        EXPECT_GT(segment->batches_size(), static_cast<int>((segment->clocks() - 1) * workers));
+        for (uint32_t rank = 0; rank < workers; ++rank) {
+          Train(*segment, static_cast<int>(rank), segment->clocks(), &seen);
+        }
+        clock += segment->clocks();
+      }
+      EXPECT_TRUE(ledger.Finished());
+      EXPECT_EQ(seen.size(), 3u * batches);
+      for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
+      EXPECT_DOUBLE_EQ(ledger.EpochProgress(), 3);
+    }
+  }
+}
+
+TEST(DataLedger, AShareIsWhatTheWorkerNeedsOfASegment) {
+  DataLedger ledger({.epochs = 2, .batches_per_epoch = 5, .segment_clocks = 2});
+  ledger.Deal({3, 7});
+  const Segment segment = *ledger.Deal({3, 7});  // one batch is left
+  for (const uint32_t worker : {3, 7}) {
+    Segment wanted = segment;
+    wanted.clear_workers();
+    wanted.add_workers(worker);
+    wanted.clear_batches();
+    if (worker == 3) wanted.add_batches(4);
+    EXPECT_EQ(ShareOf(segment, worker).SerializeAsString(), wanted.SerializeAsString());
+  }
+}
+
+TEST(DataLedger, MarksTheSegmentThatEndsAnEpoch) {
+  DataLedger ledger({.epochs = 2, .batches_per_epoch = 8, .segment_clocks = 3});
+  std::vector<bool> ends;
+  std::vector<double> starts;
+  while (const auto segment = ledger.Deal({0, 1})) {
+    ends.push_back(ledger.EndsEpoch(segment->id()));
+    starts.push_back(segment->epoch_at_start());
+    EXPECT_DOUBLE_EQ(segment->epochs_per_clock(), 0.25);
+  }
+  EXPECT_EQ(ends, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(starts, (std::vector<double>{0, 0.75, 1, 1.75}));
+  EXPECT_FALSE(ledger.EndsEpoch(99));
+}
+
+TEST(DataLedger, StopsAtTheStepLimit) {
+  DataLedger ledger({.epochs = 100, .batches_per_epoch = 10, .segment_clocks = 4, .max_clock = 7});
+  uint64_t clocks = 0;
+  uint64_t last = 0;
+  while (const auto segment = ledger.Deal({0})) {
+    clocks += segment->clocks();
+    last = segment->id();
+  }
+  EXPECT_EQ(clocks, 7u);
+  EXPECT_TRUE(ledger.Finished());
+  EXPECT_TRUE(ledger.EndsEpoch(last));  // so that it is evaluated
+}
+
+TEST(DataLedger, WhatADeadWorkerDidNotDoIsDealtAgain) {
+  for (uint64_t done = 0; done <= 4; ++done) {
+    DataLedger ledger({.epochs = 1, .batches_per_epoch = 20, .segment_clocks = 4});
+    Seen seen;
+    const auto first = ledger.Deal({0, 1});
+    Train(*first, 0, 4, &seen);
+    Train(*first, 1, static_cast<uint32_t>(done), &seen);
+    const auto undone = ledger.Return(1, done);
+    EXPECT_EQ(undone.size(), 4 - done);
+    for (const ReturnedBatch& batch : undone) EXPECT_EQ(batch.segment, first->id());
+    EXPECT_TRUE(ledger.Return(1, done).empty());  // told twice
+    EXPECT_EQ(ledger.repeated_batches(), 4 - done);
+    while (const auto segment = ledger.Deal({0})) Train(*segment, 0, segment->clocks(), &seen);
+    EXPECT_EQ(seen.size(), 20u);
+    for (const auto& [batch, times] : seen) EXPECT_EQ(times, 1);
+  }
+}
+
+TEST(DataLedger, BatchesComeBackAfterTheLastSegmentToo) {
+  DataLedger ledger({.epochs = 1, .batches_per_epoch = 6, .segment_clocks = 10});
+  ASSERT_TRUE(ledger.Deal({0, 1}).has_value());
+  EXPECT_TRUE(ledger.Finished());
+  EXPECT_FALSE(ledger.Deal({0}).has_value());
+  ledger.Return(1, 1);
+  EXPECT_FALSE(ledger.Finished());
+  const auto again = ledger.Deal({0});
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->batches_size(), 2);
+  EXPECT_EQ(again->first_clock(), 3u);
+  EXPECT_TRUE(ledger.EndsEpoch(again->id()));
+  EXPECT_TRUE(ledger.Finished());
+}
+
+TEST(DataLedger, ABatchOfAPastEpochIsLostAndCounted) {
+  DataLedger ledger({.epochs = 2, .batches_per_epoch = 4, .segment_clocks = 10});
+  ledger.Deal({0, 1});
+  ledger.Deal({0, 1});
+  ledger.Return(1, 1);
+  EXPECT_EQ(ledger.lost_batches(), 1u);
+  EXPECT_EQ(ledger.repeated_batches(), 2u);
+}
+
+TEST(DataLedger, OneThatHoldsTheIdentityLaterReturnsOnlyItsOwn) {
+  DataLedger ledger({.epochs = 1, .batches_per_epoch = 40, .segment_clocks = 2});
+  ledger.Deal({0, 1});
+  EXPECT_EQ(ledger.Return(1, 0).size(), 2u);
+  const auto second = ledger.Deal({0, 1});
+  const auto undone = ledger.Return(1, 3);
+  ASSERT_EQ(undone.size(), 1u);
+  EXPECT_EQ(undone[0].batch, second->batches(3));
+}
+
+TEST(DataLedger, ResumesWhereAPositionStands) {
+  const LedgerOptions options{.epochs = 2, .batches_per_epoch = 9, .segment_clocks = 2};
+  DataLedger whole(options);
+  Seen through, parts;
+  whole.Deal({0, 1});
+  const LedgerPosition position = whole.position();
+  while (const auto segment = whole.Deal({0, 1})) {
+    for (int rank : {0, 1}) Train(*segment, rank, segment->clocks(), &through);
+  }
+  DataLedger resumed(options, position);
+  EXPECT_EQ(resumed.latest(), 0u);
+  EXPECT_DOUBLE_EQ(resumed.EpochProgress(), 4.0 / 9);
+  uint64_t clock = 2;
+  while (const auto segment = resumed.Deal({0, 1})) {
+    EXPECT_EQ(segment->first_clock(), clock);
+    clock += segment->clocks();
+    for (int rank : {0, 1}) Train(*segment, rank, segment->clocks(), &parts);
+  }
+  EXPECT_EQ(parts, through);
+  EXPECT_EQ(resumed.position().clock, whole.position().clock);
+}
+
+// A worker may say that its data have as many: that costs nobody memory, here or in the record.
+TEST(DataLedger, AnEpochMayHaveBillionsOfBatches) {
+  DataLedger ledger({.epochs = 1, .batches_per_epoch = UINT32_MAX, .segment_clocks = 3});
+  ledger.Deal({0, 1});
+  const auto segment = ledger.Deal({0, 1});
+  EXPECT_THAT(segment->batches(), ::testing::ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_EQ(ledger.Return(1, 4).size(),
+            2u);  // it had done all of the first segment and a clock of the second
+  EXPECT_EQ(ledger.position().remaining.size(), UINT32_MAX - 12 + 2u);
+  EXPECT_LT(ledger.Save().ByteSizeLong(), 200u);
+}
+
+// Those that went back come last, in the order in which they did, also after a record of them was
+// read.
+TEST(BatchQueue, KeepsItsOrder) {
+  BatchQueue queue = BatchQueue::UpTo(4);
+  for (const uint32_t batch : {4, 1, 2, 0, 0}) queue.Add(batch);
+  EXPECT_EQ(queue.size(), 9u);
+  EXPECT_EQ(queue.Save().size(), 4);
+  BatchQueue copy(queue.Save());
+  EXPECT_THAT(copy.Take(3), ::testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(copy.Take(0), ::testing::ElementsAre());
+  EXPECT_THAT(copy.Take(100), ::testing::ElementsAre(3, 4, 1, 2, 0, 0));
+  EXPECT_TRUE(copy.empty());
+  EXPECT_THAT(copy.Take(1), ::testing::ElementsAre());
+}
+
+TEST(DataLedger, ForgetsButKeepsCounting) {
+  DataLedger ledger({.epochs = 1, .batches_per_epoch = 10, .segment_clocks = 1});
+  for (int i = 0; i < 3; ++i) ledger.Deal({0});
+  ledger.Forget(10);
+  EXPECT_EQ(ledger.latest(), 3u);
+  EXPECT_EQ(ledger.Find(2), nullptr);
+  EXPECT_NE(ledger.Find(3), nullptr);
+  EXPECT_EQ(ledger.Deal({0})->id(), 4u);
+}
+
+TEST(DataLedger, NobodyGetsNothing) {
+  DataLedger ledger({});
+  EXPECT_FALSE(ledger.Deal({}).has_value());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,236 @@
+#include "server/durability/checkpoint_store.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "server/durability/checkpoint_files.h"
+#include "tests/unit/server/durability/checkpoint_fixture.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::vector<uint64_t> Ids(const CheckpointStore& store) {
+  std::vector<std::string> notes;
+  std::vector<uint64_t> ids;
+  const auto manifests = store.List(&notes);
+  EXPECT_TRUE(manifests.ok()) << manifests.status();
+  if (!manifests.ok()) return ids;
+  for (const auto& manifest : *manifests) ids.push_back(manifest.id());
+  return ids;
+}
+
+TEST_F(CheckpointTest, ComesBackAsItWent) {
+  Write(3, 4);
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->notes().empty());
+  ExpectIsCheckpoint(*loaded, 3, 4);
+  const CheckpointManifest& manifest = loaded->manifest();
+  EXPECT_EQ(manifest.config().name(), "test-run");
+  EXPECT_EQ(manifest.hyper().learning_rate(), 0.25);
+  EXPECT_EQ(manifest.evaluations(0).accuracy(), 0.5);
+  EXPECT_GT(manifest.unix_seconds(), 0);
+  ASSERT_EQ(loaded->worker_marks().size(), 4u);
+  EXPECT_EQ(loaded->worker_marks()[3].at(2).next_seq(), 10u);
+}
+
+TEST_F(CheckpointTest, TheNewestSealedOneIsLoaded) {
+  Write(1, 2);
+  Write(2, 2);
+  WriteUnsealed(3, 2);
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExpectIsCheckpoint(*loaded, 2, 2);
+  ASSERT_EQ(loaded->notes().size(), 1u);
+  EXPECT_THAT(loaded->notes()[0], HasSubstr("checkpoint 3"));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
+}
+
+TEST_F(CheckpointTest, ShardsWithoutSlicesAreFine) {
+  const Placement placement = TestPlacement(1);
+  CheckpointManifest manifest = TestManifest(2, placement);
+  ASSERT_TRUE(store_.Begin(2).ok());
+  auto snapshots = TestSnapshots(2, placement, 2);
+  snapshots[1] = {};
+  for (uint32_t shard : {0, 1}) {
+    auto receipt = store_.WriteShard(2, shard, snapshots[shard]);
+    ASSERT_TRUE(receipt.ok()) << receipt.status();
+    *manifest.add_shards() = *receipt;
+  }
+  ASSERT_TRUE(store_.Seal(manifest).ok());
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExpectIsCheckpoint(*loaded, 2, 3);
+}
+
+TEST_F(CheckpointTest, BeginPutsAbandonedFuturesAside) {
+  Write(1, 2);
+  Write(2, 2);
+  WriteUnsealed(3, 2);
+  Write(2, 3);  // a run that resumed from 1 and wrote its own second checkpoint
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExpectIsCheckpoint(*loaded, 2, 3);
+  EXPECT_EQ(loaded->manifest().shards_size(), 3);
+  EXPECT_TRUE(loaded->notes().empty());
+  EXPECT_TRUE(fs::exists(NumberedFolder(root_, "discarded", 2)));
+  EXPECT_TRUE(fs::exists(NumberedFolder(root_, "discarded", 3)));
+  ASSERT_TRUE(store_.Prune(5).ok());
+  EXPECT_FALSE(fs::exists(NumberedFolder(root_, "discarded", 2)));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
+}
+
+TEST_F(CheckpointTest, PruneKeepsTheNewest) {
+  for (uint64_t id = 1; id <= 4; ++id) Write(id, 1);
+  WriteUnsealed(5, 1);
+  ASSERT_TRUE(store_.Prune(2).ok());
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{4, 3}));
+  EXPECT_TRUE(fs::exists(CheckpointFolder(root_, 5))) << "it may still be under way";
+  std::ofstream(ManifestPath(root_, 4)) << "damaged";
+  ASSERT_TRUE(store_.Prune(1).ok());
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{3})) << "a damaged one is not counted";
+}
+
+TEST_F(CheckpointTest, NamedOnesAreFoundAndNeverPruned) {
+  for (uint64_t id = 1; id <= 5; ++id) {
+    CheckpointManifest manifest = WriteUnsealed(id, 1);
+    if (id % 2 == 1 && id < 5) manifest.set_name("before-" + std::to_string(id));
+    ASSERT_TRUE(store_.Seal(manifest).ok());
+  }
+  EXPECT_EQ(*store_.Find("before-3"), 3u);
+  EXPECT_EQ(*store_.Find("4"), 4u);
+  EXPECT_TRUE(absl::IsNotFound(store_.Find("before-2").status()));
+  EXPECT_TRUE(absl::IsNotFound(store_.Find("9").status()));
+  EXPECT_EQ(*store_.LastId(), 5u);
+  EXPECT_EQ(*store_.Prune(1), (std::vector<uint64_t>{4, 2}));
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{5, 3, 1}));
+  EXPECT_TRUE(CheckNewName(store_, "").ok());
+  EXPECT_TRUE(CheckNewName(store_, "before-2").ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(CheckNewName(store_, "before-3")));
+}
+
+TEST(CheckpointName, IsOneThatFilesAndPeopleCanHave) {
+  for (const char* good : {"a", "before-decay", "v1.2_x", "2nd"})
+    EXPECT_TRUE(CheckName(good).ok()) << good;
+  for (const char* bad : {"", "12", "a b", "../x", "a/b", "\n", "\xC3\xA4"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckName(bad))) << bad;
+  }
+  EXPECT_TRUE(CheckName(std::string(64, 'x')).ok());
+  EXPECT_FALSE(CheckName(std::string(65, 'x')).ok());
+}
+
+TEST_F(CheckpointTest, VerifySaysOfEachWhatIsWrong) {
+  for (uint64_t id = 1; id <= 3; ++id) Write(id, 2);
+  WriteUnsealed(4, 2);
+  std::ofstream(ManifestPath(root_, 3)) << "damaged";
+  for (const std::string& path : FilesIn(ShardFolder(root_, 2, 1))) {
+    if (path.ends_with(".sst")) fs::resize_file(path, fs::file_size(path) - 1);
+  }
+  const auto checked = store_.Verify();
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  ASSERT_EQ(checked->size(), 4u);
+  EXPECT_FALSE((*checked)[0].sealed);
+  EXPECT_FALSE((*checked)[1].manifest.has_value());
+  EXPECT_THAT(std::string((*checked)[1].status.message()), HasSubstr(ManifestPath(root_, 3)));
+  EXPECT_THAT(std::string((*checked)[2].status.message()), HasSubstr(ShardFolder(root_, 2, 1)));
+  EXPECT_TRUE((*checked)[3].status.ok()) << (*checked)[3].status;
+  EXPECT_EQ((*checked)[3].manifest->id(), 1u);
+}
+
+TEST_F(CheckpointTest, ReadingLeavesEveryFileAsItIs) {
+  Write(1, 2);
+  const auto before = FilesIn(root_);
+  ASSERT_TRUE(store_.LoadNewest().ok());
+  ASSERT_TRUE(store_.Load(1).ok());
+  EXPECT_EQ(FilesIn(root_), before);
+}
+
+TEST_F(CheckpointTest, SealNeedsEveryShardOnce) {
+  CheckpointManifest manifest = WriteUnsealed(1, 2);
+  CheckpointManifest incomplete = manifest;
+  incomplete.mutable_shards()->RemoveLast();
+  EXPECT_THAT(std::string(store_.Seal(incomplete).message()), HasSubstr("lacks the part of shard"));
+  *manifest.add_shards() = manifest.shards(0);
+  EXPECT_THAT(std::string(store_.Seal(manifest).message()), HasSubstr("two parts"));
+  EXPECT_TRUE(absl::IsNotFound(store_.LoadNewest().status()));
+}
+
+TEST_F(CheckpointTest, SaysWhenThereIsNone) {
+  EXPECT_TRUE(absl::IsNotFound(store_.LoadNewest().status()));
+  EXPECT_TRUE(absl::IsNotFound(CheckpointStore(root_ + "/absent").LoadNewest().status()));
+  EXPECT_FALSE(fs::exists(root_ + "/absent")) << "looking must not create anything";
+  EXPECT_FALSE(store_.Load(9).ok());
+}
+
+TEST_F(CheckpointTest, ForeignFoldersAreNotCheckpoints) {
+  Write(1, 1);
+  for (const char* name : {"checkpoint-", "checkpoint-x", "checkpoint-9", "checkpoint--00000000001",
+                           "checkpoint-000000000009x"}) {
+    fs::create_directories(root_ + "/" + name);
+  }
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->notes().empty());
+}
+
+TEST_F(CheckpointTest, AnUnwritablePlaceIsAnErrorThatNamesIt) {
+  const std::string file = root_ + "/occupied";
+  std::ofstream(file) << "a file where a folder should be";
+  const CheckpointStore store(file + "/checkpoints");
+  const absl::Status begun = store.Begin(1);
+  EXPECT_FALSE(begun.ok());
+  EXPECT_THAT(std::string(begun.message()), HasSubstr(file));
+  EXPECT_TRUE(absl::IsFailedPrecondition(store_.WriteShard(7, 0, {}).status()));
+}
+
+TEST_F(CheckpointTest, AFolderWithoutWritePermissionIsAnError) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  ASSERT_EQ(chmod(root_.c_str(), 0555), 0);
+  const absl::Status begun = store_.Begin(1);
+  chmod(root_.c_str(), 0755);
+  EXPECT_TRUE(absl::IsPermissionDenied(begun)) << begun;
+}
+
+// As when the disk is full: every write beyond 4 KiB of a file fails.
+TEST_F(CheckpointTest, AWriteThatFailsIsAnErrorAndLeavesTheOthers) {
+  Write(1, 1);
+  ASSERT_TRUE(store_.Begin(2).ok());
+  const auto snapshots = TestSnapshots(2, TestPlacement(1), 1);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status written = store_.WriteShard(2, 0, snapshots[0]).status();
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(written.ok());
+  EXPECT_THAT(std::string(written.message()), HasSubstr(ShardFolder(root_, 2, 0)));
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExpectIsCheckpoint(*loaded, 1, 1);
+  Write(2, 1);  // the next attempt starts afresh
+  EXPECT_EQ(Ids(store_), (std::vector<uint64_t>{2, 1}));
+}
+
+TEST_F(CheckpointTest, APartThatIsAlreadyThereIsNotOverwritten) {
+  Write(1, 1);
+  const auto others = TestSnapshots(9, TestPlacement(1), 1);
+  EXPECT_TRUE(absl::IsAlreadyExists(store_.WriteShard(1, 0, others[0]).status()));
+  auto loaded = store_.LoadNewest();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ExpectIsCheckpoint(*loaded, 1, 1);
+}
+
+}  // namespace
+}  // namespace psgd

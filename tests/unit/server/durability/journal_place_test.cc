@@ -1,0 +1,77 @@
+// Journals that lie where they do not belong, or open to others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "server/durability/journal_folder.h"
+#include "tests/unit/server/durability/small_journal.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class JournalPlaceTest : public testing::Test {
+ protected:
+  JournalPlaceTest() { fs::create_directories(root_); }
+  ~JournalPlaceTest() override { fs::remove_all(root_); }
+
+  RocksJournalOptions OptionsOf(uint32_t shard) const {
+    return {absl::StrCat(root_, "/shard-", shard), shard};
+  }
+  void MakeJournal(uint32_t shard) const { MakeSmallJournal(OptionsOf(shard)); }
+  void Swap() const {
+    fs::rename(root_ + "/shard-0", root_ + "/aside");
+    fs::rename(root_ + "/shard-1", root_ + "/shard-0");
+    fs::rename(root_ + "/aside", root_ + "/shard-1");
+  }
+  fs::perms Mode() const { return fs::status(root_ + "/journal").permissions(); }
+  std::string Closed(absl::Status (*close)(const std::string&, const Log&)) const {
+    std::ostringstream said;
+    const auto log = std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(said));
+    EXPECT_TRUE(close(root_, log).ok());
+    return said.str();
+  }
+
+  const std::string root_ = absl::StrCat(testing::TempDir(), "/psgd-journal-place-", getpid());
+};
+
+TEST_F(JournalPlaceTest, OfAnotherShardIsRefusedAndSaid) {
+  for (const uint32_t shard : {0, 1}) MakeJournal(shard);
+  Swap();
+  for (const uint32_t shard : {0, 1}) {
+    const std::string why =
+        absl::StrCat("holds the journal of shard ", 1 - shard, ", not of shard ", shard);
+    const auto opened = RocksJournal::Open(OptionsOf(shard));
+    EXPECT_TRUE(absl::IsDataLoss(opened.status())) << opened.status();
+    EXPECT_THAT(std::string(opened.status().message()), HasSubstr(why));
+    const JournalReport report = RocksJournal::Check(OptionsOf(shard));
+    EXPECT_FALSE(report.recovers);
+    EXPECT_THAT(report.damage, testing::ElementsAre(HasSubstr(why)));
+  }
+  Swap();
+  for (const uint32_t shard : {0, 1}) {
+    EXPECT_TRUE(RocksJournal::Open(OptionsOf(shard)).ok());
+    EXPECT_TRUE(RocksJournal::Check(OptionsOf(shard)).recovers);
+  }
+}
+
+TEST_F(JournalPlaceTest, OneThatIsOpenToOthersIsClosedAndThatIsSaid) {
+  EXPECT_EQ(Closed(MakeJournalFolder), "");
+  EXPECT_EQ(Mode(), fs::perms::owner_all);
+  EXPECT_EQ(Closed(CloseJournalFolder), "");
+  for (const auto again : {CloseJournalFolder, MakeJournalFolder}) {
+    fs::permissions(root_ + "/journal", fs::perms(0757));
+    EXPECT_THAT(Closed(again), HasSubstr("was open to others (mode 757)"));
+    EXPECT_EQ(Mode(), fs::perms::owner_all);
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,145 @@
+// Pulls: the staleness gate, replies in pieces, copy-on-write.
+#include "tests/unit/server/shard/shard_fixture.h"
+
+namespace psgd {
+namespace {
+
+TEST(ShardPull, WaitsWhileItsWorkerIsTooFarAhead) {
+  ShardFixture shard({.staleness = 2});
+  shard.Start(2);
+  for (uint64_t clock = 1; clock <= 3; ++clock) {
+    EXPECT_EQ(shard.Send(ShardFixture::PullOf(0, clock, clock - 1)).size(), 1u) << clock;
+    shard.Acknowledged(ShardFixture::PushOf(0, clock, clock, {{0, {1, 1, 1, 1}}}));
+  }
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 4, 3)).empty());
+  // Half of a clock moves nothing.
+  EXPECT_EQ(shard.Send(ShardFixture::PushOf(1, 1, 1, {{0, {1, 1, 1, 1}}}, false)).size(), 1u);
+  const auto out = shard.Send(ShardFixture::PushOf(1, 2, 1, {}));
+  ASSERT_EQ(out.size(), 2u);
+  const PullReply& reply = out[1].message.header.pull_reply();
+  EXPECT_EQ(reply.request(), 4u);
+  EXPECT_EQ(reply.slowest_clock(), 1u);
+  EXPECT_EQ(reply.fastest_clock(), 3u);
+  EXPECT_EQ(shard.core().stats().pull_staleness.max(), 2u);
+}
+
+TEST(ShardPull, UnboundedNeverWaits) {
+  ShardFixture shard({.staleness = -1});
+  shard.Start(2);
+  EXPECT_EQ(shard.Send(ShardFixture::PullOf(0, 1, 1000)).size(), 1u);
+}
+
+TEST(ShardPull, ARepeatedRequestIsAnsweredOnce) {
+  ShardFixture shard({.staleness = 0});
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 2, 1)).empty());
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 2, 1)).empty());
+  EXPECT_EQ(shard.core().waiting_pulls(), 1u);
+  EXPECT_EQ(shard.Send(ShardFixture::PushOf(1, 1, 1, {})).size(), 2u);
+}
+
+TEST(ShardPull, AnOlderRequestThatComesLateDoesNotReplaceANewerOne) {
+  ShardFixture shard({.staleness = 0});
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 2, 1)).empty());
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 0)).empty());
+  const auto out = shard.Send(ShardFixture::PushOf(1, 1, 1, {}));
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[1].message.header.pull_reply().request(), 2u);
+}
+
+TEST(ShardPull, OfAWorkerThatLeavesIsForgotten) {
+  ShardFixture shard({.staleness = 0});
+  shard.Start(2);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {}));
+  EXPECT_TRUE(shard.Send(ShardFixture::PullOf(0, 1, 1)).empty());
+  shard.Remove(0);
+  EXPECT_EQ(shard.core().waiting_pulls(), 0u);
+  EXPECT_EQ(shard.Send(ShardFixture::PushOf(1, 1, 1, {})).size(), 1u);
+}
+
+TEST(ShardPull, ALargeReplyComesInPiecesThatAddUp) {
+  for (const size_t reply_bytes : {size_t{1}, size_t{40}, size_t{1} << 20}) {
+    ShardFixture shard({.staleness = 4, .elements = {4, 8, 2, 6, 1}, .reply_bytes = reply_bytes});
+    shard.Start(1);
+    const auto out = shard.Send(ShardFixture::PullOf(0, 9, 0));
+    std::vector<uint32_t> slices;
+    for (size_t i = 0; i < out.size(); ++i) {
+      const PullReply& reply = out[i].message.header.pull_reply();
+      EXPECT_EQ(reply.request(), 9u);
+      ASSERT_EQ(static_cast<size_t>(reply.parts_size()), out[i].message.payloads.size());
+      ASSERT_GT(reply.parts_size(), 0);
+      for (const PullPart& part : reply.parts()) slices.push_back(part.slice());
+      EXPECT_EQ(reply.last(), i + 1 == out.size());
+      EXPECT_EQ(reply.remaining(), 5 - slices.size());
+      if (reply.parts_size() > 1) {
+        EXPECT_LE(out[i].message.PayloadBytes(), reply_bytes);
+      }
+    }
+    EXPECT_EQ(slices, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(out.size(), reply_bytes == 1 ? 5u : reply_bytes == 40 ? 3u : 1u);
+  }
+}
+
+TEST(ShardPull, SomeSlicesOnly) {
+  ShardFixture shard({.staleness = 4, .elements = {4, 8, 2}});
+  shard.Start(1);
+  Message pull = ShardFixture::PullOf(0, 1, 0);
+  pull.header.mutable_pull()->add_slices(2);
+  pull.header.mutable_pull()->add_slices(0);
+  const auto out = shard.Send(pull);
+  ASSERT_EQ(out.size(), 1u);
+  ASSERT_EQ(out[0].message.header.pull_reply().parts_size(), 2);
+  EXPECT_EQ(out[0].message.header.pull_reply().parts(0).slice(), 0u);  // front layers first
+  EXPECT_EQ(out[0].message.payloads[1].size(), 8u);
+
+  pull.header.mutable_pull()->set_slices(0, 77);
+  const Refusal unknown = shard.Refused(pull);
+  EXPECT_EQ(unknown.reason(), Refusal::MALFORMED);
+  EXPECT_EQ(unknown.request(), 1u);
+  for (int i = 0; i < 5; ++i) pull.header.mutable_pull()->add_slices(0);
+  EXPECT_EQ(shard.Refused(pull).reason(), Refusal::MALFORMED);
+}
+
+TEST(ShardPull, WhatWasSentOutNeverChanges) {
+  ShardFixture shard({.staleness = 4});
+  shard.Start(1);
+  const auto before = shard.Send(ShardFixture::PullOf(0, 1, 0));
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, 2, 3, 4}}}));
+  EXPECT_EQ(Floats(before[0].message.payloads[0])[3], 0);
+  EXPECT_EQ(shard.Weights(0)[3], -4);
+  const auto after = shard.Send(ShardFixture::PullOf(0, 2, 1));
+  EXPECT_EQ(after[0].message.header.pull_reply().parts(0).version(), 1u);
+  EXPECT_EQ(after[0].message.header.pull_reply().parts(1).version(), 0u);
+}
+
+TEST(ShardPull, WeightsTravelInThePullCodec) {
+  Config config;
+  config.mutable_compression()->mutable_pull()->mutable_fp16();
+  ShardFixture shard({.staleness = 4}, config);
+  shard.Start(1);
+  shard.Acknowledged(ShardFixture::PushOf(0, 1, 1, {{0, {1, -0.5f, 1024, 3}}}));
+  const auto out = shard.Send(ShardFixture::PullOf(0, 1, 1));
+  const PullPart& part = out[0].message.header.pull_reply().parts(0);
+  ASSERT_EQ(part.codec(), CODEC_FP16);
+  EXPECT_EQ(out[0].message.payloads[0].size(), 8u);
+  const CodecTable codecs;
+  SliceShape shape;
+  shape.elements = 4;
+  auto reader = codecs.Find(CODEC_FP16)->Open(out[0].message.payloads[0].span(), shape);
+  ASSERT_TRUE(reader.ok());
+  Values decoded(4);
+  (*reader)->AddBlock(1, decoded);
+  EXPECT_EQ(decoded, (Values{-1, 0.5f, -1024, -3}));
+  // Encoded once a version, again after it changed.
+  EXPECT_EQ(shard.Send(ShardFixture::PullOf(0, 2, 1))[0].message.payloads[0].data(),
+            out[0].message.payloads[0].data());
+  shard.Acknowledged(ShardFixture::PushOf(0, 2, 2, {{0, {1, 1, 1, 1}}}));
+  EXPECT_NE(shard.Send(ShardFixture::PullOf(0, 3, 2))[0].message.payloads[0].data(),
+            out[0].message.payloads[0].data());
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,250 @@
+// The loop from payloads to weights: blocks, sums, sparse updates.
+#include "server/shard/slice_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "common/philox.h"
+
+namespace psgd {
+namespace {
+
+constexpr uint32_t kOdd = 5003;  // no multiple of the block or of a vector
+
+Config SgdConfig(double momentum = 0) {
+  Config config;
+  config.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
+  config.mutable_optimizer()->mutable_sgd()->set_momentum(momentum);
+  return config;
+}
+
+std::vector<float> Random(uint32_t stream, uint32_t size = kOdd) {
+  RandomStream draws({stream, 0}, 0);
+  std::vector<float> values(size);
+  for (float& value : values) value = draws.NextUnit() - 0.5f;
+  return values;
+}
+
+class SliceUpdaterTest : public testing::Test {
+ protected:
+  SliceState Make(SliceUpdater& updater, const char* name = "w", uint32_t elements = kOdd) {
+    ModelSpec model;
+    ParameterSpec* parameter = model.add_parameters();
+    parameter->set_name(name);
+    parameter->add_shape(elements);
+    SliceSpec spec;
+    spec.set_count(elements);
+    auto slice = updater.Make(0, spec, model, 1, nullptr);
+    EXPECT_TRUE(slice.ok());
+    return *std::move(slice);
+  }
+  // A payload of the codec, opened; the bytes live as long as the fixture.
+  PayloadReader* Open(const CodecConfig& config, const std::vector<float>& values) {
+    auto codec = MakeCodec(config);
+    SliceShape shape;
+    shape.elements = static_cast<uint32_t>(values.size());
+    shape.tensor_rows = values.size();
+    shape.tensor_columns = 1;
+    payloads_.emplace_back(new std::vector<std::byte>);
+    (*codec)->NewEncoder(shape)->Encode({values, {}, {}, 1}, payloads_.back().get());
+    auto reader = (*codec)->Open(*payloads_.back(), shape);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    readers_.push_back(*std::move(reader));
+    codecs_.push_back(*std::move(codec));
+    return readers_.back().get();
+  }
+  PayloadReader* Dense(const std::vector<float>& values) {
+    CodecConfig none;
+    none.mutable_none();
+    return Open(none, values);
+  }
+  PayloadReader* Topk(const std::vector<float>& values, double density) {
+    CodecConfig topk;
+    topk.mutable_topk()->set_density(density);
+    return Open(topk, values);
+  }
+
+  std::vector<std::unique_ptr<std::vector<std::byte>>> payloads_;
+  std::vector<std::unique_ptr<Codec>> codecs_;
+  std::vector<std::unique_ptr<PayloadReader>> readers_;
+};
+
+TEST_F(SliceUpdaterTest, OnePushIsOneStepOverEveryElement) {
+  SliceUpdater updater(SgdConfig());
+  SliceState slice = Make(updater);
+  const auto gradient = Random(1);
+  const Contribution contribution{Dense(gradient), 1, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {0.5});
+  for (uint32_t i = 0; i < kOdd; ++i) ASSERT_EQ(slice.weights.read()[i], 0.0f - 0.5f * gradient[i]);
+  EXPECT_EQ(slice.version, 1u);
+  EXPECT_EQ(slice.steps, 1u);
+}
+
+// Its decay would fill a sparse parameter's pushes, so it is added here: of the mean of two, once.
+TEST_F(SliceUpdaterTest, DecaysSparseParametersItself) {
+  Config config = SgdConfig();
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("table");
+  parameter->add_shape(kOdd);
+  parameter->set_decay(true);
+  parameter->set_sparse(true);
+  parameter->mutable_initializer()->mutable_constant()->set_value(2);
+  SliceSpec spec;
+  spec.set_count(kOdd);
+  const auto gradient = Random(1);
+  const auto decayed = [&](const Config& run) {
+    SliceUpdater updater(run);
+    auto slice = updater.Make(0, spec, model, 1, nullptr);
+    EXPECT_TRUE(slice.ok());
+    const Contribution contributions[] = {{Dense(gradient), 0.5f, 0, {}},
+                                          {Dense(gradient), 0.5f, 0, {}}};
+    updater.Apply(*slice, contributions, {0.5, 0.1});
+    return std::vector<float>(slice->weights.read().begin(), slice->weights.read().end());
+  };
+  const auto weights = decayed(config);
+  for (uint32_t i = 0; i < kOdd; ++i) {
+    ASSERT_NEAR(weights[i], 2 - 0.5f * (gradient[i] + 0.1f * 2), 1e-6);
+  }
+}
+
+TEST_F(SliceUpdaterTest, SeveralAreSummedInTheirOrder) {
+  SliceUpdater updater(SgdConfig());
+  SliceState slice = Make(updater);
+  const auto a = Random(1), b = Random(2), c = Random(3);
+  const Contribution contributions[] = {
+      {Dense(a), 0.25f, 0, {}}, {Dense(b), 0.25f, 0, {}}, {Dense(c), 0.5f, 0, {}}};
+  updater.Apply(slice, contributions, {1});
+  for (uint32_t i = 0; i < kOdd; ++i) {
+    const float sum = ((0.0f + 0.25f * a[i]) + 0.25f * b[i]) + 0.5f * c[i];
+    ASSERT_EQ(slice.weights.read()[i], 0.0f - sum) << i;
+  }
+  EXPECT_EQ(slice.version, 3u);
+  EXPECT_EQ(slice.steps, 1u);
+}
+
+TEST_F(SliceUpdaterTest, SparseUpdatesGiveTheBitsOfDenseOnes) {
+  const auto gradient = Random(4);
+  for (const float scale : {1.0f, 0.5f}) {
+    SliceUpdater updater(SgdConfig());
+    SliceState sparse = Make(updater), dense = Make(updater);
+    PayloadReader* reader = Topk(gradient, 0.05);
+    ASSERT_TRUE(reader->sparse());
+    std::vector<float> values(kOdd);
+    Topk(gradient, 0.05)->AddBlock(1, values);
+    const Contribution one{reader, scale, 0, {}}, other{Dense(values), scale, 0, {}};
+    updater.Apply(sparse, {&one, 1}, {0.5});
+    updater.Apply(dense, {&other, 1}, {0.5});
+    for (uint32_t i = 0; i < kOdd; ++i) {
+      ASSERT_EQ(sparse.weights.read()[i], dense.weights.read()[i]) << i;
+    }
+    EXPECT_EQ(sparse.version, 1u);
+  }
+}
+
+// What is not in the gradient needs no correction: sparse updates stay sparse, and can be pulled as
+// such.
+TEST_F(SliceUpdaterTest, SparseUpdatesAreCorrectedForDelayAsDenseOnes) {
+  Config config = SgdConfig();
+  config.mutable_consistency()->set_staleness(4);
+  config.mutable_consistency()->set_compensation(ConsistencyConfig::DELAY);
+  config.mutable_consistency()->set_delay_lambda(0.5);
+  config.mutable_compression()->mutable_pull()->mutable_delta();
+  SliceUpdater updater(config);
+  SliceState sparse = Make(updater), dense = Make(updater);
+  const Bytes then_sparse = sparse.weights.Share(), then_dense = dense.weights.Share();
+  const auto moved = Random(5), gradient = Random(4);
+  for (SliceState* slice : {&sparse, &dense}) {
+    const Contribution other{Dense(moved), 1, 0, {}};
+    updater.Apply(*slice, {&other, 1}, {0.5});
+  }
+  const std::vector<float> before(sparse.weights.read().begin(), sparse.weights.read().end());
+  std::vector<float> values(kOdd);
+  Topk(gradient, 0.05)->AddBlock(1, values);
+  const Contribution few{Topk(gradient, 0.05), 0.5f, 1, then_sparse};
+  const Contribution all{Dense(values), 0.5f, 1, then_dense};
+  updater.Apply(sparse, {&few, 1}, {0.5});
+  updater.Apply(dense, {&all, 1}, {0.5});
+  size_t corrected = 0;
+  for (uint32_t i = 0; i < kOdd; ++i) {
+    ASSERT_EQ(sparse.weights.read()[i], dense.weights.read()[i]) << i;
+    corrected += sparse.weights.read()[i] != before[i] - 0.25f * values[i];
+  }
+  EXPECT_GT(corrected, 100u) << "nothing was corrected";
+  ASSERT_TRUE(sparse.changes->Since(1).has_value());
+  EXPECT_EQ(sparse.changes->Since(1)->size(), 250u);
+}
+
+TEST_F(SliceUpdaterTest, WithMomentumZeroGradientsStillMoveWeights) {
+  SliceUpdater updater(SgdConfig(0.5));
+  SliceState slice = Make(updater, "w", 4);
+  ASSERT_EQ(slice.states.size(), 1u);
+  const Contribution first{Topk({8, 0, 0, 0}, 0.25), 1, 0, {}};
+  updater.Apply(slice, {&first, 1}, {1});
+  const Contribution second{Topk({0, 4, 0, 0}, 0.25), 1, 0, {}};
+  updater.Apply(slice, {&second, 1}, {1});
+  // v = 8, then 4; w = -8, then -12.
+  EXPECT_EQ(slice.weights.read()[0], -12);
+  EXPECT_EQ(slice.weights.read()[1], -4);
+}
+
+TEST_F(SliceUpdaterTest, ASharedSliceIsUpdatedBesideWhatWasShared) {
+  SliceUpdater updater(SgdConfig(0.9));
+  SliceState slice = Make(updater);
+  const SliceSnapshot snapshot = updater.Snapshot(slice);
+  const auto gradient = Random(5);
+  for (int i = 0; i < 3; ++i) {
+    const Contribution contribution{Dense(gradient), 1, 0, {}};
+    updater.Apply(slice, {&contribution, 1}, {0.5});
+  }
+  EXPECT_EQ(snapshot.version, 0u);
+  ASSERT_EQ(snapshot.states.size(), 1u);
+  EXPECT_EQ(snapshot.states[0].first, "momentum_buffer");
+  for (const Bytes* bytes : {&snapshot.weights, &snapshot.states[0].second}) {
+    ASSERT_EQ(bytes->size(), kOdd * sizeof(float));
+    for (size_t i = 0; i < bytes->size(); ++i) ASSERT_EQ(bytes->data()[i], std::byte{0});
+  }
+  EXPECT_NE(slice.weights.read()[7], 0);
+}
+
+TEST_F(SliceUpdaterTest, DecoupledDecayIsThatOfTheMoment) {
+  Config config;
+  config.mutable_optimizer()->mutable_adamw()->set_weight_decay(0.25);
+  SliceUpdater updater(config);
+  SliceState slice = Make(updater, "w", 4);
+  slice.decays = true;
+  for (float& weight : slice.weights.Writable()) weight = 1;
+  const Contribution contribution{Dense({0, 0, 0, 0}), 1, 0, {}};
+  updater.Apply(slice, {&contribution, 1}, {.learning_rate = 1, .weight_decay = 0.5});
+  EXPECT_EQ(slice.weights.read()[0], 0.5f);
+}
+
+TEST_F(SliceUpdaterTest, SlicesOfATensorStartAsTheWholeDoes) {
+  ModelSpec model;
+  ParameterSpec* parameter = model.add_parameters();
+  parameter->set_name("w");
+  parameter->add_shape(10);
+  parameter->add_shape(7);
+  parameter->mutable_initializer()->mutable_normal()->set_stddev(1);
+  SliceUpdater updater(SgdConfig());
+  SliceSpec spec;
+  spec.set_count(70);
+  const auto whole = updater.Make(0, spec, model, 3, nullptr);
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->shape.tensor_rows, 10u);
+  EXPECT_EQ(whole->shape.tensor_columns, 7u);
+  for (const auto& [offset, count] : {std::pair(0u, 33u), std::pair(33u, 37u)}) {
+    spec.set_offset(offset);
+    spec.set_count(count);
+    const auto part = updater.Make(1, spec, model, 3, nullptr);
+    ASSERT_TRUE(part.ok());
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_EQ(part->weights.read()[i], whole->weights.read()[offset + i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace psgd

@@ -1,0 +1,15 @@
+// Which dense layers push the factors of their gradient.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/runtime/factors.h"
+#include "proto/config.pb.h"
+
+namespace psgd {
+
+// The weights for which the config names factors, where the factors of all `replicas` together have
+// fewer bytes than the gradient. Null where the config names none.
+ChooseFactors FactorLayers(const Config& config, size_t replicas);
+
+}  // namespace psgd
