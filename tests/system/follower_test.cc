@@ -196,28 +196,6 @@ TEST_P(FollowersOver, AZombieIsFenced) {
 INSTANTIATE_TEST_SUITE_P(Transports, FollowersOver, testing::Values("zmq", "ipc", "grpc"));
 
 // Neither hears the other lead before it does so itself.
-TEST_F(Followers, OfTwoThatTakeOverTheFirstEnds) {
-  Start({"train.epochs=200"}, 2);
-  const Json status = StatusOf(address_);
-  ASSERT_TRUE(status.is_object());
-  const bool in_turn = status["chain"]["members"][2]["replica"] == 3;
-  Process& next = in_turn ? *second_ : *third_;
-  Process& last = in_turn ? *third_ : *second_;
-  last.Signal(SIGSTOP);
-  first_->Signal(SIGKILL);
-  ASSERT_TRUE(next.WaitFor("took over")) << next.Err();
-  next.Signal(SIGSTOP);
-  last.Signal(SIGCONT);
-  ASSERT_TRUE(last.WaitFor("took over")) << last.Err();
-  next.Signal(SIGCONT);
-  const Ended passed_over = next.Wait(20s);
-  EXPECT_NE(passed_over.code, 0);
-  EXPECT_THAT(passed_over.err, HasSubstr("leads this run by now"));
-  ExpectWorkersFinish();
-  EXPECT_EQ(last.Wait().code, 0) << last.Err();
-  EXPECT_EQ(Summary(in_turn ? "third" : "second")["epochs"], 200.0);
-}
-
 TEST_F(Followers, TheLastOfTheChainIsRecoveredWhenAllDied) {
   StartPair({"train.epochs=120"});
   first_->Signal(SIGKILL);
