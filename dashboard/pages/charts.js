@@ -53,6 +53,7 @@ export class LineChart {
       },
     });
     this.canvas.addEventListener("keydown", (event) => this.step(event));
+    this.canvas.addEventListener("blur", () => { this.index = undefined; });
     this.recolour();
   }
 
@@ -92,9 +93,13 @@ export class LineChart {
     });
     const named = lines.filter((line) => line.legend !== "").length;
     this.chart.options.plugins.legend.display = named > 1 && named <= 12;
-    this.canvas.setAttribute("aria-label", `${this.title}: ${this.words()}`);
+    // New values must not talk over the one that the keyboard stands on.
+    if (this.index === undefined) this.name(`${this.title}: ${this.words()}`);
     this.chart.update("none");
   }
+
+  // For who does not see the chart.
+  name(text) { this.canvas.setAttribute("aria-label", text); }
 
   // What the lines end at, for who does not see them.
   words() {
@@ -116,7 +121,6 @@ export class LineChart {
     this.chart.update("none");
     const said = active.map(({datasetIndex, index}) =>
       `${sets[datasetIndex].label} ${this.format(sets[datasetIndex].data[index].y)}`);
-    this.canvas.setAttribute("aria-label",
-                             `${this.title} at ${this.place(sets[active[0].datasetIndex].data[this.index].x)}: ${said.join(", ")}`);
+    this.name(`${this.title} at ${this.place(sets[active[0].datasetIndex].data[this.index].x)}: ${said.join(", ")}`);
   }
 }

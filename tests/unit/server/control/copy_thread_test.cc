@@ -69,8 +69,8 @@ class Node final : public PeerHandler {
   // As a server whose process ends.
   void Die() {
     service_.SetHandler(nullptr);
+    copy_.Stop();  // it sends over the link
     link_.reset();
-    copy_.Stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
   }

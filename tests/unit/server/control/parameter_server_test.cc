@@ -244,47 +244,6 @@ TEST_F(ParameterServerTest, AFollowerIsToldOfOnceItHasWrittenThatItIsInTheChain)
   EXPECT_TRUE(Eventually([&] { return times() == 1; }));
 }
 
-// After it began anew, workers hear of the chain without it, and forget it: it is not to lead
-// before they know it again.
-TEST_F(ParameterServerTest, AFollowerThatWasForgottenIsIntroducedAnew) {
-  constexpr uint32_t kReplica = 2;
-  FollowerSays::Ask coordinator = Ask(kReplica), shard = Ask(kReplica);
-  shard.set_shard(0);
-  const auto caught_up = [&] {
-    const StatusReply status = Status();
-    return status.followers_size() == 1 && status.followers(0).connected() &&
-           status.followers(0).entries_behind() == 0;
-  };
-  Start("replicated");
-  const JoinReply joined = Joined();
-  ASSERT_THAT(joined.chain().members(), SizeIs(1)) << "a worker that joins is told, too";
-  const WorkerKey& key = joined.key();
-  Register(key);
-  Follow(coordinator);
-  ASSERT_TRUE(Eventually([&] { return Status().followers_size() == 1; }));
-  Follow(shard);
-  ASSERT_TRUE(Eventually(caught_up));
-  Report(key, 1);
-  Report(key, 2);
-  ASSERT_TRUE(Eventually([&] { return server_->chain().members_size() == 2; }));
-
-  Follow(coordinator);
-  ASSERT_TRUE(Eventually([&] { return server_->chain().members_size() == 1; }));
-  NextSegmentRequest next;
-  *next.mutable_key() = key;
-  next.set_first(true);
-  const auto told = server_->NextSegment(next);
-  ASSERT_TRUE(told.ok()) << told.status();
-  ASSERT_THAT(told->chain().members(), SizeIs(1));
-  Follow(shard);
-  ASSERT_TRUE(Eventually(caught_up));
-  EXPECT_FALSE(Eventually([&] { return server_->chain().members_size() == 2; },
-                          std::chrono::milliseconds(500)));
-  Report(key, 3);
-  Report(key, 4);
-  EXPECT_TRUE(Eventually([&] { return server_->chain().members_size() == 2; }));
-}
-
 TEST_F(ParameterServerTest, AFollowersAddressIsOneLineThatCanBeRead) {
   Start("replicated");
   for (const std::string address : {"", "host:1\nfake news", "host\x1b[2J:1"}) {
