@@ -31,9 +31,6 @@ inline constexpr char kDrainExamples[] =
     R"(  ps-ctl drain --server 127.0.0.1:7070     # finish, take a checkpoint, end
   ps-ctl drain --server 127.0.0.1:7070 --worker 3    # that one leaves, the run goes on
 )";
-inline constexpr char kDropExamples[] =
-    R"(  ps-ctl drop-follower 2 --server 127.0.0.1:7070   # its machine is lost for good
-)";
 inline constexpr char kRebalanceExamples[] =
     R"(  ps-ctl rebalance --server 127.0.0.1:7070                        # shards as even as can be over its servers
   ps-ctl rebalance --server 127.0.0.1:7070 --move 0=2 --move 1=2  # those to server 2

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "net/etcd/etcd_chain_store.h"
+#include "net/etcd/etcd_run_store.h"
 #include "proto/config.pb.h"
 
 namespace psgd {
@@ -32,21 +32,23 @@ inline CLI::Option* AddEtcdOptions(CLI::App& app, EtcdArguments& etcd, CLI::Opti
   return members;
 }
 
-// For those whose servers say there where they are.
+// For those whose servers lead by it.
 inline absl::Status CheckSettles(const Config& config) {
-  if (config.durability().acknowledge() != DurabilityConfig::MEMORY) return absl::OkStatus();
+  const bool memory = config.durability().acknowledge() == DurabilityConfig::MEMORY;
+  if (!memory || config.cluster().copies() > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--etcd says where a run's server is by now, and which of several leads, but this run's ends "
-      "with its only "
-      "server: add --set durability.acknowledge=journal, or replicated");
+      "--etcd settles which server leads, and says where it is by now, but this run ends with its "
+      "first server, which alone has its shards in memory: add --set "
+      "durability.acknowledge=journal, "
+      "or --set cluster.copies=2 --set cluster.servers=2");
 }
 
-inline absl::StatusOr<std::shared_ptr<EtcdChainStore>> OpenEtcd(
+inline absl::StatusOr<std::shared_ptr<EtcdRunStore>> OpenEtcd(
     const EtcdArguments& etcd, std::shared_ptr<const Credentials> credentials,
     Duration silence = Duration(0)) {
   PSGD_RETURN_IF_ERROR(CheckRunName(etcd.run));
   PSGD_ASSIGN_OR_RETURN(EtcdOptions options, ParseEtcd(etcd.members, std::move(credentials)));
-  return std::make_shared<EtcdChainStore>(std::move(options), etcd.run, silence);
+  return std::make_shared<EtcdRunStore>(std::move(options), etcd.run, silence);
 }
 
 }  // namespace psgd

@@ -75,26 +75,6 @@ absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArgume
   return options;
 }
 
-absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierServer::Kind wanted) {
-  const RunDir dir(run_dir);
-  if (run_dir.empty() || !std::filesystem::exists(dir.ConfigFile())) return EarlierServer();
-  PSGD_ASSIGN_OR_RETURN(const RunDir held, RunDir::Take(run_dir));
-  PSGD_ASSIGN_OR_RETURN(EarlierServer earlier, FindEarlierServer(held.ServerDir()));
-  const bool results =
-      std::filesystem::exists(held.SummaryFile()) || std::filesystem::exists(held.WeightsFile());
-  if (earlier.kind == EarlierServer::Kind::kNone && results) {
-    earlier = {EarlierServer::Kind::kOther, {}, "the results of a run"};
-  }
-  const auto config = LoadConfig(held.ConfigFile());
-  earlier.text = absl::StrCat(run_dir, " holds ", earlier.text,
-                              config.ok() ? absl::StrCat(" (", config->name(), ")") : "");
-  if (earlier.kind == EarlierServer::Kind::kNone || earlier.kind == wanted) return earlier;
-  return absl::FailedPreconditionError(absl::StrCat(
-      earlier.text,
-      ", which would be written over: take an empty directory as --run-dir, or the one that this "
-      "server had"));
-}
-
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options) {
   PSGD_ASSIGN_OR_RETURN(RunDir dir, RunDir::Create(options));
   std::error_code made;
@@ -114,7 +94,7 @@ absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDir
 
 absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
                          std::shared_ptr<const Credentials> credentials, OpenedRun* opened) {
-  if (!arguments.results.empty()) {
+  if (!arguments.results.empty() && opened->results.path() == opened->dir.path()) {
     const Time start = SteadyNow();
     auto results = RunDir::Take(arguments.results);
     // Until the server before it is gone.
@@ -122,12 +102,18 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
       std::this_thread::sleep_for(kResultsPoll);
       results = RunDir::Take(arguments.results);
     }
-    PSGD_RETURN_IF_ERROR(Annotate(results.status(), "--results"));
-    opened->results = *results;
+    if (results.ok()) {
+      opened->results = *results;
+    } else if (arguments.join.empty()) {
+      return Annotate(results.status(), "--results");
+    } else {
+      opened->log->warn("--results: {}; what the run leaves goes to {}",
+                        std::string(results.status().message()), opened->dir.path());
+    }
   }
   auto pages = OpenPages(arguments, opened->results, config, credentials);
   // One that takes over has more important things to do.
-  if (!pages.ok() && arguments.follow.empty()) return pages.status();
+  if (!pages.ok() && arguments.join.empty()) return pages.status();
   if (pages.ok()) {
     opened->pages = *std::move(pages);
   } else {
@@ -137,7 +123,7 @@ absl::Status OpenResults(const ServerArguments& arguments, const Config& config,
   if (LivePages* const pages = opened->pages.get()) {
     observer = [pages](const Record& record) { pages->Observe(record); };
   }
-  const bool goes_on = !arguments.recover.empty() || !arguments.follow.empty();
+  const bool goes_on = !arguments.recover.empty() || !arguments.join.empty();
   PSGD_ASSIGN_OR_RETURN(opened->recorder,
                         goes_on ? RunRecorder::GoOn(opened->results, opened->log, observer)
                                 : RunRecorder::Open(opened->results, opened->log, observer));

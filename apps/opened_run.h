@@ -13,18 +13,17 @@
 #include "experiment/record/run_recorder.h"
 #include "experiment/record/trace_file.h"
 #include "net/credentials.h"
-#include "server/control/earlier_server.h"
 #include "server/durability/failpoint.h"
 
 namespace psgd {
 
 struct OpenedRun {
-  RunDir dir;      // its own
-  RunDir results;  // of the run
-  Log log;
+  RunDir dir{std::string()};      // its own
+  RunDir results{std::string()};  // of the run
+  Log log = NullLog();
   // Once it leads.
-  std::unique_ptr<LivePages> pages;  // null: nobody asked for them
-  std::unique_ptr<RunRecorder> recorder;
+  std::unique_ptr<LivePages> pages;       // null: nobody asked for them
+  std::unique_ptr<RunRecorder> recorder;  // null: it never led
   std::unique_ptr<TraceFile> trace;
 };
 
@@ -37,11 +36,6 @@ absl::Status CheckBind(const ServerArguments& arguments, absl::string_view optio
                        const std::string& host);
 // Where the pages are; nothing: nowhere.
 absl::StatusOr<std::optional<HttpServerOptions>> PagesAddress(const ServerArguments& arguments);
-
-// What the directory of --run-dir holds from before, which nobody else has in use; its text begins
-// with where it is. `wanted` may come back to it: anything else that somebody would miss is
-// refused.
-absl::StatusOr<EarlierServer> TakeUpRunDir(const std::string& run_dir, EarlierServer::Kind wanted);
 
 absl::StatusOr<OpenedRun> OpenRun(const ServerArguments& arguments, const RunDirOptions& options);
 // From now on it writes, and shows, what the run leaves behind.

@@ -43,7 +43,6 @@ struct Arguments {
   std::string engine = "onednn";
   int threads = 0;
   std::string reason = "ps-ctl drain";
-  uint32_t replica = 0;
   std::optional<uint32_t> worker;
   CtlUiOptions ui;
   std::vector<std::string> assignments;
@@ -239,19 +238,6 @@ absl::Status Set(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
-absl::Status DropFollower(const Arguments& arguments) {
-  PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
-  DropFollowerRequest request;
-  request.set_replica(arguments.replica);
-  PSGD_ASSIGN_OR_RETURN(const DropFollowerReply reply, client->DropFollower(request));
-  if (arguments.json) {
-    std::cout << MessageJson(reply);
-  } else {
-    std::cout << "dropped; the run's servers are now " << ChainText(reply.chain()) << "\n";
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Rebalance(const Arguments& arguments) {
   PSGD_ASSIGN_OR_RETURN(const RebalanceRequest request, ParseMoves(arguments.assignments));
   PSGD_ASSIGN_OR_RETURN(const auto client, Connect(arguments));
@@ -336,13 +322,6 @@ void Describe(CLI::App& app, Arguments& arguments, Action* chosen) {
   CLI::App* drain = add("drain", "End the run in order, with a checkpoint", kDrainExamples, Drain);
   server(drain);
   drain->add_option("--reason", arguments.reason, "For the log")->capture_default_str();
-  CLI::App* drop =
-      add("drop-follower", "Go on without a follower that is dead; you vouch that it is",
-          kDropExamples, DropFollower);
-  server(drop);
-  drop->add_option("replica", arguments.replica, "Its number, as ps-ctl status shows it")
-      ->type_name("N")
-      ->required();
   drain->add_option("--worker", arguments.worker, "This one alone: it leaves, and the run goes on")
       ->type_name("NUMBER");
   CLI::App* rebalance = add("rebalance", "Move shards to other servers while training goes on",
@@ -385,8 +364,7 @@ int main(int argc, char** argv) {
   app.formatter(std::make_shared<ExamplesFirst>());
   app.footer(absl::StrCat("Examples:\n", kStatusExamples, kCheckpointExamples, kCheckpointsExamples,
                           kVerifyExamples, kPruneExamples, kExportExamples, kEvalExamples,
-                          kSetExamples, kDrainExamples, kDropExamples, kRebalanceExamples,
-                          kUiExamples));
+                          kSetExamples, kDrainExamples, kRebalanceExamples, kUiExamples));
   app.require_subcommand(1);
   Action chosen = nullptr;
   Describe(app, arguments, &chosen);

@@ -32,7 +32,7 @@ constexpr char kExamples[] = R"(Examples:
   ps-run configs/fashion_mnist.yaml --set compression.push=onebit --set train.epochs=2
   ps-run configs/cifar10_resnet20.yaml --gpu 0-7 --precision bf16   # a worker on each GPU
   ps-run configs/fashion_mnist.yaml --http 7080       # a dashboard at http://127.0.0.1:7080
-  ps-run my.yaml --set durability.acknowledge=replicated --etcd 127.0.0.1:2379   # etcd settles who leads
+  ps-run my.yaml --set cluster.servers=3 --set cluster.copies=2   # any server may die, with its disk
   ps-run --resume runs/wide                # go on from its newest checkpoint
   ps-run --resume runs/wide --checkpoint before-decay --set optimizer.sgd.learning_rate=0.01
   ps-run configs/mlp_synthetic.yaml --json --quiet > summary.json
@@ -130,13 +130,14 @@ absl::Status Run(Arguments arguments, const StopSignals& stops) {
   options.launch.worker_prefixes = arguments.worker_prefixes;
   options.launch.tls_dir = arguments.tls_dir;
   PSGD_ASSIGN_OR_RETURN(options.credentials, LoadTls({arguments.tls_dir, {}, {}, {}}, "admin"));
+  options.launch.run_name = options.config.name();
+  options.launch.own_etcd = options.config.cluster().copies() > 1 && !arguments.etcd.given();
   if (arguments.etcd.given()) {
     PSGD_RETURN_IF_ERROR(CheckSettles(options.config));
     arguments.etcd.run = options.config.name();
     // The servers talk to it; this only looks at what they are told.
     PSGD_RETURN_IF_ERROR(OpenEtcd(arguments.etcd, options.credentials).status());
     options.launch.etcd = arguments.etcd.members;
-    options.launch.run_name = arguments.etcd.run;
   }
   options.launch.threads =
       arguments.threads > 0 ? arguments.threads : DefaultThreads(options.config);

@@ -1,5 +1,6 @@
 #include "apps/server_arguments.h"
 
+#include "absl/strings/str_cat.h"
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
 
@@ -13,10 +14,9 @@ constexpr char kExamples[] = R"(Examples:
   ps-server --config my.yaml --bind 10.0.0.1 --tls-dir certs # workers on other machines
   ps-server --resume runs/fashion-mnist-20260101-120000      # go on from its last checkpoint
   ps-server --recover runs/fashion-mnist-20260101-120000     # or where its journal ends, workers and all
-  ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs     # holds some of that one's shards
-  ps-server --follow 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs   # writes down what that one does, to take over
-  ps-server --config my.yaml --etcd 127.0.0.1:2379           # etcd settles who leads
-  ps-server --follow my-run --etcd 127.0.0.1:2379            # and knows who leads the run of that name
+  ps-server --join 10.0.0.1:7070 --bind 10.0.0.2 --tls-dir certs     # holds shards, and copies of them, too
+  ps-server --config my.yaml --etcd 127.0.0.1:2379           # etcd settles which server leads
+  ps-server --join my-run --etcd 127.0.0.1:2379              # may lead that run, if the server that leads it dies
 )";
 
 }  // namespace
@@ -37,37 +37,24 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
              "Run directory whose server died; go on where its journal ends, at its addresses")
           ->excludes(config)
           ->excludes(resume);
-  auto* follow = app.add_option("--follow", arguments.follow,
-                                "HOST:PORT of a server, or with --etcd the name of a run; write "
-                                "down what it does, and "
-                                "take over when it dies")
-                     ->excludes(config)
-                     ->excludes(resume)
-                     ->excludes(recover);
   AddEtcdOption(app, arguments.etcd,
                 "Members of etcd, where the run's servers settle who leads and say where that is");
   auto* join = app.add_option("--join", arguments.join,
-                              "HOST:PORT of a server, or with --etcd the name of a run; hold some "
-                              "of its shards. With its "
-                              "old --run-dir it goes on with those that it held")
+                              "HOST:PORT of a server of a run, or with --etcd the name of a run: "
+                              "holds shards, and copies of shards, of it. With its old --run-dir "
+                              "it goes on with those that it held")
                    ->excludes(config)
                    ->excludes(resume)
-                   ->excludes(recover)
-                   ->excludes(follow);
-  app.add_option("--replica", arguments.replica,
-                 "With --follow: the number of this server; default: the one that --run-dir knows "
-                 "it by, or a new one")
-      ->check(CLI::Range(1, 1'000'000))
-      ->needs(follow);
+                   ->excludes(recover);
   app.add_option(
          "--results", arguments.results,
-         "With --follow or --recover: the run directory that it goes on with once it leads, as "
+         "With --join or --recover: the run directory that it goes on with once it leads, as "
          "one on a shared disk; default: its own")
       ->type_name("RUN_DIR")
       ->excludes(config)
       ->excludes(resume);
   app.add_option("--connect-deadline", arguments.connect_deadline,
-                 "With --follow or --join: give up when no server answers for so long")
+                 "With --join: give up when no server answers for so long")
       ->capture_default_str()
       ->excludes(config)
       ->excludes(resume)
@@ -82,7 +69,8 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
       ->excludes("--resume");
   app.add_option("--bind", arguments.bind, "Address to listen on")->capture_default_str();
   app.add_option("--advertise", arguments.advertise, "Address workers are told to connect to");
-  app.add_option("--port", arguments.port, "Control port; 0 takes any free one")
+  app.add_option("--port", arguments.port,
+                 "Control port; 0 takes any free one, as --join does by default")
       ->capture_default_str()
       ->check(CLI::Range(0, 65535));
   app.add_option("--http", arguments.http,
@@ -107,13 +95,16 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
   // It is the run that it was, where it was.
   for (const char* other : {"--set", "--shards", "--workers", "--run-dir"})
     recover->excludes(other);
-  for (const char* other : {"--set", "--shards", "--workers"}) follow->excludes(other);
-  // It has no control port.
-  for (const char* other :
-       {"--set", "--shards", "--workers", "--results", "--port", "--http", "--trace"}) {
-    join->excludes(other);
-  }
+  for (const char* other : {"--set", "--shards", "--workers", "--trace"}) join->excludes(other);
+  std::string follow;
+  app.add_option("--follow", follow)->group("");  // of earlier versions
   if (const auto code = ParseCommandLine(app, argc, argv)) return code;
+  if (!follow.empty()) {
+    return Fail("ps-server", absl::InvalidArgumentError(absl::StrCat(
+                                 "--follow is --join by now: --join ", follow,
+                                 " holds copies of the run's shards (cluster.copies)")));
+  }
+  if (join->count() > 0 && app.count("--port") == 0) arguments.port = 0;
   for (const char* place : {"--bind", "--advertise", "--port"}) {
     arguments.elsewhere = arguments.elsewhere || (recover->count() > 0 && app.count(place) > 0);
   }
@@ -124,11 +115,10 @@ std::optional<int> ParseServerArguments(int argc, char** argv, ServerArguments* 
                                            "unless they find it by --etcd"));
   }
   if (arguments.config.empty() && arguments.resume.empty() && arguments.recover.empty() &&
-      arguments.follow.empty() && arguments.join.empty()) {
+      arguments.join.empty()) {
     return Fail("ps-server",
                 absl::InvalidArgumentError("no run given; say --config FILE, --resume RUN_DIR, "
-                                           "--recover RUN_DIR, --follow HOST:PORT "
-                                           "or --join HOST:PORT"));
+                                           "--recover RUN_DIR or --join HOST:PORT"));
   }
   return std::nullopt;
 }

@@ -20,10 +20,8 @@ struct ServerArguments {
   std::string resume;
   std::string recover;
   std::string checkpoint;
-  std::string follow;
   EtcdArguments etcd;
   std::string join;
-  int replica = 0;
   std::string results;
   std::string connect_deadline = "60s";
   std::string bind = "127.0.0.1";

@@ -39,6 +39,6 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGTERM); }
+void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 }  // namespace psgd

@@ -24,7 +24,8 @@ class StopSignals {
   std::thread thread_;
 };
 
-// This process ends (SIGTERM) when the one that started it dies.
+// This process ends at once (SIGKILL) when the one that started it dies: nobody is left who could
+// tell it to.
 void DieWithParent();
 
 }  // namespace psgd

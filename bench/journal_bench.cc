@@ -9,12 +9,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "bench/bench_follower.h"
 #include "bench/machine_limits.h"
 #include "common/clock.h"
 #include "common/files.h"
 #include "compression/codec.h"
-#include "server/control/replicated_journal.h"
 #include "server/durability/durable_shard.h"
 #include "server/durability/rocks_journal.h"
 #include "server/shard/placement.h"
@@ -36,13 +34,9 @@ struct Level {
   const char* name;
   bool journal;
   bool sync;
-  bool followed;
 };
-constexpr Level kLevels[] = {{"memory", false, false, false},
-                             {"journal", true, false, false},
-                             {"fsync", true, true, false},
-                             {"replicated", true, false, true}};
-constexpr Duration kFollowerPatience = std::chrono::seconds(10);
+constexpr Level kLevels[] = {
+    {"memory", false, false}, {"journal", true, false}, {"fsync", true, true}};
 
 class Bench {
  public:
@@ -53,13 +47,8 @@ class Bench {
   absl::StatusOr<BenchRow> Run() {
     PSGD_RETURN_IF_ERROR(MakePayload());
     PSGD_ASSIGN_OR_RETURN(DurableShardOptions shard, ShardOptionsFor(Folder(), /*again=*/false));
-    if (level_.followed) {
-      followers_ = std::make_shared<FollowerSet>(/*shards=*/1, kFollowerPatience);
-      shard.journal = std::make_unique<ReplicatedJournal>(std::move(shard.journal), 0, followers_);
-    }
     shard_ = std::make_unique<DurableShard>(std::move(shard));
     PSGD_RETURN_IF_ERROR(Begin());
-    if (level_.followed) PSGD_RETURN_IF_ERROR(StartFollower());
     const Time start = SteadyNow();
     uint64_t pushes = 0;
     while (Seconds(SteadyNow() - start) < options_.seconds) {
@@ -81,7 +70,6 @@ class Bench {
 
  private:
   std::string Folder() const { return options_.folder + "/psgd-bench-journal/shard"; }
-  std::string FollowersFolder() const { return options_.folder + "/psgd-bench-journal/follower"; }
 
   absl::Status MakePayload() {
     PSGD_ASSIGN_OR_RETURN(const auto codec, MakeCodec(codec_));
@@ -129,14 +117,6 @@ class Bench {
     begin.segment.set_clocks(1u << 30);
     begin.segment.add_workers(0);
     return shard_->Execute(begin, 3);
-  }
-
-  absl::Status StartFollower() {
-    PSGD_ASSIGN_OR_RETURN(const FollowerStart start, shard_->StartForFollower());
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions own,
-                          ShardOptionsFor(FollowersFolder(), /*again=*/false));
-    PSGD_ASSIGN_OR_RETURN(follower_, BenchFollower::Start(std::move(own), start.image, followers_));
-    return absl::OkStatus();
   }
 
   absl::Status PushGroup() {
@@ -191,13 +171,7 @@ class Bench {
     const auto live = shard_->core().ShareWeights();
     const Bytes weights = Bytes::CopyOf(live[0].second.span());
     shard_.reset();
-    PSGD_ASSIGN_OR_RETURN(bool same, JournalHolds(Folder(), weights));
-    if (follower_ != nullptr) {
-      PSGD_RETURN_IF_ERROR(follower_->Stop());
-      PSGD_ASSIGN_OR_RETURN(const bool there, JournalHolds(FollowersFolder(), weights));
-      same = same && there;
-    }
-    return same;
+    return JournalHolds(Folder(), weights);
   }
 
   absl::StatusOr<bool> JournalHolds(const std::string& folder, const Bytes& weights) const {
@@ -214,9 +188,7 @@ class Bench {
   const std::string name_;
   Bytes payload_;
   CodecId codec_id_ = CODEC_NONE;
-  std::shared_ptr<FollowerSet> followers_;  // null: nobody follows
   std::unique_ptr<DurableShard> shard_;
-  std::unique_ptr<BenchFollower> follower_;
   uint64_t seq_ = 0;
 };
 

@@ -17,10 +17,10 @@ struct JournalBenchOptions {
   int group = 8;         // pushes that are written down together
 };
 
-// Rows named LEVEL/PUSH: memory, journal, fsync and replicated; sparse pushes of some 10 KB and
+// Rows named LEVEL/PUSH: memory, journal and fsync; sparse pushes of some 10 KB and
 // dense ones of 4 MiB. gbps counts payload bytes absorbed and acknowledged; the limit of memory is
-// that of a copy, that of replicated plain writes of one file. extra: "pushes_per_second", "group".
-// Verified: a shard made again from the journal, also the follower's, has the weights.
+// that of a copy. extra: "pushes_per_second", "group".
+// Verified: a shard made again from the journal has the weights.
 absl::StatusOr<std::vector<BenchRow>> RunJournalBench(const JournalBenchOptions& options);
 
 }  // namespace psgd

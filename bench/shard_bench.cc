@@ -4,13 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "bench/machine_limits.h"
 #include "net/transport.h"
-#include "server/control/shard_server.h"
+#include "server/control/copy_thread.h"
 #include "server/shard/placement.h"
 #include "worker/session.h"
 
@@ -37,6 +39,55 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
   return model;
 }
 
+// A copy that leads, as a server has it.
+class ServedCopy {
+ public:
+  ServedCopy(const ShardBenchOptions& options, std::unique_ptr<Endpoint> port)
+      : port_(std::move(port)), copy_(Options(), Fresh(options)) {
+    AssignedCopy assigned;
+    assigned.set_epoch(1);
+    assigned.set_leader(1);
+    assigned.add_in_sync(1);
+    copy_.Have(assigned, 1);
+  }
+  ~ServedCopy() { copy_.Stop(); }
+
+  // Waits until it is done.
+  void Execute(ShardCommand command) {
+    std::unique_lock lock(mutex_);
+    copy_.Execute(std::move(command), ++given_, 1);
+    changed_.wait(lock, [&] { return done_ == given_; });
+  }
+
+ private:
+  static std::unique_ptr<DurableShard> Fresh(const ShardBenchOptions& options) {
+    DurableShardOptions shard;
+    shard.shard.config = MakeConfig(options);
+    return std::make_unique<DurableShard>(std::move(shard));
+  }
+  CopyThreadOptions Options() {
+    CopyThreadOptions options;
+    options.core.silence = std::chrono::seconds(1);
+    options.listen = [this]() -> absl::StatusOr<std::unique_ptr<Endpoint>> {
+      return std::move(port_);
+    };
+    options.advertised = [](const std::string& address) { return address; };
+    options.callbacks.on_state = [](const CopyState&) {};
+    options.callbacks.on_order = [this](uint32_t, uint64_t, const CopyCore::OrderDone& done) {
+      std::lock_guard lock(mutex_);
+      done_ = done.number;
+      changed_.notify_all();
+    };
+    return options;
+  }
+
+  std::unique_ptr<Endpoint> port_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  uint64_t given_ = 0, done_ = 0;
+  CopyThread copy_;
+};
+
 // Serves one shard until the pipe from the parent closes.
 [[noreturn]] void ServeShard(const ShardBenchOptions& options, const Placement& placement,
                              const std::string& address, int ready_fd, int end_fd) {
@@ -48,29 +99,22 @@ ModelSpec MakeModel(const ShardBenchOptions& options) {
     _exit(1);
   }
   {
-    DurableShardOptions shard;
-    shard.shard.config = MakeConfig(options);
-    const std::string address = (*endpoint)->address();
-    ShardServer server(0, address, std::make_unique<DurableShard>(std::move(shard)),
-                       *std::move(endpoint), {}, NullLog());
+    const std::string ready = absl::StrCat("@", (*endpoint)->address());
+    ServedCopy server(options, *std::move(endpoint));
     HyperParameters hyper;
     hyper.set_learning_rate(1);
-    (void)server
-        .Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
-                              std::make_shared<Placement>(placement), nullptr, hyper},
-                 1)
-        .get();
+    server.Execute(InstallModel{std::make_shared<ModelSpec>(MakeModel(options)),
+                                std::make_shared<Placement>(placement), nullptr, hyper});
     BeginSegment begin;
     begin.segment.set_clocks(1u << 30);
     for (int w = 0; w < options.workers; ++w) {
       AdmitWorker admit;
       admit.key.set_worker(w);
       admit.key.set_incarnation(1);
-      (void)server.Execute(admit, w + 2).get();
+      server.Execute(admit);
       begin.segment.add_workers(w);
     }
-    (void)server.Execute(begin, options.workers + 2).get();
-    const std::string ready = absl::StrCat("@", server.address());
+    server.Execute(begin);
     (void)!write(ready_fd, ready.data(), ready.size());
     close(ready_fd);
     char byte;

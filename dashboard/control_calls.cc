@@ -3,37 +3,37 @@
 #include "absl/strings/str_cat.h"
 #include "dashboard/site_guard.h"
 #include "experiment/record/records.h"
-#include "server/control/parameter_server.h"
+#include "server/control/server_loop.h"
 
 namespace psgd {
 namespace {
 
-absl::StatusOr<std::string> SetLearningRate(const Record& body, ParameterServer& server) {
+absl::StatusOr<std::string> SetLearningRate(const Record& body, ServerLoop& server) {
   if (!body.contains("value") || !body["value"].is_number()) {
     return absl::InvalidArgumentError("say which learning rate: {\"value\": 0.01}");
   }
   SetHyperRequest request;
   request.mutable_hyper()->set_learning_rate(body["value"].get<double>());
   request.set_set_learning_rate(true);
-  PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, server.SetHyper(request));
+  PSGD_ASSIGN_OR_RETURN(const SetHyperReply reply, server.Call(request));
   return absl::StrCat("learning rate ", reply.hyper().learning_rate(),
                       " before the schedule, version ", reply.hyper().version());
 }
 
-absl::StatusOr<std::string> BeginCheckpoint(ParameterServer& server) {
+absl::StatusOr<std::string> BeginCheckpoint(ServerLoop& server) {
   CheckpointRequest request;
   request.set_begin_only(true);
-  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, server.Checkpoint(request));
+  PSGD_ASSIGN_OR_RETURN(const CheckpointReply reply, server.Call(request));
   return absl::StrCat("checkpoint ", reply.id(), " is taken at the end of this segment");
 }
 
-absl::StatusOr<std::string> DrainWorker(const Record& body, ParameterServer& server) {
+absl::StatusOr<std::string> DrainWorker(const Record& body, ServerLoop& server) {
   if (!body.contains("worker") || !body["worker"].is_number_unsigned()) {
     return absl::InvalidArgumentError("say which worker: {\"worker\": 0}");
   }
   DrainRequest request;
   request.set_worker(body["worker"].get<uint32_t>());
-  PSGD_RETURN_IF_ERROR(server.Drain(request).status());
+  PSGD_RETURN_IF_ERROR(server.Call(request).status());
   return absl::StrCat("worker ", request.worker(), " pushes what it holds back, and leaves");
 }
 
@@ -45,7 +45,7 @@ absl::string_view ControlCallOf(absl::string_view path) {
   return path == "/api/drain" ? "Drain" : "";
 }
 
-absl::StatusOr<std::string> CallControl(const HttpRequest& request, ParameterServer& server) {
+absl::StatusOr<std::string> CallControl(const HttpRequest& request, ServerLoop& server) {
   const Record body = Record::parse(request.body, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object()) return absl::InvalidArgumentError("the body is no JSON object");
   const absl::string_view call = ControlCallOf(request.path);

@@ -10,14 +10,14 @@
 
 namespace psgd {
 
-class ParameterServer;
+class ServerLoop;
 
 // "SetHyper" of "/api/learning-rate": by this name docs/security.md says who may. Empty: there is
 // none.
 absl::string_view ControlCallOf(absl::string_view path);
 
 // Carries it out. The answer is for people: what happens now.
-absl::StatusOr<std::string> CallControl(const HttpRequest& request, ParameterServer& server);
+absl::StatusOr<std::string> CallControl(const HttpRequest& request, ServerLoop& server);
 
 // 400, 403, 404 and so on, with the error's words.
 HttpResponse ErrorResponse(const absl::Status& error);

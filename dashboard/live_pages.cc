@@ -8,7 +8,7 @@
 #include "dashboard/site_guard.h"
 #include "experiment/record/run_dir.h"
 #include "server/control/metrics_page.h"
-#include "server/control/parameter_server.h"
+#include "server/control/server_loop.h"
 #include "server/coordinator/access.h"
 
 namespace psgd {
@@ -61,7 +61,7 @@ void LivePages::Observe(const Record& record) {
   http_->Publish(ServerSentEvent("record", history_.Add(record)));
 }
 
-void LivePages::Serve(ParameterServer* server) {
+void LivePages::Serve(ServerLoop* server) {
   {
     std::lock_guard lock(server_mutex_);
     server_ = server;
@@ -131,11 +131,11 @@ void LivePages::BeginStream(const HttpRequest& request, const HttpReply& reply) 
       "start", absl::StrCat("{\"run\":", JsonText(run), ",\"records\":", history_.Json(), "}")));
 }
 
-HttpResponse LivePages::Answer(const HttpRequest& request, ParameterServer& server) const {
+HttpResponse LivePages::Answer(const HttpRequest& request, ServerLoop& server) const {
   HttpResponse response;
   if (request.path == "/") return AssetResponse("/");
   if (request.path == "/metrics") {
-    const auto status = server.Status(StatusRequest());
+    const auto status = server.Call(StatusRequest());
     if (!status.ok()) return ErrorResponse(status.status());
     response.type = "text/plain; version=0.0.4";
     response.body = RenderPrometheus(*status);

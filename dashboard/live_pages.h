@@ -15,7 +15,7 @@
 
 namespace psgd {
 
-class ParameterServer;
+class ServerLoop;
 
 struct LivePagesOptions {
   HttpServerOptions http;
@@ -36,7 +36,7 @@ class LivePages {
   // For RunRecorder.
   void Observe(const Record& record);
   // REQUIRES: called once; `server` outlives this, or Detach comes before its end.
-  void Serve(ParameterServer* server);
+  void Serve(ServerLoop* server);
   void Detach();
   // HOST:PORT.
   std::string address() const;
@@ -53,13 +53,13 @@ class LivePages {
   void BeginStream(const HttpRequest& request, const HttpReply& reply);
   // On a thread of its own, since the server may take its time.
   void AnswerCalls();
-  HttpResponse Answer(const HttpRequest& request, ParameterServer& server) const;
+  HttpResponse Answer(const HttpRequest& request, ServerLoop& server) const;
 
   const LivePagesOptions options_;
   std::mutex history_mutex_;  // guards history_; what is published keeps its order
   RunHistory history_;
   std::mutex server_mutex_;  // guards server_, also while it is asked
-  ParameterServer* server_ = nullptr;
+  ServerLoop* server_ = nullptr;
   BoundedQueue<Call> calls_;
   std::unique_ptr<HttpServer> http_;
   std::thread thread_;

@@ -37,10 +37,11 @@ serve() {
   exit "$status"
 }
 
-# Whether there is anything to go on from: in its journal, in which verify finds nothing before the first worker
-# came, and among its checkpoints.
+# Whether there is anything to go on from: in its journal, whose shards have no image before the first worker came,
+# and among its checkpoints.
 has_journal() {
-  [ -d "$run_dir/server/journal" ] || return 1
+  set -- "$run_dir"/server/journal/shard-*/image-*
+  [ -d "$1" ] || return 1
   grep -qs '"steps":[1-9]' "$run_dir/metrics.jsonl" || \
     ! ps-ctl verify "$run_dir" 2>&1 | grep -q 'has no complete checkpoint'
 }

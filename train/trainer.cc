@@ -195,7 +195,7 @@ absl::Status Trainer::TrainSegments() {
   while (true) {
     PSGD_RETURN_IF_ERROR(Interrupted());
     PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(request));
-    if (next.has_chain()) heartbeat_->SetChain(next.chain());
+    if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
     if (next.load_state() && !loaded && next.kind() == NextSegmentReply::RUN) {
       PSGD_RETURN_IF_ERROR(LoadState());
       loaded = true;

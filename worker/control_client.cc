@@ -290,9 +290,6 @@ absl::StatusOr<CheckpointReply> ControlClient::Checkpoint(const CheckpointReques
 absl::StatusOr<DrainReply> ControlClient::Drain(const DrainRequest& request) {
   return Call<DrainRequest, DrainReply>(&Control::Stub::AsyncDrain, request);
 }
-absl::StatusOr<DropFollowerReply> ControlClient::DropFollower(const DropFollowerRequest& request) {
-  return Call<DropFollowerRequest, DropFollowerReply>(&Control::Stub::AsyncDropFollower, request);
-}
 absl::StatusOr<RebalanceReply> ControlClient::Rebalance(const RebalanceRequest& request) {
   return Call<RebalanceRequest, RebalanceReply>(&Control::Stub::AsyncRebalance, request);
 }

@@ -64,7 +64,6 @@ class ControlClient {
   absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request);
   absl::StatusOr<DrainReply> Drain(const DrainRequest& request);
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
-  absl::StatusOr<DropFollowerReply> DropFollower(const DropFollowerRequest& request);
   absl::StatusOr<SetHyperReply> SetHyper(const SetHyperRequest& request);
   // Calls `chunk` for each; its failure ends the stream.
   absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& chunk);

@@ -15,7 +15,7 @@ Heartbeat::Heartbeat(ControlClient* client, const JoinReply& joined, Log log)
       attempt_(Milliseconds(joined.lease_ms()) / 3),
       log_(std::move(log)) {
   // The server may die before it answers anything else.
-  SetChain(joined.chain());
+  SetLeaders(joined.leaders());
 }
 
 void Heartbeat::Start() {
@@ -100,23 +100,17 @@ absl::Status Heartbeat::Send() {
   const auto reply = client_->Heartbeat(request, attempt_);
   const Time answered = SteadyNow();
   if (reply.ok()) SetHyper(reply->hyper());
-  if (reply.ok() && reply->has_chain()) {
+  if (reply.ok() && reply->has_leaders()) {
     const bool old = [&] {
       std::lock_guard lock(mutex_);
-      return reply->chain().epoch() < chain_epoch_;
+      return reply->leaders().epoch() < run_epoch_;
     }();
     // Of a server that does not know yet that another leads.
     if (old) {
       client_->TryAnother();
       return absl::OkStatus();
     }
-    const std::string& leads = reply->chain().members(0).address();
-    {
-      std::lock_guard lock(mutex_);
-      if (!leader_.empty() && leader_ != leads) log_->warn("{} leads the run now", leads);
-      leader_ = leads;
-    }
-    SetChain(reply->chain());
+    SetLeaders(reply->leaders());
   }
   if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
   std::lock_guard lock(mutex_);
@@ -144,16 +138,16 @@ void Heartbeat::CompareEndpoints(std::vector<std::string> endpoints) {
   moved_ = std::move(endpoints);
 }
 
-void Heartbeat::SetChain(const Chain& chain) {
-  std::vector<std::string> servers;
-  for (const Chain::Member& member : chain.members()) servers.push_back(member.address());
+void Heartbeat::SetLeaders(const Leaders& leaders) {
+  const std::vector<std::string> servers(leaders.addresses().begin(), leaders.addresses().end());
   std::lock_guard lock(mutex_);
-  if (servers.empty() || chain.epoch() < chain_epoch_) return;
-  if (leader_.empty()) leader_ = servers[0];
-  // Answers overtake one another: one that lacks a follower that another of the same chain knew may
+  if (servers.empty() || leaders.epoch() < run_epoch_) return;
+  if (!leader_.empty() && leader_ != servers[0]) log_->warn("{} leads the run now", servers[0]);
+  leader_ = servers[0];
+  // Answers overtake one another: one that lacks a server that another of the same epoch knew may
   // be the older.
-  if (chain.epoch() == chain_epoch_) return client_->AddServers(servers);
-  chain_epoch_ = chain.epoch();
+  if (leaders.epoch() == run_epoch_) return client_->AddServers(servers);
+  run_epoch_ = leaders.epoch();
   client_->SetServers(servers);
 }
 

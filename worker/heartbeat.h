@@ -43,7 +43,7 @@ class Heartbeat {
   // The shards are elsewhere since: where. Once each time.
   std::optional<std::vector<std::string>> TakeMove();
   // What a call's reply says of who leads the run.
-  void SetChain(const Chain& chain);
+  void SetLeaders(const Leaders& leaders);
   // When the coordinator first asked for this worker to leave the run.
   std::optional<Time> leave_asked() const;
   // Why the run goes on without this worker, if it does.
@@ -70,7 +70,7 @@ class Heartbeat {
   WorkerReport report_;
   HyperParameters hyper_;
   bool drain_ = false;
-  uint64_t chain_epoch_ = 0;
+  uint64_t run_epoch_ = 0;
   std::string leader_;
   std::vector<std::string> endpoints_;
   std::optional<std::vector<std::string>> moved_;

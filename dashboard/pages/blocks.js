@@ -58,24 +58,16 @@ function workerState(worker) {
   return worker.heard > 5 ? badge("warn", "? silent") : badge("good", "✓ live");
 }
 
-function chain({epoch, leader, followers}) {
-  const name = ({id, address}) => `server ${id} ${address}`;
-  return table([`chain, epoch ${epoch}`, "role", "state", "behind", "entries behind"],
-    [[name(leader), "leads", badge("good", "✓ live"), "–", "–"],
-     ...followers.map((follower) => [name(follower), follower.in_chain ? "would take over" : "is catching up",
-       follower.live ? badge("good", "✓ live") : badge("bad", "✕ gone"), bytes(follower.bytes_behind), count(follower.entries_behind)])],
-    {text: 3});
-}
-
 const kServerStates = {live: ["good", "✓ live"], leaves: ["warn", "↷ leaves"], left: ["quiet", "left"], away: ["bad", "✕ away"]};
 
 function servers(run) {
-  return table(["server", "state", "shards", "held", "came", "went", "weights", "heard"],
+  return table(["server", "state", "shards", "held", "came", "went", "weights", "copies", "heard"],
     run.detail.servers.map((server) => {
       const {came, went} = run.moves.get(server.id) ?? {came: 0, went: 0};
-      return [`server ${server.id} ${server.name}`, badge(...kServerStates[server.state]), server.shards.join(" ") || "–",
-              count(server.shards.length), count(came), count(went), bytes(server.bytes),
-              server.coordinates ? "–" : `${duration(server.heard)} ago`];
+      const copies = server.catching_up ? `${server.copies} + ${server.catching_up} catching up` : String(server.copies);
+      return [`server ${server.id} ${server.name}${server.leads ? " (leads)" : ""}`, badge(...kServerStates[server.state]), server.shards.join(" ") || "–",
+              count(server.shards.length), count(came), count(went), bytes(server.bytes), copies,
+              `${duration(server.heard)} ago`];
     }), {text: 3});
 }
 
@@ -83,7 +75,9 @@ export function liveness(run) {
   const {workers, shards: all} = run.detail;
   if (workers.length + all.length === 0) return element("p", {class: "empty"}, "No details were recorded.");
   const fastest = Math.max(0, ...workers.filter((worker) => worker.live).map((worker) => worker.clock));
+  const said = [run.detail.waits_for, run.detail.failed_checkpoint && `no ${run.detail.failed_checkpoint}`].filter(Boolean);
   return element("div", {},
+    ...said.map((text) => element("p", {class: "bad", role: "status"}, text)),
     table(["worker", "state", "clock", "behind", "samples/s", "heard", "data wait", "residual", "push p99", "pull p99", "why"],
           workers.map((worker) => [`${worker.id} ${worker.name}`, workerState(worker), count(worker.clock),
             worker.live ? count(fastest - worker.clock) : "–", count(worker.samples_per_second),
@@ -92,8 +86,7 @@ export function liveness(run) {
     table(["shard", "state", "waiting pulls", "queued", "journal", "journal p99"],
           all.map((shard) => [`shard ${shard.id}`, shard.stalled ? badge("bad", `✕ stalled: ${shard.stalled}`) : badge("good", "✓ live"),
             count(shard.waiting_pulls), bytes(shard.queue_bytes), bytes(shard.journal_bytes), ms(shard.journal_p99)]), {text: 2}),
-    run.detail.servers ? servers(run) : null,
-    run.detail.chain ? chain(run.detail.chain) : null);
+    run.detail.servers ? servers(run) : null);
 }
 
 export function events(run) {

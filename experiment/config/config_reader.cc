@@ -95,6 +95,14 @@ absl::Status ConfigReader::ReadKeys(const YamlNode& map, const std::string& path
     if (key.kind != YamlNode::kScalar) {
       return Error(key, path, absl::StrCat("a key must be a word, got ", What(key)));
     }
+    // Configs of earlier versions hold it, with what it was by default.
+    if (path == "durability" && key.text == "followers") {
+      const YamlNode& value = tree_.nodes[map.children[i + 1]];
+      if (value.text == "1") continue;
+      return Error(key, path,
+                   "followers is cluster.copies by now: it counts all copies of a shard, the one "
+                   "that leads included, so 2 followers are cluster.copies: 3");
+    }
     const FieldDescriptor* field = type.FindFieldByName(key.text);
     if (field == nullptr) return source_.ErrorAt(key.mark, UnknownKey(key.text, path, type));
     const auto [first, is_new] = given.emplace(field, &key);

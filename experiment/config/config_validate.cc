@@ -180,16 +180,19 @@ void CheckPullAhead(const ConsistencyConfig& consistency, Problems* problems) {
 
 void CheckServers(const Config& config, Problems* problems) {
   const int servers = config.cluster().servers();
-  if (servers > config.cluster().shards()) {
-    problems->push_back(absl::StrCat(
-        "cluster.servers is ", servers, ", but there are only ", config.cluster().shards(),
-        " shards to share (cluster.shards): give each server at least one"));
+  const int held = config.cluster().shards() * config.cluster().copies();
+  if (servers > held) {
+    problems->push_back(absl::StrCat("cluster.servers is ", servers, ", but there are only ", held,
+                                     config.cluster().copies() > 1
+                                         ? " copies of shards (cluster.shards times cluster.copies)"
+                                         : " shards to share (cluster.shards)",
+                                     ": give each server at least one"));
   }
-  if (servers > 1 && config.durability().acknowledge() == DurabilityConfig::REPLICATED) {
-    problems->emplace_back(
-        "durability.acknowledge: replicated keeps copies of a server that holds the whole run; "
-        "with "
-        "cluster.servers above 1 take journal or fsync");
+  if (config.cluster().copies() > servers) {
+    problems->push_back(absl::StrCat("cluster.copies is ", config.cluster().copies(),
+                                     ", each on another server, but cluster.servers is ", servers,
+                                     ": set cluster.servers to ", config.cluster().copies(),
+                                     " or more"));
   }
 }
 
@@ -206,6 +209,11 @@ void CheckCluster(const ClusterConfig& cluster, Problems* problems) {
 }
 
 void CheckDurability(const DurabilityConfig& durability, Problems* problems) {
+  if (durability.acknowledge() == DurabilityConfig::REPLICATED) {
+    problems->emplace_back(
+        "durability.acknowledge: replicated is cluster.copies by now: set durability.acknowledge "
+        "to journal (or fsync), and cluster.copies and cluster.servers to 2");
+  }
   if (durability.has_checkpoint() && IsZero(durability.checkpoint())) {
     problems->emplace_back(
         "durability.checkpoint is zero: say how often, as 1 epoch, or null for at the end alone");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr Duration kLineWait = std::chrono::milliseconds(50);
 constexpr Duration kLastOutput = std::chrono::milliseconds(100);
+constexpr Duration kLook = std::chrono::milliseconds(20);
 constexpr int kLogLines = 8;
 
 std::string Indented(const std::string& text) {
@@ -38,26 +40,33 @@ absl::Status StartFailure(const ChildProcess& server) {
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(const LaunchOptions& options) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(options));
+  if (options.own_etcd) {
+    PSGD_ASSIGN_OR_RETURN(cluster->own_etcd_, LocalEtcd::Start(options.tls_dir));
+    cluster->etcd_members_ = cluster->own_etcd_->members();
+  }
   std::vector<std::string> arguments = {"--port", "0"};
   arguments.insert(arguments.end(), options.run.begin(), options.run.end());
-  PSGD_ASSIGN_OR_RETURN(cluster->server_, cluster->StartServer("ps-server", arguments));
+  Server& first = cluster->servers_.emplace_back();
+  cluster->started_ = 1;
+  PSGD_ASSIGN_OR_RETURN(first.process, cluster->RunServer("ps-server", arguments));
   PSGD_RETURN_IF_ERROR(cluster->WaitReady());
-  cluster->journal_dir_ = cluster->addresses_.run_dir;
+  first.run_dir = cluster->addresses_.run_dir;
   return cluster;
 }
 
 absl::Status LocalCluster::RecoverServer() {
-  std::vector<std::string> arguments = {"--recover", journal_dir_};
-  if (journal_dir_ != addresses_.run_dir) {
+  Server& server = servers_[leads_];
+  std::vector<std::string> arguments = {"--recover", server.run_dir};
+  if (server.run_dir != addresses_.run_dir) {
     arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
   }
   // Where those who watch it look for it.
   if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
-  PSGD_ASSIGN_OR_RETURN(server_, StartServer("ps-server", arguments));
+  PSGD_ASSIGN_OR_RETURN(server.process, RunServer("ps-server", arguments));
   return WaitReady();
 }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
+absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunServer(
     const std::string& name, const std::vector<std::string>& arguments) const {
   PSGD_ASSIGN_OR_RETURN(const std::string program, SiblingProgram("ps-server"));
   ChildOptions child;
@@ -68,35 +77,150 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::StartServer(
     child.argv.insert(child.argv.end(), options_.listen.begin(), options_.listen.end());
   }
   child.argv.insert(child.argv.end(), arguments.begin(), arguments.end());
-  if (!options_.etcd.empty()) child.argv.insert(child.argv.end(), {"--etcd", options_.etcd});
+  if (!etcd_members_.empty()) child.argv.insert(child.argv.end(), {"--etcd", etcd_members_});
   AddTlsDir(&child.argv);
   return ChildProcess::Start(std::move(child));
 }
 
-void LocalCluster::Leads(const std::string& ready) {
+void LocalCluster::Leads(size_t server, const std::string& ready) {
   const auto said = nlohmann::json::parse(ready);
+  const std::string run_dir = addresses_.run_dir;  // stays what people were told
   addresses_ = {said.value("control", ""), said.value("http", ""), said.value("run_dir", "")};
+  if (!run_dir.empty()) addresses_.run_dir = run_dir;
+  servers_[server].control = addresses_.control;
+  leads_ = server;
 }
 
 absl::Status LocalCluster::WaitReady() {
+  ChildProcess& server = leader();
   const Time start = SteadyNow();
   while (SteadyNow() - start < options_.ready_deadline) {
-    const bool running = server_->Running();
-    const auto line = server_->ReadLine(running ? kLineWait : kLastOutput);
+    const bool running = server.Running();
+    const auto line = server.ReadLine(running ? kLineWait : kLastOutput);
     if (!line) {
-      if (!running) return StartFailure(*server_);
+      if (!running) return StartFailure(server);
       if (options_.stops != nullptr && *options_.stops > 0) {
         return absl::CancelledError("stopped before the server was ready; nothing was trained");
       }
       continue;
     }
     if (EventOf(*line) != "ready") continue;
-    Leads(*line);
+    Leads(leads_, *line);
     return absl::OkStatus();
   }
   return absl::DeadlineExceededError(absl::StrCat(
       "ps-server was not ready within ", static_cast<int64_t>(Seconds(options_.ready_deadline)),
       " s (cluster.deadline); is the disk or the machine overloaded?"));
+}
+
+absl::Status LocalCluster::Join(const std::string& name, const std::string& run_dir,
+                                Server* server) {
+  const std::string& whom = etcd_members_.empty() ? addresses_.control : options_.run_name;
+  std::vector<std::string> arguments = {"--join", whom, "--run-dir", run_dir};
+  if (!etcd_members_.empty()) {
+    arguments.insert(arguments.end(), {"--results", addresses_.run_dir});
+    // Once it leads, where those who watch the run look for it.
+    if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
+  }
+  PSGD_ASSIGN_OR_RETURN(server->process, RunServer(name, arguments));
+  server->run_dir = run_dir;
+  const size_t number = static_cast<size_t>(server - servers_.data());
+  const Time start = SteadyNow();
+  while (SteadyNow() - start < options_.ready_deadline && server->process->Running()) {
+    if (options_.stops != nullptr && *options_.stops > 0) {
+      return absl::CancelledError(absl::StrCat("stopped before ", name, " had joined"));
+    }
+    if (number != leads_ && !leader().Running() && etcd_members_.empty())
+      return absl::OkStatus();  // that is looked after elsewhere
+    const auto line = server->process->ReadLine(kLook);
+    if (!line) continue;
+    const std::string event = EventOf(*line);
+    if (event == "ready") Leads(number, *line);
+    if (event == "joined") server->control = nlohmann::json::parse(*line).value("control", "");
+    if (event == "joined" || event == "ready") return absl::OkStatus();
+  }
+  server->process->Kill();
+  return absl::UnavailableError(absl::StrCat(name, " does not join: it ",
+                                             server->process->HowItEnded(), "\n",
+                                             server->process->StderrTail()));
+}
+
+absl::Status LocalCluster::StartServer() {
+  const std::string name = absl::StrCat("server-", ++started_);
+  const std::string run_dir = absl::StrCat(addresses_.run_dir, "/", name);
+  ForgetEarlierServer(run_dir);
+  servers_.emplace_back();
+  return Join(name, run_dir, &servers_.back());
+}
+
+void LocalCluster::ForgetEarlierServer(const std::string& run_dir) const {
+  const auto earlier = RunDir::Take(run_dir);
+  if (!earlier.ok()) return;  // there is none; or it is in use, which the new one would say
+  std::error_code ignored;    // likewise
+  std::filesystem::remove_all(earlier->ServerDir(), ignored);
+}
+
+bool LocalCluster::HearServers() {
+  const size_t led = leads_;
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    while (const auto line = servers_[i].process->ReadLine(Duration(0))) {
+      const std::string event = EventOf(*line);
+      if (event == "taking_over" && i != leads_) leader().Kill();
+      if (event == "ready") Leads(i, *line);
+    }
+  }
+  return leads_ != led;
+}
+
+bool LocalCluster::IsAnotherAlive() const {
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (i != leads_ && servers_[i].process->Running()) return true;
+  }
+  return false;
+}
+
+absl::Status LocalCluster::WaitTakenOver() {
+  const Time start = SteadyNow();
+  while (SteadyNow() - start < options_.ready_deadline && IsAnotherAlive()) {
+    if (HearServers()) return absl::OkStatus();
+    if (options_.stops != nullptr && *options_.stops > 1) break;
+    std::this_thread::sleep_for(kLook);
+  }
+  return absl::UnavailableError("no other server leads the run");
+}
+
+std::vector<size_t> LocalCluster::TakeDeadServers() {
+  std::vector<size_t> dead;
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    ChildProcess& process = *servers_[i].process;
+    // One that ended well says that the run is over.
+    if (i == leads_ || process.Running() || process.exit_code() == 0) continue;
+    if (!std::exchange(servers_[i].told_dead, true)) dead.push_back(i);
+  }
+  return dead;
+}
+
+absl::Status LocalCluster::RestartServer(size_t number) {
+  Server& server = servers_[number];
+  server.told_dead = false;
+  std::string run_dir = server.run_dir;
+  std::string name = server.process->name();
+  // Another server has that directory by now.
+  if (run_dir == addresses_.run_dir) {
+    name = absl::StrCat("server-", ++started_);
+    run_dir = absl::StrCat(addresses_.run_dir, "/", name);
+    ForgetEarlierServer(run_dir);
+  }
+  return Join(name, run_dir, &server);
+}
+
+std::vector<std::string> LocalCluster::ControlAddresses() const {
+  std::vector<std::string> addresses = {addresses_.control};
+  for (const Server& server : servers_) {
+    const bool lives = server.process->Running() && !server.control.empty();
+    if (lives && server.control != addresses_.control) addresses.push_back(server.control);
+  }
+  return addresses;
 }
 
 absl::Status LocalCluster::StartWorker() {
@@ -121,10 +245,10 @@ absl::Status LocalCluster::StartWorker() {
                 child.stderr_file,
                 "--precision",
                 options_.precision};
-  if (options_.etcd.empty()) {
+  if (etcd_members_.empty()) {
     child.argv.insert(child.argv.end(), {"--server", addresses_.control});
   } else {
-    child.argv.insert(child.argv.end(), {"--etcd", options_.etcd, "--run", options_.run_name});
+    child.argv.insert(child.argv.end(), {"--etcd", etcd_members_, "--run", options_.run_name});
   }
   if (options_.gpus.empty()) {
     child.argv.push_back("--cpu");
@@ -157,15 +281,14 @@ void LocalCluster::AddTlsDir(std::vector<std::string>* argv) const {
 
 void LocalCluster::KillAll() {
   for (auto& worker : workers_) worker->Kill();
-  for (auto& follower : followers_) follower.process->Kill();
-  for (auto& host : hosts_) host->Kill();
-  server_->Kill();
+  for (Server& server : servers_) server.process->Kill();
 }
 
 std::string LocalCluster::LogFile(const ChildProcess& child) const {
-  const RunDir dir(addresses_.run_dir);
-  if (&child == server_.get()) return RunDir(journal_dir_).ServerDir() + "/server.log";
-  return absl::StrCat(dir.path(), "/", child.name(), "/worker.log");
+  for (const Server& server : servers_) {
+    if (server.process.get() == &child) return RunDir(server.run_dir).ServerDir() + "/server.log";
+  }
+  return absl::StrCat(addresses_.run_dir, "/", child.name(), "/worker.log");
 }
 
 std::string LocalCluster::Obituary(const ChildProcess& child) const {
@@ -173,152 +296,10 @@ std::string LocalCluster::Obituary(const ChildProcess& child) const {
   std::string text = absl::StrCat(child.name(), " ", child.HowItEnded());
   std::string words = TailOfFile(file, kLogLines);
   if (!words.empty()) absl::StrAppend(&text, "; the end of ", file, ":\n", Indented(words));
-  if (&child == server_.get() && !child.StderrTail().empty()) {
+  if (&child == servers_[leads_].process.get() && !child.StderrTail().empty()) {
     absl::StrAppend(&text, "\nand its last words:\n", Indented(child.StderrTail()));
   }
   return text;
-}
-
-namespace {
-constexpr Duration kLook = std::chrono::milliseconds(20);
-}  // namespace
-
-absl::Status LocalCluster::StartFollower(Duration patience) {
-  const std::string name = absl::StrCat("follower-", ++followers_started_);
-  ForgetEarlierServer(name);
-  Follower follower;
-  follower.run_dir = absl::StrCat(addresses_.run_dir, "/", name);
-  const std::string& whom = options_.etcd.empty() ? addresses_.control : options_.run_name;
-  std::vector<std::string> arguments = {
-      "--follow",       whom,        "--port",          "0", "--run-dir",
-      follower.run_dir, "--results", addresses_.run_dir};
-  // Once it leads, where those who watch the run look for it.
-  if (!addresses_.http.empty()) arguments.push_back("--http=" + addresses_.http);
-  PSGD_ASSIGN_OR_RETURN(follower.process, StartServer(name, arguments));
-  const Time start = SteadyNow();
-  while (SteadyNow() - start < patience && follower.process->Running() && server_->Running()) {
-    // It may wait for long, as for etcd.
-    if (options_.stops != nullptr && *options_.stops > 0) {
-      return absl::CancelledError(absl::StrCat("stopped before ", name, " followed"));
-    }
-    const auto line = follower.process->ReadLine(kLook);
-    if (!line || EventOf(*line) != "following") continue;
-    const auto said = nlohmann::json::parse(*line);
-    follower.self = {said.value("replica", 0u), said.value("control", "")};
-    followers_.push_back(std::move(follower));
-    return absl::OkStatus();
-  }
-  if (!server_->Running()) return absl::OkStatus();  // that is looked after elsewhere
-  follower.process->Kill();
-  return absl::UnavailableError(absl::StrCat(name, " does not follow: it ",
-                                             follower.process->HowItEnded(), "\n",
-                                             follower.process->StderrTail()));
-}
-
-void LocalCluster::HearFollowers() {
-  for (Follower& follower : followers_) {
-    while (const auto line = follower.process->ReadLine(Duration(0))) {
-      const std::string event = EventOf(*line);
-      if (event == "may_not_lead") follower.may_not_lead = true;
-      if (event == "follows_again") follower.may_not_lead = false;
-      if (event == "taking_over") follower.takes_over = true;
-      if (event == "ready") follower.leads = *line;
-    }
-  }
-}
-
-bool LocalCluster::SomeoneTakesOver() {
-  HearFollowers();
-  return std::any_of(followers_.begin(), followers_.end(),
-                     [](const Follower& follower) { return follower.takes_over; });
-}
-
-absl::Status LocalCluster::WaitTakenOver() {
-  server_->Kill();
-  const Time start = SteadyNow();
-  bool any = true;
-  while (any && SteadyNow() - start < options_.ready_deadline) {
-    HearFollowers();
-    const auto leader =
-        std::find_if(followers_.begin(), followers_.end(),
-                     [](const Follower& follower) { return !follower.leads.empty(); });
-    if (leader != followers_.end()) {
-      Leads(leader->leads);
-      server_ = std::move(leader->process);
-      journal_dir_ = leader->run_dir;
-      followers_.erase(leader);
-      return absl::OkStatus();
-    }
-    any = std::any_of(followers_.begin(), followers_.end(), [](const Follower& follower) {
-      return follower.process->Running() && !follower.may_not_lead;
-    });
-    std::this_thread::sleep_for(kLook);
-  }
-  return absl::UnavailableError("no follower took over");
-}
-
-std::vector<ServerOfChain> LocalCluster::TakeDeadFollowers() {
-  std::vector<ServerOfChain> dead;
-  std::erase_if(followers_, [&](const Follower& follower) {
-    // One that ended well says that the run is over.
-    if (follower.process->Running() || follower.process->exit_code() == 0) return false;
-    dead.push_back(follower.self);
-    return true;
-  });
-  return dead;
-}
-
-namespace {
-constexpr Duration kHostLook = std::chrono::milliseconds(20);
-constexpr int kFirstHost = 2;  // the first server is the coordinator
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<ChildProcess>> LocalCluster::RunHost(const std::string& name) const {
-  PSGD_ASSIGN_OR_RETURN(auto host,
-                        StartServer(name, {"--join", addresses_.control, "--run-dir",
-                                           absl::StrCat(addresses_.run_dir, "/", name)}));
-  const Time start = SteadyNow();
-  while (SteadyNow() - start < options_.ready_deadline && host->Running() && server_->Running()) {
-    const auto line = host->ReadLine(kHostLook);
-    if (line && EventOf(*line) == "joined") return host;
-  }
-  if (!server_->Running()) return host;  // that is looked after elsewhere
-  host->Kill();
-  return absl::UnavailableError(
-      absl::StrCat(name, " does not join: it ", host->HowItEnded(), "\n", host->StderrTail()));
-}
-
-void LocalCluster::ForgetEarlierServer(const std::string& name) const {
-  const auto earlier = RunDir::Take(absl::StrCat(addresses_.run_dir, "/", name));
-  if (!earlier.ok()) return;  // there is none; or it is in use, which the new one would say
-  std::error_code ignored;    // likewise
-  for (const char* what : {"/host", "/follower", "/journal"}) {
-    std::filesystem::remove_all(earlier->ServerDir() + what, ignored);
-  }
-}
-
-absl::Status LocalCluster::StartHost() {
-  const std::string name = absl::StrCat("server-", kFirstHost + hosts_.size());
-  ForgetEarlierServer(name);
-  PSGD_ASSIGN_OR_RETURN(auto host, RunHost(name));
-  hosts_.push_back(std::move(host));
-  return absl::OkStatus();
-}
-
-std::vector<size_t> LocalCluster::TakeDeadHosts() {
-  std::vector<size_t> dead;
-  for (size_t i = 0; i < hosts_.size(); ++i) {
-    // One that ended well says that the run is over.
-    if (hosts_[i]->Running() || hosts_[i]->exit_code() == 0) continue;
-    if (dead_hosts_.insert(i).second) dead.push_back(i);
-  }
-  return dead;
-}
-
-absl::Status LocalCluster::RestartHost(size_t host) {
-  dead_hosts_.erase(host);
-  PSGD_ASSIGN_OR_RETURN(hosts_[host], RunHost(hosts_[host]->name()));
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -1,17 +1,16 @@
-// The processes of a run on this machine: one ps-server, those that follow it, and its ps-workers.
+// The processes of a run on this machine: its ps-servers and ps-workers.
 #pragma once
 
 #include <atomic>
-#include <compare>
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
 #include "experiment/launch/child_process.h"
+#include "experiment/launch/local_etcd.h"
 
 namespace psgd {
 
@@ -28,9 +27,10 @@ struct LaunchOptions {
   std::vector<std::string> worker_prefixes;
   // With the certificates of a server, workers and an admin; empty: nobody is asked for any.
   std::string tls_dir;
-  // Members of etcd, where the servers settle who leads; empty: they settle it among themselves.
+  // Members of etcd, where the servers settle who leads; empty: the first leads, always.
   std::string etcd;
-  std::string run_name;  // by which etcd knows the run
+  bool own_etcd = false;  // one is started for this run
+  std::string run_name;   // by which etcd knows the run
   Duration ready_deadline = std::chrono::seconds(60);
   const std::atomic<int>* stops = nullptr;  // more than zero ends the wait for the server
 };
@@ -40,13 +40,6 @@ struct ServerAddresses {
   std::string control;  // HOST:PORT
   std::string http;     // empty: it has no dashboard
   std::string run_dir;
-};
-
-// Which server of the run's chain. Once one is gone, its number may be another's.
-struct ServerOfChain {
-  uint32_t replica = 0;
-  std::string address;  // HOST:PORT
-  auto operator<=>(const ServerOfChain&) const = default;
 };
 
 // Kills what is left of the processes when it goes. Belongs to the thread that started it: the
@@ -59,67 +52,65 @@ class LocalCluster {
 
   // The next one, called worker-0 and so on.
   absl::Status StartWorker();
-  // The next server that follows, called follower-1 and so on; waits until it does, or the server
-  // died. CANCELLED: the run is to stop.
-  absl::Status StartFollower(Duration patience);
-  int followers() const { return static_cast<int>(followers_.size()); }
-  // The next server that holds shards, called server-2 and so on; waits until it has joined.
-  absl::Status StartHost();
-  // Those that died, and that were not said before, by their place in the order in which they were
-  // started.
-  std::vector<size_t> TakeDeadHosts();
-  // Starts one of them again, with what is on its disk.
-  absl::Status RestartHost(size_t host);
-  const ChildProcess& host(size_t host) const { return *hosts_[host]; }
-  // Whether a follower takes the server for dead. If it is not, it has to be killed for that.
-  bool SomeoneTakesOver();
-  // The server died: waits until a follower leads, which then is the server. UNAVAILABLE: none
-  // does, or may.
+  // The next server, called server-2 and so on; waits until it has joined the run.
+  absl::Status StartServer();
+  // Hears what servers said. True: another one leads the run since; the one that led before is
+  // killed, for it must not write to the run directory any more.
+  bool HearServers();
+  // The server that led died: waits until another one leads. UNAVAILABLE: none does.
   absl::Status WaitTakenOver();
-  // Those that ended since this was last asked.
-  std::vector<ServerOfChain> TakeDeadFollowers();
-  // Starts the server again, which died, where its journal ends, and waits until it is ready.
+  // Those that died and do not lead, and that were not said before.
+  std::vector<size_t> TakeDeadServers();
+  // Starts one of them again, with what is on its disk, or in an empty directory where another
+  // server writes the run's results to its own.
+  absl::Status RestartServer(size_t server);
+  const ChildProcess& server(size_t number) const { return *servers_[number].process; }
+  bool IsAnotherAlive() const;
+  // Starts the server again that leads the run and died, where its journal ends, and waits until it
+  // is ready.
   absl::Status RecoverServer();
+  // Of all that live, the one that leads first.
+  std::vector<std::string> ControlAddresses() const;
+  // As --etcd takes it; empty: there is none.
+  const std::string& etcd() const { return etcd_members_; }
   void KillAll();
 
   const ServerAddresses& addresses() const { return addresses_; }
-  ChildProcess& server() { return *server_; }
+  // The one that leads the run.
+  ChildProcess& leader() { return *servers_[leads_].process; }
   std::vector<std::unique_ptr<ChildProcess>>& workers() { return workers_; }
 
   // For people: how it ended, where its log is, and the end of that log.
   std::string Obituary(const ChildProcess& child) const;
 
  private:
-  explicit LocalCluster(const LaunchOptions& options) : options_(options) {}
-  absl::StatusOr<std::unique_ptr<ChildProcess>> StartServer(
+  struct Server {
+    std::unique_ptr<ChildProcess> process;
+    std::string run_dir;
+    std::string control;  // HOST:PORT; empty: it did not say
+    bool told_dead = false;
+  };
+
+  explicit LocalCluster(const LaunchOptions& options)
+      : options_(options), etcd_members_(options.etcd) {}
+  absl::StatusOr<std::unique_ptr<ChildProcess>> RunServer(
       const std::string& name, const std::vector<std::string>& arguments) const;
   absl::Status WaitReady();
-  void Leads(const std::string& ready);
+  // Starts a server in that directory, which joins the run, and waits until it has.
+  absl::Status Join(const std::string& name, const std::string& run_dir, Server* server);
+  void Leads(size_t server, const std::string& ready);
+  void ForgetEarlierServer(const std::string& run_dir) const;
   absl::Status AddPrefix(std::vector<std::string>* argv) const;
   void AddTlsDir(std::vector<std::string>* argv) const;
   std::string LogFile(const ChildProcess& child) const;
 
   const LaunchOptions options_;
+  std::unique_ptr<LocalEtcd> own_etcd_;
+  std::string etcd_members_;
   ServerAddresses addresses_;
-  std::unique_ptr<ChildProcess> server_;
-  std::string journal_dir_;  // the run directory of the server's own
-  struct Follower {
-    std::unique_ptr<ChildProcess> process;
-    ServerOfChain self;
-    std::string run_dir;
-    bool may_not_lead = false;  // unless it follows again
-    bool takes_over = false;
-    std::string leads;  // what it said when it was ready to; empty: it did not
-  };
-  // What a server of that name held in an earlier part of the run: this one goes on from a
-  // checkpoint.
-  void ForgetEarlierServer(const std::string& name) const;
-  absl::StatusOr<std::unique_ptr<ChildProcess>> RunHost(const std::string& name) const;
-  void HearFollowers();
-  std::vector<Follower> followers_;
-  int followers_started_ = 0;
-  std::vector<std::unique_ptr<ChildProcess>> hosts_;
-  std::set<size_t> dead_hosts_;  // that were said
+  std::vector<Server> servers_;  // in the order in which they were started
+  size_t leads_ = 0;
+  int started_ = 0;
   std::vector<std::unique_ptr<ChildProcess>> workers_;
 };
 

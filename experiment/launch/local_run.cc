@@ -19,6 +19,7 @@ constexpr Duration kJoinPeriod = std::chrono::milliseconds(20);
 constexpr Duration kAnswer = std::chrono::milliseconds(1000);
 constexpr Duration kJoin = std::chrono::seconds(10);
 constexpr Duration kGoodbye = std::chrono::seconds(5);
+constexpr Duration kRestartRetry = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -39,7 +40,7 @@ absl::Status LocalRun::Run() {
       .deadline = kAnswer,
       .interrupted =
           [this] {
-            const bool go_on = cluster_->server().Running() && stops() < 2;
+            const bool go_on = cluster_->leader().Running() && stops() < 2;
             return go_on ? absl::OkStatus() : absl::CancelledError("the run ends");
           },
       .credentials = options_.credentials});
@@ -49,13 +50,13 @@ absl::Status LocalRun::Run() {
                                cluster_->addresses().http, "/ (for Prometheus: /metrics)"));
   }
   const LaunchOptions& launch = options_.launch;
-  display_.Note(absl::StrCat("watch it with: ps-ctl status ",
-                             launch.etcd.empty()
-                                 ? absl::StrCat("--server ", cluster_->addresses().control)
-                                 : absl::StrCat("--etcd ", launch.etcd, " --run ", launch.run_name),
-                             options_.credentials ? " --tls-dir " : "", launch.tls_dir));
-  absl::Status status = StartFollowers();
-  if (status.ok()) status = StartHosts();
+  display_.Note(
+      absl::StrCat("watch it with: ps-ctl status ",
+                   cluster_->etcd().empty()
+                       ? absl::StrCat("--server ", cluster_->addresses().control)
+                       : absl::StrCat("--etcd ", cluster_->etcd(), " --run ", launch.run_name),
+                   options_.credentials ? " --tls-dir " : "", launch.tls_dir));
+  absl::Status status = StartServers();
   if (status.ok()) status = StartWorkers();
   if (status.ok()) status = Supervise();
   display_.Clear();
@@ -71,7 +72,7 @@ absl::Status LocalRun::StartWorkers() {
     const Time start = SteadyNow();
     while (SteadyNow() - start < kJoin && known_.count(name) == 0) {
       PSGD_RETURN_IF_ERROR(Look());
-      if (!drain_reason_.empty() || !cluster_->server().Running()) return absl::OkStatus();
+      if (!drain_reason_.empty() || !cluster_->leader().Running()) return absl::OkStatus();
       std::this_thread::sleep_for(kJoinPeriod);
     }
   }
@@ -80,10 +81,8 @@ absl::Status LocalRun::StartWorkers() {
 
 absl::Status LocalRun::Supervise() {
   while (true) {
-    while (!cluster_->server().WaitEnded(kPeriod)) {
+    while (!cluster_->leader().WaitEnded(kPeriod)) {
       PSGD_RETURN_IF_ERROR(Look());
-      // One that hangs must not write to the run directory any more.
-      if (cluster_->SomeoneTakesOver()) cluster_->server().Kill();
     }
     if (!MayRecover()) return ServerEnded();
     PSGD_RETURN_IF_ERROR(RecoverServer());
@@ -91,7 +90,7 @@ absl::Status LocalRun::Supervise() {
 }
 
 bool LocalRun::MayRecover() const {
-  const bool died = cluster_->server().exit_code() < 0;
+  const bool died = cluster_->leader().exit_code() < 0;
   const bool began =
       status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::DRAINING;
   return died && began && !drain_failed_ && fruitless_recoveries_ < kMostRecoveries &&
@@ -101,17 +100,21 @@ bool LocalRun::MayRecover() const {
 absl::Status LocalRun::RecoverServer() {
   fruitless_recoveries_ = status_.clock() > recovered_at_clock_ ? 0 : fruitless_recoveries_ + 1;
   recovered_at_clock_ = status_.clock();
-  const std::string how = absl::StrCat("ps-server ", cluster_->server().HowItEnded());
-  if (HasFollowers()) {
+  const std::string how = absl::StrCat("ps-server ", cluster_->leader().HowItEnded());
+  const Time died = SteadyNow();
+  if (HasCopies()) {
     display_.Note(how, /*important=*/true);
-    if (TakenOver().ok()) return absl::OkStatus();
+    if (cluster_->WaitTakenOver().ok()) {
+      TakenOver(died);
+      return absl::OkStatus();
+    }
   }
   display_.Note(absl::StrCat(how, "; it is started again where its journal ends"),
                 /*important=*/true);
   const Time start = SteadyNow();
   const absl::Status recovered = cluster_->RecoverServer();
   // Killed once more before it was there, it is started once more.
-  if (!recovered.ok() && !cluster_->server().Running() && MayRecover()) return absl::OkStatus();
+  if (!recovered.ok() && !cluster_->leader().Running() && MayRecover()) return absl::OkStatus();
   if (!recovered.ok()) return Failed(std::string(recovered.message()));
   last_heard_ = last_going_on_ = SteadyNow();
   display_.Note(absl::StrCat("ps-server is back after ", ReadableTime(Seconds(last_heard_ - start)),
@@ -131,16 +134,15 @@ absl::Status LocalRun::Look() {
                   /*important=*/true);
   }
   BuryWorkers();
-  BuryFollowers();
-  PSGD_RETURN_IF_ERROR(RestartHosts());
+  if (cluster_->HearServers()) TakenOver(SteadyNow());
+  PSGD_RETURN_IF_ERROR(RestartServers());
   Poll();
-  ReplaceFollowers();
   if (!drain_reason_.empty() && !drain_sent_) Drain(drain_reason_, drain_failed_);
   return CheckDeadlines();
 }
 
 absl::Status LocalRun::CheckDeadlines() {
-  if (!cluster_->server().Running()) return absl::OkStatus();
+  if (!cluster_->leader().Running()) return absl::OkStatus();
   const Duration deadline = Milliseconds(options_.config.cluster().deadline());
   const Time now = SteadyNow();
   if (now - last_heard_ > deadline) {
@@ -169,8 +171,8 @@ void LocalRun::Poll() {
   const bool over =
       status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
   if (!over) last_going_on_ = last_heard_;
-  DropDeadFollowers();
   ShowNewcomers();
+  ShowTroubles();
   ShowStopWaits();
   display_.Update(status_);
   const bool ours_ended =
@@ -242,7 +244,7 @@ void LocalRun::Drain(const std::string& reason, bool failed) {
 }
 
 absl::Status LocalRun::ServerEnded() {
-  const ChildProcess& server = cluster_->server();
+  const ChildProcess& server = cluster_->leader();
   if (drain_failed_ && server.exit_code() == 1) {
     return config_at_fault_
                ? absl::InvalidArgumentError(drain_reason_)
@@ -253,10 +255,18 @@ absl::Status LocalRun::ServerEnded() {
   }
   WaitForWorkers();
   ShowTheLast();
-  if (server.exit_code() == 0) return absl::OkStatus();
+  if (server.exit_code() == 0) return CheckpointsWritten();
   const std::string& why = drain_reason_.empty() ? status_.detail() : drain_reason_;
   return absl::CancelledError(
       absl::StrCat(why.empty() ? "drained" : why, ". ", ResumeAdvice(run_dir_)));
+}
+
+absl::Status LocalRun::CheckpointsWritten() const {
+  const auto summary = ReadSummary(RunDir(run_dir_).SummaryFile());
+  if (!summary.ok() || !summary->failed_checkpoint) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "training is finished, but its last checkpoint could not be written: ",
+      *summary->failed_checkpoint, ". The weights are in ", RunDir(run_dir_).WeightsFile()));
 }
 
 void LocalRun::ShowTheLast() {
@@ -282,7 +292,7 @@ absl::Status LocalRun::Failed(std::string what) {
 }
 
 std::string LocalRun::KeysLeft() const {
-  if (options_.launch.etcd.empty()) return "";
+  if (options_.launch.etcd.empty()) return "";  // or it ended with this program
   return absl::StrCat(
       "\netcd holds the run until it is told that it is over: without --etcd, or after  "
       "etcdctl del --prefix /psgd/",
@@ -296,104 +306,68 @@ void LocalRun::WaitForWorkers() {
   }
 }
 
-namespace {
-constexpr Duration kFollowerRetry = std::chrono::seconds(10);
-}  // namespace
-
-bool LocalRun::HasFollowers() const {
-  return options_.config.durability().acknowledge() == DurabilityConfig::REPLICATED;
-}
-
-absl::Status LocalRun::StartFollowers() {
-  if (!HasFollowers()) return absl::OkStatus();
-  for (int f = 0; f < options_.config.durability().followers(); ++f) {
-    PSGD_RETURN_IF_ERROR(cluster_->StartFollower(options_.launch.ready_deadline));
+absl::Status LocalRun::StartServers() {
+  for (int s = 1; s < options_.config.cluster().servers(); ++s) {
+    PSGD_RETURN_IF_ERROR(cluster_->StartServer());
   }
+  client_->SetServers(cluster_->ControlAddresses());
   return absl::OkStatus();
 }
 
-absl::Status LocalRun::TakenOver() {
-  const Time start = SteadyNow();
-  PSGD_RETURN_IF_ERROR(cluster_->WaitTakenOver());
-  client_->SetServers({cluster_->addresses().control});
+void LocalRun::TakenOver(Time since) {
+  client_->SetServers(cluster_->ControlAddresses());
   client_->TryAnother();
   last_heard_ = last_going_on_ = SteadyNow();
-  display_.Note(absl::StrCat("the follower at ", cluster_->addresses().control, " took over after ",
-                             ReadableTime(Seconds(last_heard_ - start)), "; training goes on"));
-  return absl::OkStatus();
+  display_.Note(
+      absl::StrCat("the server at ", cluster_->addresses().control, " leads the run",
+                   last_heard_ - since > kPeriod
+                       ? absl::StrCat(", after ", ReadableTime(Seconds(last_heard_ - since)))
+                       : "",
+                   "; training goes on"),
+      /*important=*/true);
 }
 
-void LocalRun::BuryFollowers() {
-  for (ServerOfChain& died : cluster_->TakeDeadFollowers()) {
-    const bool over =
-        status_.state() == StatusReply::FINISHED || status_.state() == StatusReply::FAILED;
-    if (!over) {
-      display_.Note(
-          absl::StrCat("follower ", died.replica, " died; ",
-                       WantsFollowers() ? "another takes its place" : "the run goes on without it"),
-          /*important=*/true);
-    }
-    dead_followers_.insert(std::move(died));
-  }
-}
-
-void LocalRun::DropDeadFollowers() {
-  for (const Chain::Member& member : status_.chain().members()) {
-    if (!dead_followers_.contains({member.replica(), member.address()})) continue;
-    DropFollowerRequest request;
-    request.set_replica(member.replica());
-    (void)client_->DropFollower(request);
-  }
-}
-
-bool LocalRun::WantsFollowers() const {
-  return HasFollowers() &&
-         (status_.state() == StatusReply::TRAINING || status_.state() == StatusReply::WAITING);
-}
-
-void LocalRun::ReplaceFollowers() {
-  const bool missing = cluster_->followers() < options_.config.durability().followers();
-  if (!WantsFollowers() || !missing || SteadyNow() < next_follower_ ||
-      !cluster_->server().Running())
-    return;
-  // Meanwhile nobody looks after the others.
-  const absl::Status started = cluster_->StartFollower(options_.launch.ready_deadline / 4);
-  if (started.ok() || absl::IsCancelled(started)) return;
-  next_follower_ = SteadyNow() + kFollowerRetry;
-  display_.Note(absl::StrCat(std::string(started.message()),
-                             "; the run goes on without, and another is started later"),
-                /*important=*/true);
-}
-
-absl::Status LocalRun::StartHosts() {
-  for (int s = 1; s < options_.config.cluster().servers(); ++s) {
-    PSGD_RETURN_IF_ERROR(cluster_->StartHost());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status LocalRun::RestartHosts() {
-  for (const size_t host : cluster_->TakeDeadHosts()) {
-    const ChildProcess& died = cluster_->host(host);
-    const bool left = died.exit_code() == kExitStopped;  // its shards went to the others first
-    const bool goes_on = status_.state() == StatusReply::TRAINING ||
-                         status_.state() == StatusReply::WAITING ||
-                         status_.state() == StatusReply::DRAINING;
-    if (left || !goes_on) continue;
+absl::Status LocalRun::RestartServers() {
+  const bool goes_on = status_.state() == StatusReply::TRAINING ||
+                       status_.state() == StatusReply::WAITING ||
+                       status_.state() == StatusReply::DRAINING;
+  for (const size_t number : cluster_->TakeDeadServers()) {
+    const ChildProcess& died = cluster_->server(number);
+    if (died.exit_code() == kExitStopped || !goes_on) continue;  // its shards went to the others
     const std::string how = absl::StrCat(died.name(), " ", died.HowItEnded());
-    if (options_.config.durability().acknowledge() == DurabilityConfig::MEMORY) {
+    const bool memory = options_.config.durability().acknowledge() == DurabilityConfig::MEMORY;
+    if (memory && options_.config.cluster().copies() < 2) {
       return Failed(absl::StrCat(how, ", and its shards with it (durability.acknowledge: memory)"));
     }
-    display_.Note(absl::StrCat(how, "; it is started again, with the journals of its shards"),
-                  /*important=*/true);
-    const absl::Status started = cluster_->RestartHost(host);
-    if (started.ok()) {
-      fruitless_restarts_ = 0;
-    } else if (cluster_->server().Running() && ++fruitless_restarts_ > kMostRecoveries) {
-      return Failed(std::string(started.message()));
-    }
+    display_.Note(absl::StrCat(how, "; it is started again"), /*important=*/true);
+    dead_.push_back(number);
   }
+  if (dead_.empty() || !goes_on || SteadyNow() < next_restart_ || !cluster_->leader().Running())
+    return absl::OkStatus();
+  const absl::Status started = cluster_->RestartServer(dead_.front());
+  if (started.ok()) {
+    dead_.erase(dead_.begin());
+    fruitless_restarts_ = 0;
+    client_->SetServers(cluster_->ControlAddresses());
+    return absl::OkStatus();
+  }
+  next_restart_ = SteadyNow() + kRestartRetry;
+  if (!cluster_->leader().Running() || absl::IsCancelled(started)) return absl::OkStatus();
+  if (++fruitless_restarts_ > kMostRecoveries && !HasCopies())
+    return Failed(std::string(started.message()));
+  display_.Note(std::string(started.message()), /*important=*/true);
   return absl::OkStatus();
+}
+
+void LocalRun::ShowTroubles() {
+  if (status_.waits_for() != waits_for_ && !status_.waits_for().empty())
+    display_.Note(status_.waits_for(), /*important=*/true);
+  waits_for_ = status_.waits_for();
+  if (status_.failed_checkpoint() != failed_checkpoint_ && !status_.failed_checkpoint().empty()) {
+    display_.Note(absl::StrCat("could not be written: ", status_.failed_checkpoint()),
+                  /*important=*/true);
+  }
+  failed_checkpoint_ = status_.failed_checkpoint();
 }
 
 }  // namespace psgd

@@ -59,26 +59,18 @@ class LocalRun {
   void ShowStopWaits();
   void Drain(const std::string& reason, bool failed);
   absl::Status ServerEnded();
+  absl::Status CheckpointsWritten() const;
   // It died, and its journal says how to go on.
   bool MayRecover() const;
   absl::Status RecoverServer();
-  // A run with followers (local_run_followers.cc).
-  bool HasFollowers() const;
-  // As long as it trains.
-  bool WantsFollowers() const;
-  absl::Status StartFollowers();
-  // A follower leads.
-  absl::Status TakenOver();
-  void BuryFollowers();
-  // The run would wait for those that died: it goes on without them. To be called with every
-  // status: a leader that dies may not have written that down yet.
-  void DropDeadFollowers();
-  // Where one is missing and could not be started, it is tried again later.
-  void ReplaceFollowers();
-  // A run on several servers (local_run_hosts.cc).
-  absl::Status StartHosts();
-  // They go on with what is on their disks, or the run fails.
-  absl::Status RestartHosts();
+  absl::Status StartServers();
+  // Servers can take each other's place.
+  bool HasCopies() const { return !cluster_->etcd().empty(); }
+  // Another server leads.
+  void TakenOver(Time since);
+  // Those that died go on with what is on their disks, or the run fails.
+  absl::Status RestartServers();
+  void ShowTroubles();
   absl::Status Failed(std::string what);
   // What etcd holds of a run whose servers were killed, for people; empty: nothing.
   std::string KeysLeft() const;
@@ -102,16 +94,18 @@ class LocalRun {
   std::set<std::string> buried_;  // names of workers that ended
   std::set<std::string> known_;   // workers that people were told of
   int workers_lost_ = 0;
-  std::set<ServerOfChain> dead_followers_;
-  Time next_follower_{};          // not before that
   int fruitless_recoveries_ = 0;  // since the clock last moved
   int fruitless_restarts_ = 0;    // of the other servers, since one last came back
+  Time next_restart_{};           // not before that
+  std::vector<size_t> dead_;      // servers that are to be started again
   uint64_t recovered_at_clock_ = 0;
   bool config_at_fault_ = false;
   std::string drain_reason_;  // not empty: the server is to drain
   bool drain_failed_ = false;
   bool drain_sent_ = false;
   std::string stop_waits_for_;  // that people were told of
+  std::string waits_for_;       // likewise
+  std::string failed_checkpoint_;
 };
 
 }  // namespace psgd

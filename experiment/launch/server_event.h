@@ -6,8 +6,7 @@
 
 namespace psgd {
 
-// "ready", "following", "may_not_lead", "follows_again" or "taking_over"; empty: the line tells of
-// none.
+// "ready" (it leads the run), "joined" or "taking_over"; empty: the line tells of none.
 inline std::string EventOf(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json.value("event", "") : "";

@@ -17,7 +17,6 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "proto/phases.h"
-#include "server/control/chain.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -36,6 +35,11 @@ std::string Head(const StatusReply& status) {
                                      absl::AsciiStrToLower(StatusReply::State_Name(status.state())),
                                      status.epoch(), status.epochs(), status.clock());
   if (!status.detail().empty()) absl::StrAppend(&text, " (", status.detail(), ")");
+  if (!status.waits_for().empty()) absl::StrAppend(&text, "\n  ", status.waits_for());
+  if (!status.failed_checkpoint().empty()) {
+    absl::StrAppend(&text,
+                    "\n  the last checkpoint could not be written: ", status.failed_checkpoint());
+  }
   const WorkerReport& total = status.total();
   absl::StrAppend(&text, "\n  ");
   if (AnyoneReports(status)) {
@@ -101,33 +105,17 @@ std::string Shards(const StatusReply& status) {
   return text;
 }
 
-std::string Followers(const StatusReply& status) {
-  if (!status.has_chain()) return "";
-  TextTable table({"server", "address", "role", "state", "behind", "entries"});
-  const Chain::Member& leader = status.chain().members(0);
-  table.Add({absl::StrCat(leader.replica()), leader.address(), "leads", "live", "-", "-"});
-  for (const FollowerStatus& follower : status.followers()) {
-    table.Add({absl::StrCat(follower.replica()), follower.address(),
-               follower.in_chain() ? "would take over" : "is catching up",
-               follower.connected() ? "live" : "gone",
-               HumanBytes(static_cast<double>(follower.bytes_behind())),
-               absl::StrCat(follower.entries_behind())});
-  }
-  const std::string trouble =
-      status.chain_trouble().empty()
-          ? ""
-          : absl::StrCat("  nobody can change them for now: ", status.chain_trouble(), "\n");
-  return absl::StrCat("\nchain, epoch ", EpochText(status.chain()), "\n", table.Text(), trouble);
-}
-
 std::string Servers(const StatusReply& status) {
-  TextTable table({"server", "name", "state", "shards", "bytes", "heard"});
+  TextTable table({"server", "name", "state", "shards", "bytes", "copies", "heard"});
   for (const ServerShare& share : SharesOf(status)) {
-    const std::string heard =
-        absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago");
-    table.Add({absl::StrCat(share.server.server()), share.server.name(), share.state,
-               absl::StrCat(share.shards.size()), HumanBytes(static_cast<double>(share.bytes)),
-               share.coordinates ? "-" : heard});
+    const std::string copies =
+        share.catching_up == 0
+            ? absl::StrCat(share.copies)
+            : absl::StrCat(share.copies, " and ", share.catching_up, " catching up");
+    table.Add({absl::StrCat(share.server.server(), share.server.leads() ? " (leads)" : ""),
+               share.server.name(), share.state, absl::StrCat(share.shards.size()),
+               HumanBytes(static_cast<double>(share.bytes)), copies,
+               absl::StrCat(ReadableTime(share.server.seconds_since_heard()), " ago")});
   }
   return table.empty() ? "" : absl::StrCat("\nservers\n", table.Text());
 }
@@ -168,8 +156,7 @@ std::string LocalTime(int64_t unix_seconds) {
 }  // namespace
 
 std::string StatusText(const StatusReply& status) {
-  return absl::StrCat(Head(status), Followers(status), Servers(status), Shards(status),
-                      Workers(status),
+  return absl::StrCat(Head(status), Servers(status), Shards(status), Workers(status),
                       EvaluationsText({status.evaluations().begin(), status.evaluations().end()}),
                       Checkpoints(status), CodecChoicesText(status.choices()));
 }
@@ -196,12 +183,6 @@ std::string MessageJson(const google::protobuf::Message& message) {
   std::string text;
   (void)google::protobuf::util::MessageToJsonString(message, &text, options);
   return text;
-}
-
-std::string ChainText(const Chain& chain) {
-  return absl::StrJoin(chain.members(), ", ", [](std::string* out, const Chain::Member& member) {
-    absl::StrAppend(out, member.replica(), " at ", member.address());
-  });
 }
 
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations) {

@@ -17,9 +17,6 @@ std::string StatusJson(const StatusReply& status);
 // Every field of any message.
 std::string MessageJson(const google::protobuf::Message& message);
 
-// "1 at HOST:PORT, 2 at HOST:PORT", the leader first.
-std::string ChainText(const Chain& chain);
-
 // The tables that a run directory can fill as well; empty when there are none.
 std::string EvaluationsText(const std::vector<EvalResult>& evaluations);
 std::string CheckpointsText(const std::vector<CheckpointManifest>& manifests);

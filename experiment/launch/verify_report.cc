@@ -15,11 +15,11 @@
 #include "experiment/record/readable.h"
 #include "experiment/record/records.h"
 #include "experiment/record/run_dir.h"
-#include "server/control/host_record.h"
-#include "server/control/shard_moves.h"
+#include "server/cluster/copies.h"
 #include "server/durability/checkpoint_files.h"
-#include "server/durability/coordinator_store.h"
 #include "server/durability/journal_folder.h"
+#include "server/durability/rocks_run_store.h"
+#include "server/durability/server_record.h"
 
 namespace psgd {
 namespace {
@@ -107,27 +107,39 @@ void CheckShardsThere(const std::string& folder, VerifiedRun* run) {
 }
 
 // NOT_FOUND: training had not begun.
-absl::StatusOr<CoordinatorRecord> CheckCoordinator(const std::string& server_dir,
-                                                   std::vector<std::string>* damage) {
+absl::StatusOr<RunRecord> CheckRunRecord(const std::string& server_dir,
+                                         std::vector<std::string>* damage) {
   if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, server_dir);
-  auto record = CoordinatorStore::Check(JournalFolder(server_dir, "coordinator"), damage);
-  if (absl::IsNotFound(record.status())) return NoCoordinator(server_dir, server_dir);
-  return record;
+  PSGD_ASSIGN_OR_RETURN(const RunStore::Held held,
+                        RocksRunStore::Check(JournalFolder(server_dir, "coordinator"), damage));
+  if (!held.record.has_plan()) return NoCoordinator(server_dir, server_dir);
+  return held.record;
 }
 
-// Whether its journal has all that the coordinator knows of.
-void CheckEnd(const CoordinatorRecord& record, uint32_t shard, CheckedJournal* checked) {
+// Whether its journal has all that the run's record knows of.
+void CheckEnd(const ShardCopies& copies, uint32_t shard, CheckedJournal* checked) {
   JournalReport& report = checked->report;
   if (!report.recovers) return;  // where it ends says nothing then
   uint64_t last = report.last;
   for (const uint64_t image : report.images) last = std::max(last, image);
-  const absl::Status whole = CheckJournalEnd(record, shard, last);
+  const absl::Status whole = CheckJournalEnd(copies, shard, last);
   if (whole.ok()) return;
   report.damage.emplace_back(whole.message());
   report.recovers = false;
 }
 
-void VerifyCoordinatorsJournal(const std::string& server_dir, VerifiedRun* run) {
+// Says nothing where it is sound.
+void CheckServerRecord(const std::string& server_dir, VerifiedRun* run) {
+  const auto record = LoadServerRecord(server_dir);
+  if (record.ok()) return;
+  CheckedJournal damaged{"server", {}};
+  const bool unread = absl::IsPermissionDenied(record.status());
+  (unread ? damaged.unread : damaged.report.damage.emplace_back()) =
+      std::string(record.status().message());
+  run->journal.push_back(std::move(damaged));
+}
+
+void VerifyLeadersJournal(const std::string& server_dir, VerifiedRun* run) {
   const std::string folder = server_dir + "/journal";
   CheckedJournal coordinator{"coordinator", {}};
   coordinator.unread = std::string(CheckReadable(folder + "/coordinator").message());
@@ -135,8 +147,7 @@ void VerifyCoordinatorsJournal(const std::string& server_dir, VerifiedRun* run) 
     run->journal.push_back(std::move(coordinator));
     return CheckShardsThere(folder, run);
   }
-  const absl::StatusOr<CoordinatorRecord> record =
-      CheckCoordinator(server_dir, &coordinator.report.damage);
+  const absl::StatusOr<RunRecord> record = CheckRunRecord(server_dir, &coordinator.report.damage);
   coordinator.report.recovers = record.ok() && coordinator.report.damage.empty();
   if (absl::IsNotFound(record.status()) && coordinator.report.damage.empty())
     return;  // training had not begun
@@ -146,18 +157,20 @@ void VerifyCoordinatorsJournal(const std::string& server_dir, VerifiedRun* run) 
     return CheckShardsThere(folder, run);
   }
   run->journal.push_back(std::move(coordinator));
-  for (int s = 0; s < record->placement().endpoints_size(); ++s) {
-    const uint32_t owner = s < record->owners_size() ? record->owners(s) : ShardMoves::kCoordinator;
-    if (owner == ShardMoves::kCoordinator) {
-      run->journal.push_back(CheckShard(folder, static_cast<uint32_t>(s)));
-      CheckEnd(*record, static_cast<uint32_t>(s), &run->journal.back());
-    } else {
-      run->journal.push_back({absl::StrCat("shard ", s), {}, owner});
+  CheckServerRecord(server_dir, run);
+  for (int s = 0; s < record->shards_size(); ++s) {
+    const ShardCopies& copies = record->shards(s);
+    if (!HoldsCopy(copies, record->leader())) {
+      run->journal.push_back({absl::StrCat("shard ", s), {}, copies.leader()});
+      continue;
     }
+    run->journal.push_back(CheckShard(folder, static_cast<uint32_t>(s)));
+    if (copies.leader() == record->leader())
+      CheckEnd(copies, static_cast<uint32_t>(s), &run->journal.back());
   }
 }
 
-// Of a server that joined: its record says which shards it holds.
+// Of a server that does not keep the run's record, and may have been given any shards.
 absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& folder,
                                  VerifiedRun* run) {
   PSGD_ASSIGN_OR_RETURN(const Config config, LoadConfig(RunDir(run_dir).ConfigFile()));
@@ -166,17 +179,12 @@ absl::Status VerifyJoinedJournal(const std::string& run_dir, const std::string& 
         "this server joined the run, which keeps no journal (durability.acknowledge: memory)";
     return absl::OkStatus();
   }
-  const auto record = ReadHostRecord(RunDir(run_dir).ServerDir());
-  if (!record.ok()) {
-    CheckedJournal host{"record", {}};
-    (absl::IsDataLoss(record.status()) ? host.report.damage.emplace_back() : host.unread) =
-        std::string(record.status().message());
-    run->journal.push_back(std::move(host));
-    CheckShardsThere(folder, run);
-    return absl::OkStatus();
+  CheckServerRecord(RunDir(run_dir).ServerDir(), run);
+  for (uint32_t s = 0; s < static_cast<uint32_t>(config.cluster().shards()); ++s) {
+    if (FileExists(absl::StrCat(folder, "/shard-", s)))
+      run->journal.push_back(CheckShard(folder, s));
   }
-  for (const uint32_t shard : record->shards()) run->journal.push_back(CheckShard(folder, shard));
-  if (record->shards().empty())
+  if (run->journal.empty())
     run->journal_note = "this server joined the run and holds no shard of it";
   return absl::OkStatus();
 }
@@ -259,7 +267,12 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   }
   const std::string folder = store.root() + "/journal";
   if (!FileExists(folder)) return run;
-  run.joined = !FileExists(folder + "/coordinator") && FileExists(HostRecordFile(store.root()));
+  const auto server = LoadServerRecord(store.root());
+  run.joined = !FileExists(folder + "/coordinator") && !absl::IsNotFound(server.status()) &&
+               !(server.ok() && server->keeps_run());
+  const auto config = LoadConfig(RunDir(run_dir).ConfigFile());
+  const bool memory = config.ok() && config->durability().acknowledge() == DurabilityConfig::MEMORY;
+  if (memory && !run.joined) return run;
   const auto held = RunDir::Take(run_dir);
   if (!held.ok()) {
     run.journal_note =
@@ -267,7 +280,7 @@ absl::StatusOr<VerifiedRun> VerifyRun(const std::string& run_dir) {
   } else if (run.joined) {
     PSGD_RETURN_IF_ERROR(VerifyJoinedJournal(run_dir, folder, &run));
   } else {
-    VerifyCoordinatorsJournal(store.root(), &run);
+    VerifyLeadersJournal(store.root(), &run);
   }
   return run;
 }

@@ -7,7 +7,6 @@
 #include "common/latency.h"
 #include "common/metrics.h"
 #include "proto/phases.h"
-#include "server/control/chain.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -81,29 +80,14 @@ Record ShardRecordOf(const ShardStatus& now, const ShardStatus& before) {
   return record;
 }
 
-// The leader first.
-Record ChainRecord(const StatusReply& status) {
-  const Chain::Member& leader = status.chain().members(0);
-  Record chain{{"epoch", EpochText(status.chain())},
-               {"leader", {{"id", leader.replica()}, {"address", leader.address()}}},
-               {"followers", Record::array()}};
-  for (const FollowerStatus& follower : status.followers()) {
-    chain["followers"].push_back({{"id", follower.replica()},
-                                  {"address", follower.address()},
-                                  {"live", follower.connected()},
-                                  {"in_chain", follower.in_chain()},
-                                  {"bytes_behind", follower.bytes_behind()},
-                                  {"entries_behind", follower.entries_behind()}});
-  }
-  return chain;
-}
-
-Record ServerRecord(const ServerShare& share) {
+Record ShareRecord(const ServerShare& share) {
   return {{"id", share.server.server()},
           {"name", share.server.name()},
           {"state", share.state},
-          {"coordinates", share.coordinates},
+          {"leads", share.server.leads()},
           {"shards", share.shards},
+          {"copies", share.copies},
+          {"catching_up", share.catching_up},
           {"bytes", share.bytes},
           {"heard", share.server.seconds_since_heard()}};
 }
@@ -150,10 +134,9 @@ Record DetailRecord(const StatusReply& status, const StatusReply& before) {
     record["checkpoint"] = taken.id();
     record["checkpoint_age"] = taken.age_seconds();
   }
-  if (status.has_chain() && !status.chain().members().empty())
-    record["chain"] = ChainRecord(status);
-  for (const ServerShare& share : SharesOf(status))
-    record["servers"].push_back(ServerRecord(share));
+  record["waits_for"] = status.waits_for();
+  record["failed_checkpoint"] = status.failed_checkpoint();
+  for (const ServerShare& share : SharesOf(status)) record["servers"].push_back(ShareRecord(share));
   record["workers"] = Record::array();
   for (int w = 0; w < status.workers_size(); ++w) {
     record["workers"].push_back(WorkerRecord(status.workers(w), At(before.workers(), w)));

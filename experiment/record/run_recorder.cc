@@ -14,7 +14,6 @@
 #include "experiment/record/evaluation_record.h"
 #include "experiment/record/weights_collector.h"
 #include "proto/phases.h"
-#include "server/control/parameter_server.h"
 #include "server/control/server_shares.h"
 
 namespace psgd {
@@ -212,10 +211,9 @@ void RunRecorder::Progress(const StatusReply& status, bool last) {
   WriteDetail(status, last);
 }
 
-absl::Status RunRecorder::SaveWeights(ParameterServer& server) {
+absl::Status RunRecorder::SaveWeights(const ReadWeights& read) {
   WeightsCollector collector;
-  PSGD_RETURN_IF_ERROR(
-      server.Weights([&](const WeightsChunk& chunk) { return collector.Add(chunk); }));
+  PSGD_RETURN_IF_ERROR(read([&](const WeightsChunk& chunk) { return collector.Add(chunk); }));
   return collector.Write(dir_.WeightsFile());
 }
 
@@ -266,6 +264,7 @@ Summary SummaryOf(const StatusReply& status, Summary::Status outcome, const std:
   summary.workers = config.cluster().workers();
   summary.shards = config.cluster().shards();
   summary.servers = ServersThatHold(status);
+  if (!status.failed_checkpoint().empty()) summary.failed_checkpoint = status.failed_checkpoint();
   summary.transport =
       absl::AsciiStrToLower(ClusterConfig::Transport_Name(config.cluster().transport()));
   summary.codec = PushCodecName(config.compression());

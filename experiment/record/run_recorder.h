@@ -20,8 +20,6 @@
 
 namespace psgd {
 
-class ParameterServer;
-
 // Thread-safe.
 class RunRecorder {
  public:
@@ -45,8 +43,11 @@ class RunRecorder {
   // On one thread. `last`: no more will come.
   void Progress(const StatusReply& status, bool last = false);
 
-  // The present weights as weights.safetensors; what they are of goes into its metadata.
-  absl::Status SaveWeights(ParameterServer& server);
+  // Gives the model and its present weights to `take`, until that fails.
+  using ReadWeights =
+      std::function<absl::Status(const std::function<absl::Status(const WeightsChunk&)>& take)>;
+  // The weights as weights.safetensors; what they are of goes into its metadata.
+  absl::Status SaveWeights(const ReadWeights& read);
   absl::Status SaveSummary(const StatusReply& status, Summary::Status outcome,
                            const std::string& error);
 

@@ -59,6 +59,7 @@ void VisitSummary(SummaryType& summary, Visit visit) {
   visit("workers", summary.workers);
   visit("shards", summary.shards);
   visit("servers", summary.servers);
+  visit("failed_checkpoint", summary.failed_checkpoint);
   visit("transport", summary.transport);
   visit("codec", summary.codec);
   visit("codecs", summary.codecs);

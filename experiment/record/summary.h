@@ -51,6 +51,8 @@ struct Summary {
   int workers = 0;
   int shards = 0;
   int servers = 1;  // that held them at the end
+  std::optional<std::string>
+      failed_checkpoint;  // why the last one could not be written; empty: it was
   std::string transport;
   std::string codec;
   std::map<std::string, std::string>

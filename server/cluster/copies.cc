@@ -128,33 +128,19 @@ bool RemoveInSync(uint32_t server, ShardCopies* shard) {
   return server != shard->leader() && Remove(server, shard->mutable_in_sync());
 }
 
-std::vector<uint32_t> LeaveOut(uint32_t server, const std::set<uint32_t>& present,
-                               RunRecord* record) {
-  std::vector<uint32_t> lost;
-  for (int s = 0; s < record->shards_size(); ++s) {
-    ShardCopies* const shard = record->mutable_shards(s);
-    if (!HoldsCopy(*shard, server)) continue;
-    if (shard->leader() == server) {
-      uint32_t best = 0;
-      for (const uint32_t other : shard->in_sync()) {
-        if (other == server || !present.contains(other)) continue;
-        if (best == 0 || CopiesOn(*record, other) < CopiesOn(*record, best)) best = other;
-      }
-      if (best == 0) {
-        lost.push_back(static_cast<uint32_t>(s));
-        continue;
-      }
-      Apply({CopyChange::kPromote, static_cast<uint32_t>(s), best}, record);
-    }
-    Apply({CopyChange::kDrop, static_cast<uint32_t>(s), server}, record);
-  }
-  return lost;
-}
-
 size_t CopiesOn(const RunRecord& record, uint32_t server) {
   return static_cast<size_t>(
       std::count_if(record.shards().begin(), record.shards().end(),
                     [&](const ShardCopies& shard) { return HoldsCopy(shard, server); }));
+}
+
+absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t entries) {
+  if (entries >= shard.entries()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the journal of shard ", number, " ends at entry ", entries,
+      ", and the run's record says that it had entry ", shard.entries(),
+      ": its end is gone. Was a file of it deleted or cut off, or did the machine lose power? Go "
+      "on from the last checkpoint with ps-run --resume"));
 }
 
 absl::Status CheckCopies(const RunRecord& record) {

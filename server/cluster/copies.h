@@ -56,14 +56,11 @@ bool AddInSync(uint32_t server, ShardCopies* shard);
 // did.
 bool RemoveInSync(uint32_t server, ShardCopies* shard);
 
-// The server is dead, or came back without what it held. Shards that it led are promoted on another
-// server in sync, as long as there is one among `present`. Returns the shards that nobody else has,
-// whose leader it stays.
-std::vector<uint32_t> LeaveOut(uint32_t server, const std::set<uint32_t>& present,
-                               RunRecord* record);
-
 // How evenly copies lie: by server, how many it holds.
 size_t CopiesOn(const RunRecord& record, uint32_t server);
+
+// DATA_LOSS: the journal of the shard's leading copy has only so many entries, and had more.
+absl::Status CheckJournalEnd(const ShardCopies& shard, uint32_t number, uint64_t entries);
 
 // What the record says about itself: every leader is in sync, all that are in sync hold copies,
 // epochs are at least 1. INTERNAL or DATA_LOSS names what does not hold.

@@ -24,7 +24,7 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 CopyCore::CopyCore(CopyOptions options, std::unique_ptr<DurableShard> shard)
     : options_(std::move(options)), shard_(std::move(shard)) {
-  if (shard_ != nullptr) kept_.first = shard_->entries() + 1;
+  if (shard_ != nullptr) kept_ = KeptSteps(shard_->entries() + 1);
 }
 
 void CopyCore::Lead(uint64_t epoch, const std::set<uint32_t>& in_sync, uint64_t heard, Time now) {
@@ -117,7 +117,7 @@ void CopyCore::OnCopy(uint32_t from, CopyMessage message, Time now) {
 }
 
 bool CopyCore::IsBeginning(const CopyMessage::Has& has) const {
-  if (has.log_epoch == 0 || has.entries + 1 < kept_.first) return false;
+  if (has.log_epoch == 0 || has.entries + 1 < kept_.first()) return false;
   if (has.log_epoch == epoch_) return has.entries <= shard_->entries();
   return has.log_epoch == earlier_epoch_ && has.entries <= began_at_;
 }
@@ -137,7 +137,7 @@ void CopyCore::Begin(uint32_t server, Other* other, Effects* effects) {
   if (IsBeginning(has)) {
     other->sent = other->written = has.entries;
   } else {
-    auto start = shard_->StartForFollower();
+    auto start = shard_->StartForCopy();
     if (!start.ok()) return;  // not while a checkpoint is taken
     other->written = 0;
     other->sent = start->image.record.entry();
@@ -165,8 +165,7 @@ void CopyCore::OnImage(const ShardImage& image, Time now) {
   if (!made.ok()) return SetTrouble(made.status());
   shard_ = *std::move(made);
   trouble_.clear();
-  kept_ = {shard_->entries() + 1, {}};
-  kept_bytes_ = 0;
+  kept_ = KeptSteps(shard_->entries() + 1);
   log_epoch_ = epoch_;
   Reply({shard_->entries()});
 }
@@ -191,7 +190,8 @@ void CopyCore::OnSteps(CopyMessage::Steps steps, Time now) {
   }
   const uint64_t added = shard_->entries() - before;
   kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(added));
-  Keep(std::move(kept));
+  kept_.Add(std::move(kept));
+  ForgetKept();
   log_epoch_ = epoch_;
   CheckpointDone(steps.checkpoint_done);
   Reply({shard_->entries()});
@@ -213,11 +213,8 @@ void CopyCore::OnWritten(uint32_t from, uint64_t entries, Time now) {
 void CopyCore::CatchUp(uint32_t server, Other* other) {
   if (in_sync_.contains(server) || caught_up_.contains(server)) return;
   if (!other->waited_from) {
-    size_t lacks = 0;
-    for (uint64_t n = other->written + 1; n <= kept_.last() && lacks <= kFewBytes; ++n) {
-      lacks += n < kept_.first ? kFewBytes + 1 : kept_.entries[n - kept_.first].bytes();
-    }
-    if (lacks > kFewBytes) return;
+    if (other->written + 1 < kept_.first()) return;
+    if (kept_.BytesAfter(other->written, kept_.last()) > kFewBytes) return;
     other->waited_from = shard_->entries();
     waited_.insert(server);
     let_go_at_.erase(server);
@@ -249,34 +246,19 @@ uint64_t CopyCore::Committed() const {
   return committed;
 }
 
-void CopyCore::Keep(std::vector<JournalEntry> entries) {
-  for (JournalEntry& entry : entries) {
-    kept_bytes_ += entry.bytes();
-    kept_.entries.push_back(std::move(entry));
-  }
-  ForgetKept();
-}
-
 void CopyCore::ForgetKept() {
   uint64_t needed = kept_.last() + 1;
   for (const auto& [server, other] : others_) {
     if (other.streams) needed = std::min(needed, other.written + 1);
   }
-  size_t gone = 0;
   // The latest stay, for copies that were away for a moment.
-  while (kept_bytes_ > options_.kept && gone < kept_.entries.size() &&
-         kept_.first + gone < needed) {
-    kept_bytes_ -= kept_.entries[gone++].bytes();
-  }
-  kept_.entries.erase(kept_.entries.begin(),
-                      kept_.entries.begin() + static_cast<std::ptrdiff_t>(gone));
-  kept_.first += gone;
+  while (kept_.bytes() > options_.kept && kept_.first() < needed) kept_.DropFirst();
 }
 
 // A copy that nobody waits for begins anew if it lags too far, rather than the memory of this
 // server ends.
 void CopyCore::LeaveLaggardsBehind() {
-  if (kept_bytes_ <= 2 * options_.kept) return;
+  if (kept_.bytes() <= 2 * options_.kept) return;
   for (auto& [server, other] : others_) {
     if (other.streams && !WaitsFor(server)) FallBack(server);
   }
@@ -286,16 +268,10 @@ void CopyCore::LeaveLaggardsBehind() {
 void CopyCore::SendSteps(Time now, Effects* effects) {
   for (auto& [server, other] : others_) {
     if (!other.streams) continue;
-    size_t under_way = 0;
-    for (uint64_t n = std::max(other.written + 1, kept_.first);
-         n <= std::min(other.sent, kept_.last()); ++n) {
-      under_way += kept_.entries[n - kept_.first].bytes();
-    }
     CopyMessage::Steps next{{other.sent + 1, {}}, checkpoint_done_};
-    while (other.sent < kept_.last() && under_way <= options_.window) {
-      const JournalEntry& entry = kept_.entries[++other.sent - kept_.first];
-      under_way += entry.bytes();
-      next.steps.entries.push_back(entry);
+    while (other.sent < kept_.last() &&
+           kept_.BytesAfter(other.written, other.sent) <= options_.window) {
+      next.steps.entries.push_back(kept_.at(++other.sent));
     }
     if (next.steps.entries.empty() && now < other.told + options_.silence / kSignsPerSilence)
       continue;
@@ -329,10 +305,10 @@ void CopyCore::Commit(Time now, Effects* effects) {
   std::vector<JournalEntry> written;
   Held held;
   shard_->Commit(&held.out, &effects->workers, &written);
-  Keep(std::move(written));
+  kept_.Add(std::move(written));
+  ForgetKept();
   if (kept_.last() != shard_->entries()) {  // the model was installed, or nobody asks for steps
-    kept_ = {shard_->entries() + 1, {}};
-    kept_bytes_ = 0;
+    kept_ = KeptSteps(shard_->entries() + 1);
   }
   if (!shard_->has_unwritten()) {
     held.entries = shard_->entries();
@@ -345,7 +321,7 @@ void CopyCore::Commit(Time now, Effects* effects) {
   SendSteps(now, effects);
   LetGo(effects);
   LeaveLaggardsBehind();
-  const bool behind = kept_bytes_ > 2 * options_.kept && !held_.empty();
+  const bool behind = kept_.bytes() > 2 * options_.kept && !held_.empty();
   shard_->TurnAwayWhile(
       behind ? absl::UnavailableError("another server's copy of the shard does not keep up")
              : absl::OkStatus());
@@ -364,8 +340,8 @@ void CopyCore::Tick(Time now) {
     if (now < other.heard + options_.silence) continue;
     if (in_sync_.contains(server)) {
       if (silent_.insert(server).second) ++report_;
-    } else if (waited_.contains(server) && !let_go_at_.contains(server)) {
-      FallBack(server);
+    } else if (other.streams || (waited_.contains(server) && !let_go_at_.contains(server))) {
+      FallBack(server);  // no steps are kept for it until it asks again
     }
   }
 }

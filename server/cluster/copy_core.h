@@ -31,6 +31,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
+#include "server/cluster/kept_steps.h"
 #include "server/durability/durable_shard.h"
 
 namespace psgd {
@@ -175,7 +176,6 @@ class CopyCore {
   uint64_t Committed() const;
   void CatchUp(uint32_t server, Other* other);
   void FallBack(uint32_t server);
-  void Keep(std::vector<JournalEntry> entries);
   void ForgetKept();
   void LeaveLaggardsBehind();
   void SendSteps(Time now, Effects* effects);
@@ -189,8 +189,7 @@ class CopyCore {
   uint64_t log_epoch_ = 0;  // the leadership that the journal is of; 0: of an earlier life
   uint64_t checkpoint_done_ = 0;
   std::string trouble_;
-  JournalEntries kept_;  // the latest steps, for copies that lack them
-  size_t kept_bytes_ = 0;
+  KeptSteps kept_;
 
   // Of a copy that follows.
   uint32_t leader_ = 0;

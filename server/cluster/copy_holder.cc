@@ -13,7 +13,10 @@ constexpr int kStatesPerPatience = 6;
 CopyHolder::CopyHolder(RunServer self, std::string run_id, const std::set<uint32_t>& on_disk,
                        Duration patience)
     : patience_(patience), self_(std::move(self)), run_id_(std::move(run_id)) {
-  for (const uint32_t shard : on_disk) copies_[shard].set_shard(shard);
+  for (const uint32_t shard : on_disk) {
+    copies_[shard].set_shard(shard);
+    copies_[shard].set_unread(true);
+  }
 }
 
 void CopyHolder::OnConnected(ServerEffects* effects, Time now) {
@@ -49,7 +52,7 @@ void CopyHolder::OnAssignment(const Assignment& assignment, ServerEffects* effec
 void CopyHolder::OnCopy(const CopyState& copy) {
   CopyState& known = copies_[copy.shard()];
   const auto deciding = [](const CopyState& state) {
-    return std::tuple(state.epoch(), state.leads(), state.empty(), state.report(),
+    return std::tuple(state.unread(), state.epoch(), state.leads(), state.empty(), state.report(),
                       state.written_order(), state.endpoint(), state.trouble());
   };
   changed_ = changed_ || deciding(known) != deciding(copy);

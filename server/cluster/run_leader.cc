@@ -1,10 +1,15 @@
 #include "server/cluster/run_leader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/names.h"
+#include "net/transport_security.h"
+#include "net/wire_format.h"
+#include "server/coordinator/access.h"
 
 namespace psgd {
 namespace {
@@ -14,6 +19,9 @@ constexpr Duration kAnswerWithin = std::chrono::seconds(2);
 constexpr uint32_t kWaitMs = 100;
 constexpr size_t kCatchingUp = 4;         // copies at once
 constexpr uint64_t kJoinsAnEpoch = 1000;  // of one worker, before training begins
+constexpr Duration kStoreCounts = std::chrono::seconds(1);
+// A wait that is longer than this is told.
+constexpr Duration kMoment = std::chrono::seconds(2);
 
 template <typename Reply>
 absl::StatusOr<ControlReply> AsControlReply(absl::StatusOr<Reply> reply) {
@@ -94,8 +102,8 @@ absl::StatusOr<std::unique_ptr<RunLeader>> RunLeader::Make(RunLeaderOptions opti
   }
   // Joins from before training began are not stored: who joined under an earlier epoch must not be
   // taken for another.
-  options.coordinator.first_incarnation =
-      static_cast<uint32_t>(1 + kJoinsAnEpoch * (record.epoch() - 1));
+  options.coordinator.first_incarnation +=
+      static_cast<uint32_t>(kJoinsAnEpoch * (record.epoch() - 1));
   std::unique_ptr<RunLeader> leader(new RunLeader(std::move(options), revision, std::move(record)));
   for (const RunServer& server : leader->record_.servers())
     leader->peers_[server.server()].heard = now;
@@ -112,6 +120,8 @@ absl::Status RunLeader::Restore(const RunPlan& plan, Time now) {
   SetEndpoints(Endpoints(), coordinator.mutable_placement());
   coordinator_.Restore(coordinator, now);
   PSGD_RETURN_IF_ERROR(orders_.Restore(coordinator));
+  for (const CoordinatorRecord::Pass& pass : coordinator.passes())
+    passes_[pass.key().worker()] = pass;
   stored_order_ = orders_.last();
   gathered_ = coordinator.ledger().next_id() > 1;
   return absl::OkStatus();
@@ -191,6 +201,12 @@ bool RunLeader::IsGone(uint32_t server, Time now) const {
   return peer != peers_.end() && now >= peer->second.heard + options_.patience;
 }
 
+bool RunLeader::IsLost(uint32_t server, Time now) const {
+  const Config& config = options_.coordinator.config;
+  return config.durability().acknowledge() == DurabilityConfig::MEMORY && IsGone(server, now) &&
+         now >= peers_.at(server).heard + Milliseconds(config.cluster().deadline());
+}
+
 const CopyState* RunLeader::Find(uint32_t server, uint32_t shard) const {
   const auto peer = peers_.find(server);
   if (peer == peers_.end() || peer->second.link == 0) return nullptr;
@@ -204,6 +220,14 @@ const CopyState* RunLeader::Find(uint32_t server, uint32_t shard) const {
 bool RunLeader::GoesOn(uint32_t server, uint32_t shard) const {
   const CopyState* const copy = Find(server, shard);
   return copy != nullptr && (copy->epoch() > 0 || peers_.at(server).restarted.contains(shard));
+}
+
+std::vector<uint64_t> RunLeader::links() const {
+  std::vector<uint64_t> links;
+  for (const auto& [server, peer] : peers_) {
+    if (peer.link != 0 && peer.link != kOwnLink) links.push_back(peer.link);
+  }
+  return links;
 }
 
 std::set<uint32_t> RunLeader::Present() const {
@@ -223,7 +247,8 @@ void RunLeader::SettleLeader(uint32_t s, Time now) {
   bool may_come = false;
   for (const uint32_t server : shard->in_sync()) {
     const CopyState* const copy = Find(server, s);
-    if (copy != nullptr &&
+    may_come = may_come || (copy != nullptr && copy->unread());
+    if (copy != nullptr && !copy->unread() &&
         (from_disk == 0 || copy->entries() > Find(from_disk, s)->entries() ||
          (copy->entries() == Find(from_disk, s)->entries() && server == leader))) {
       from_disk = server;
@@ -238,15 +263,23 @@ void RunLeader::SettleLeader(uint32_t s, Time now) {
   // have lost.
   if (may_come) return;
   if (from_disk == leader) {
+    const absl::Status whole = CheckJournalEnd(*shard, s, Find(leader, s)->entries());
+    if (!whole.ok()) return Lose(std::string(whole.message()));
     shard->set_epoch(shard->epoch() + 1);
     peers_.at(leader).restarted[s] = shard->epoch();
     ++changes_;
   } else if (from_disk != 0) {
     Promote(s, from_disk);
     peers_.at(from_disk).restarted[s] = shard->epoch();
-  } else if (IsHere(leader) && shard->in_sync_size() == 1) {
-    Lose(absl::StrCat("server ", leader, " came back without shard ", s,
-                      ", of which nobody else has a copy"));
+  } else if (shard->in_sync_size() == 1) {
+    if (IsHere(leader)) {
+      Lose(absl::StrCat("server ", leader, " came back without shard ", s,
+                        ", of which nobody else has a copy"));
+    } else if (IsLost(leader, now)) {
+      Lose(absl::StrCat("server ", leader, " has not answered for longer than cluster.deadline, ",
+                        "and shard ", s,
+                        " was in its memory alone (durability.acknowledge: memory)"));
+    }
   }
 }
 
@@ -255,6 +288,7 @@ void RunLeader::Promote(uint32_t s, uint32_t server) {
   const uint32_t before = shard->leader();
   Apply({CopyChange::kPromote, s, server}, &record_);
   RemoveInSync(before, shard);
+  shard->set_entries(0);  // the copy before it may have written what nobody heard of
   ++changes_;
   news_.push_back(
       absl::StrCat("server ", server, " leads shard ", s, " in place of server ", before));
@@ -289,6 +323,7 @@ void RunLeader::HearReports(uint32_t s) {
     shard->set_endpoint(copy->endpoint());
     ++changes_;
   }
+  shard->set_entries(std::max(shard->entries(), copy->entries()));
   heard_[s] = copy->report();
   for (const uint32_t server : copy->silent()) {
     if (!RemoveInSync(server, shard)) continue;
@@ -324,10 +359,12 @@ void RunLeader::Balance() {
     // Copies are dropped once the one that leads says that it does.
     if (change->what == CopyChange::kDrop && !Leads(s)) continue;
     catching_up += change->what == CopyChange::kAdd ? 1 : 0;
+    const uint32_t before = record_.shards(static_cast<int>(s)).leader();
     Apply(*change, &record_);
     ++changes_;
     if (change->what == CopyChange::kPromote) {
-      news_.push_back(absl::StrCat("shard ", s, " moved to server ", change->server));
+      news_.push_back(
+          absl::StrCat("shard ", s, " moved from server ", before, " to server ", change->server));
     }
   }
 }
@@ -359,6 +396,7 @@ void RunLeader::Lose(const std::string& why) {
 
 void RunLeader::Decide(Effects decided) {
   ++changes_;
+  Expel(decided.commands);
   orders_.Add(std::move(decided.commands));
   for (std::string& news : decided.news) news_.push_back(std::move(news));
 }
@@ -376,6 +414,102 @@ void RunLeader::AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply,
   effects->push_back(effect::Answer{request, std::move(reply)});
 }
 
+void RunLeader::Expel(const std::vector<ShardCommand>& commands) {
+  for (const ShardCommand& command : commands) {
+    const auto* const gone = std::get_if<RemoveWorker>(&command);
+    if (gone == nullptr || !options_.draw_token) continue;
+    expelled_.push_back(gone->key);
+    const auto pass = passes_.find(gone->key.worker());
+    if (pass != passes_.end() && pass->second.key().incarnation() == gone->key.incarnation())
+      passes_.erase(pass);
+  }
+}
+
+Leaders RunLeader::LeadersNow() const {
+  Leaders leaders;
+  leaders.set_epoch(stored_.epoch());
+  for (const RunServer& server : stored_.servers()) {
+    if (server.server() == stored_.leader()) leaders.add_addresses(server.address());
+  }
+  for (const RunServer& server : stored_.servers()) {
+    if (server.server() != stored_.leader() && server.may_lead() && IsHere(server.server()))
+      leaders.add_addresses(server.address());
+  }
+  return leaders;
+}
+
+absl::StatusOr<JoinReply> RunLeader::Join(const JoinRequest& request, Time now, Effects* decided,
+                                          ServerEffects* effects) {
+  if (request.protocol() != kProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker speaks protocol ", request.protocol(), ", this server ",
+                     kProtocolVersion, "; install the same version of psgd on both"));
+  }
+  PSGD_RETURN_IF_ERROR(CheckPeerName("the worker's name", request.name()));
+  if (options_.draw_token && !IsCurveKey(request.curve_key())) {
+    return absl::InvalidArgumentError(
+        "the worker sent no public key, which a secured run asks for; install the same version of "
+        "psgd on both sides");
+  }
+  JoinRequest readable = request;
+  readable.set_device(Readable(request.device()));
+  PSGD_ASSIGN_OR_RETURN(JoinReply reply, coordinator_.Join(readable, now, decided));
+  reply.set_trace_steps(options_.trace_steps);
+  *reply.mutable_leaders() = LeadersNow();
+  if (!options_.draw_token) return reply;
+  CoordinatorRecord::Pass& pass = passes_[reply.key().worker()];
+  *pass.mutable_key() = reply.key();
+  pass.set_curve_key(request.curve_key());
+  pass.set_token(options_.draw_token());
+  effects->push_back(effect::Admit{pass});
+  reply.set_token(pass.token());
+  reply.set_curve_key(options_.curve_key);
+  return reply;
+}
+
+void RunLeader::Heartbeat(uint64_t request, const HeartbeatRequest& asked, Time now,
+                          ServerEffects* effects) {
+  HeartbeatRequest readable = asked;
+  MakeReadable(readable.mutable_report());
+  const bool again = coordinator_.HasCounted(readable);
+  auto reply = coordinator_.Heartbeat(readable, now);
+  // A worker ends by an error, so whoever says one leads the run still.
+  if (!reply.ok()) return AnswerOnceStored(request, std::move(reply), Effects(), now);
+  counts_changed_ = true;
+  *reply->mutable_leaders() = LeadersNow();
+  // Workers stay where they are until it is known where all shards are.
+  if (EndpointsKnown()) {
+    for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
+  }
+  reply->set_clock_ns(now.count());
+  AnswerNow(request, AsControlReply(std::move(reply)), effects);
+  if (again) return;
+  const WorkerReport& report = readable.report();
+  if (report.residual_norm_lost() > 0) {
+    effects->push_back(effect::News{absl::StrCat("a residual of norm ", report.residual_norm_lost(),
+                                                 " of the checkpoint is lost: no codec of worker ",
+                                                 asked.key().worker(), " takes it")});
+  }
+  if (report.has_choices()) effects->push_back(effect::Observed{report.choices()});
+  if (report.spans_size() > 0) {
+    effects->push_back(
+        effect::Observed{std::vector<TraceSpan>(report.spans().begin(), report.spans().end())});
+  }
+}
+
+// Makes the weights of the checkpoint that the run goes on from available, before a worker is
+// there.
+void RunLeader::Resume() {
+  if (training() || !options_.coordinator.resume || coordinator_.model() != nullptr ||
+      !EndpointsKnown()) {
+    return;
+  }
+  Effects decided;
+  const absl::Status resumed = coordinator_.Resume(Endpoints(), &decided);
+  if (!resumed.ok()) return Lose(std::string(resumed.message()));
+  Decide(std::move(decided));
+}
+
 absl::StatusOr<RegisterReply> RunLeader::Register(const RegisterRequest& request, Time now,
                                                   Effects* decided) {
   if (!EndpointsKnown()) return absl::UnavailableError("the shards are not ready yet");
@@ -386,7 +520,11 @@ absl::StatusOr<NextSegmentReply> RunLeader::NextSegment(const NextSegmentRequest
                                                         Effects* decided) {
   const std::string waits = gathered_ ? "" : WaitsFor();
   gathered_ = waits.empty() || coordinator_.drained();
-  if (gathered_) return coordinator_.NextSegment(request, now, decided);
+  if (gathered_) {
+    auto reply = coordinator_.NextSegment(request, now, decided);
+    if (reply.ok()) *reply->mutable_leaders() = LeadersNow();
+    return reply;
+  }
   NextSegmentReply wait;
   wait.set_kind(NextSegmentReply::WAIT);
   wait.set_wait_ms(kWaitMs);
@@ -420,7 +558,7 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
                           ServerEffects* effects) {
   Effects decided;
   if (const auto* join = std::get_if<JoinRequest>(&asked)) {
-    auto reply = coordinator_.Join(*join, now, &decided);
+    auto reply = Join(*join, now, &decided, effects);
     AnswerOnceStored(request, std::move(reply), std::move(decided), now);
   } else if (const auto* registers = std::get_if<RegisterRequest>(&asked)) {
     auto reply = Register(*registers, now, &decided);
@@ -430,41 +568,25 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
     AnswerOnceStored(request, std::move(reply), std::move(decided), now);
   } else if (const auto* evaluated = std::get_if<EvaluatedRequest>(&asked)) {
     const absl::Status status = coordinator_.Evaluated(*evaluated, now, &decided);
+    if (status.ok()) effects->push_back(effect::Observed{evaluated->result()});
     AnswerOnceStored(request, IfOk<EvaluatedReply>(status), std::move(decided), now);
   } else if (const auto* beat = std::get_if<HeartbeatRequest>(&asked)) {
-    // Only counts change: they are stored with the next decision.
-    auto reply = coordinator_.Heartbeat(*beat, now);
-    if (!reply.ok()) {
-      // A worker ends by that, so whoever says it leads the run still.
-      AnswerOnceStored(request, std::move(reply), std::move(decided), now);
-    } else {
-      // Workers stay where they are until it is known where all shards are.
-      if (EndpointsKnown()) {
-        for (std::string& endpoint : Endpoints()) reply->add_endpoints(std::move(endpoint));
-      }
-      AnswerNow(request, AsControlReply(std::move(reply)), effects);
-    }
+    Heartbeat(request, *beat, now, effects);
   } else if (const auto* leave = std::get_if<LeaveRequest>(&asked)) {
-    const absl::Status status = coordinator_.Leave(*leave, now, &decided);
+    LeaveRequest readable = *leave;
+    readable.set_reason(Readable(leave->reason()));
+    const absl::Status status = coordinator_.Leave(readable, now, &decided);
     AnswerOnceStored(request, IfOk<LeaveReply>(status), std::move(decided), now);
   } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&asked)) {
-    auto id = coordinator_.RequestCheckpoint(checkpoint->name());
-    ++changes_;
-    CheckpointReply begun;
-    if (id.ok()) begun.set_id(*id);
-    if (!id.ok()) {
-      AnswerNow(request, id.status(), effects);
-    } else if (checkpoint->begin_only()) {
-      AnswerNow(request, ControlReply(begun), effects);
-    } else {
-      awaited_checkpoints_.emplace(*id, request);
-    }
+    BeginCheckpoint(request, *checkpoint, now, effects);
   } else if (const auto* drain = std::get_if<DrainRequest>(&asked)) {
     absl::Status status;
     if (drain->has_worker()) {
       status = coordinator_.DrainWorker(drain->worker(), &decided);
     } else {
-      coordinator_.Drain(*drain, &decided);
+      DrainRequest readable = *drain;
+      readable.set_reason(Readable(drain->reason()));
+      coordinator_.Drain(readable, &decided);
     }
     AnswerOnceStored(request, IfOk<DrainReply>(status), std::move(decided), now);
   } else if (const auto* hyper = std::get_if<SetHyperRequest>(&asked)) {
@@ -480,14 +602,46 @@ void RunLeader::OnRequest(uint64_t request, const ControlRequest& asked, Time no
   GoOn(now, effects);
 }
 
+void RunLeader::BeginCheckpoint(uint64_t request, const CheckpointRequest& asked, Time now,
+                                ServerEffects* effects) {
+  const auto id = coordinator_.RequestCheckpoint(asked.name());
+  if (!id.ok()) return AnswerNow(request, id.status(), effects);
+  ++changes_;
+  CheckpointReply begun;
+  begun.set_id(*id);
+  if (asked.begin_only()) return AnswerNow(request, ControlReply(begun), effects);
+  const Duration deadline = Milliseconds(coordinator_.config().cluster().deadline());
+  awaited_checkpoints_.push_back({*id, request, now + deadline});
+}
+
+void RunLeader::EndCheckpointWaits(Time now, ServerEffects* effects) {
+  std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
+    if (now < awaiting.deadline) return false;
+    AnswerNow(awaiting.request,
+              absl::DeadlineExceededError(absl::StrCat(
+                  "checkpoint ", awaiting.checkpoint,
+                  " was asked for but no worker has reached the end of its segment within "
+                  "cluster.deadline; it will be taken when they do (cluster.segment sets how "
+                  "often)")),
+              effects);
+    return true;
+  });
+}
+
 StatusReply RunLeader::Status(Time now) const {
   StatusReply status = coordinator_.Status(now);
-  for (const CheckpointInfo& checkpoint : checkpoints_) *status.add_checkpoints() = checkpoint;
+  for (const auto& [checkpoint, taken] : checkpoints_) {
+    *status.add_checkpoints() = checkpoint;
+    status.mutable_checkpoints()->rbegin()->set_age_seconds(Seconds(now - taken));
+  }
+  status.set_failed_checkpoint(failed_checkpoint_);
+  if (told_waits_) status.set_waits_for(waits_);
   for (const RunServer& server : stored_.servers()) {
     ServerStatus* const told = status.add_servers();
     told->set_server(server.server());
     told->set_name(server.name());
     told->set_connected(IsHere(server.server()));
+    told->set_leads(server.server() == stored_.leader());
     const auto peer = peers_.find(server.server());
     if (peer == peers_.end()) continue;
     told->set_leaving(peer->second.state.leaving());
@@ -501,6 +655,8 @@ StatusReply RunLeader::Status(Time now) const {
     told->set_shard(static_cast<uint32_t>(s));
     told->set_server(shard.leader());
     told->set_endpoint(shard.endpoint());
+    *told->mutable_in_sync() = shard.in_sync();
+    *told->mutable_copies() = shard.copies();
   }
   return status;
 }
@@ -615,9 +771,18 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInf
   coordinator_.CheckpointDone(checkpoint, info.status(), &decided);
   Decide(std::move(decided));
   checkpoint_done_ = checkpoint;
-  if (info.ok()) checkpoints_.push_back(*info);
-  const auto [begin, end] = awaited_checkpoints_.equal_range(checkpoint);
-  for (auto at = begin; at != end; ++at) {
+  failed_checkpoint_ = info.ok() ? ""
+                                 : absl::StrCat("checkpoint ", checkpoint, ": ",
+                                                std::string(info.status().message()));
+  if (info.ok()) {
+    checkpoints_.emplace_back(*info, now);
+    // As the store does.
+    const auto unnamed = [](const auto& entry) { return entry.first.name().empty(); };
+    if (std::ranges::count_if(checkpoints_, unnamed) > coordinator_.config().durability().keep())
+      checkpoints_.erase(std::ranges::find_if(checkpoints_, unnamed));
+  }
+  std::erase_if(awaited_checkpoints_, [&](const Awaiting& awaiting) {
+    if (awaiting.checkpoint != checkpoint) return false;
     CheckpointReply taken;
     taken.set_id(checkpoint);
     if (info.ok()) {
@@ -625,16 +790,16 @@ void RunLeader::OnSealed(uint64_t checkpoint, const absl::StatusOr<CheckpointInf
       taken.set_clock(info->clock());
       taken.set_name(info->name());
     }
-    AnswerNow(at->second, AsControlReply(IfOk(info.status(), taken)), effects);
-  }
-  awaited_checkpoints_.erase(begin, end);
+    AnswerNow(awaiting.request, AsControlReply(IfOk(info.status(), taken)), effects);
+    return true;
+  });
   GoOn(now, effects);
 }
 
 void RunLeader::OnQuarantined(const WorkerKey& worker, const std::string& why, Time now,
                               ServerEffects* effects) {
   Effects decided;
-  coordinator_.Quarantine(worker, why, &decided);
+  coordinator_.Quarantine(worker, Readable(why), &decided);
   Decide(std::move(decided));
   GoOn(now, effects);
 }
@@ -647,6 +812,36 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
   Effects decided;
   coordinator_.Tick(now, &decided);
   if (!decided.commands.empty() || !decided.news.empty()) Decide(std::move(decided));
+  if (counts_changed_ && now >= store_counts_) {
+    counts_changed_ = false;
+    store_counts_ = now + kStoreCounts;
+    ++changes_;
+  }
+  EndCheckpointWaits(now, effects);
+  LookWhatWaits(now, effects);
+  GoOn(now, effects);
+}
+
+void RunLeader::LookWhatWaits(Time now, ServerEffects* effects) {
+  std::string waits = coordinator_.over() ? "" : WaitsFor();
+  if (waits_.empty()) waits_since_ = now;
+  if (!waits.empty() && !told_waits_ && now >= waits_since_ + kMoment) {
+    told_waits_ = true;
+    effects->push_back(effect::News{waits});
+  }
+  if (waits.empty() && std::exchange(told_waits_, false)) {
+    effects->push_back(effect::News{absl::StrCat(
+        "goes on after ", static_cast<int64_t>(std::lround(Seconds(now - waits_since_))), " s")});
+  }
+  waits_ = std::move(waits);
+}
+
+bool RunLeader::trained() const {
+  return coordinator_.over() && !orders_.pending() && NobodyIsLeft();
+}
+
+void RunLeader::Close(Time now, ServerEffects* effects) {
+  closing_ = true;
   GoOn(now, effects);
 }
 
@@ -655,7 +850,9 @@ void RunLeader::Tick(Time now, ServerEffects* effects) {
 
 void RunLeader::GoOn(Time now, ServerEffects* effects) {
   if (!deposed_.ok()) return;
-  if (!record_.over() && coordinator_.over() && !orders_.pending() && NobodyIsLeft()) {
+  for (const WorkerKey& worker : std::exchange(expelled_, {}))
+    effects->push_back(effect::Expel{worker});
+  if (closing_ && !record_.over() && trained()) {
     record_.set_over(true);
     ++changes_;
   }
@@ -665,6 +862,7 @@ void RunLeader::GoOn(Time now, ServerEffects* effects) {
     SettleLeader(s, now);
     SettleFollowers(s, now);
   }
+  Resume();
   Balance();
   GiveOrders(now, effects);
   Store(now, effects);
@@ -683,6 +881,7 @@ RunRecord RunLeader::RecordNow(Time now) const {
   CoordinatorRecord* const coordinator = record.mutable_coordinator();
   *coordinator = coordinator_.Save(now);
   orders_.Save(coordinator);
+  for (const auto& [worker, pass] : passes_) *coordinator->add_passes() = pass;
   coordinator->clear_model();
   coordinator->clear_placement();
   return record;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,10 @@ struct RunLeaderOptions {
   size_t copies = 1;    // of each shard
   size_t servers = 1;   // that training waits for in the beginning
   Duration patience{};  // with a server that is silent, before its shards are led by others
+  // Of a secured run: what its data ports are known by, and where tokens of workers come from.
+  std::string curve_key;
+  std::function<std::string()> draw_token;  // null: the run is not secured
+  uint64_t trace_steps = 0;                 // of workers, that they tell the spans of
 };
 
 // The record of a run that begins on this server, which leads all of its shards.
@@ -64,16 +69,23 @@ class RunLeader {
   void OnRequest(uint64_t request, const ControlRequest& asked, Time now, ServerEffects* effects);
   // To be called at least ten times in `patience`.
   void Tick(Time now, ServerEffects* effects);
+  // What the run leaves behind is saved: no server is needed any more. REQUIRES: trained().
+  void Close(Time now, ServerEffects* effects);
 
   // Why it leads no more: another server does, or the run cannot go on. OK: it leads.
   const absl::Status& deposed() const { return deposed_; }
   const CoordinatorCore& coordinator() const { return coordinator_; }
   const RunRecord& stored() const { return stored_; }
+  const std::map<uint32_t, CoordinatorRecord::Pass>& passes() const { return passes_; }
   int64_t revision() const { return revision_; }
+  // To the other servers that are here.
+  std::vector<uint64_t> links() const;
   // What the run waits for, in words; empty: for nothing.
   std::string WaitsFor() const;
-  // The run is over, every shard knows, and no worker is left.
-  bool Finished() const { return stored_.over(); }
+  // Training is over, every shard knows, and no worker is left.
+  bool trained() const;
+  // So is the run, and it is stored.
+  bool closed() const { return stored_.over(); }
 
  private:
   struct Peer {
@@ -108,10 +120,21 @@ class RunLeader {
   void AnswerOnceStored(uint64_t request, absl::StatusOr<Reply> reply, Effects decided, Time now);
   absl::StatusOr<NextSegmentReply> NextSegment(const NextSegmentRequest& request, Time now,
                                                Effects* decided);
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request, Time now, Effects* decided,
+                                 ServerEffects* effects);
+  void Heartbeat(uint64_t request, const HeartbeatRequest& asked, Time now, ServerEffects* effects);
+  void BeginCheckpoint(uint64_t request, const CheckpointRequest& asked, Time now,
+                       ServerEffects* effects);
+  void Resume();
+  // A worker is out: it may say nothing any more.
+  void Expel(const std::vector<ShardCommand>& commands);
+  Leaders LeadersNow() const;
   absl::StatusOr<RegisterReply> Register(const RegisterRequest& request, Time now,
                                          Effects* decided);
   absl::StatusOr<RebalanceReply> Rebalance(const RebalanceRequest& request);
   StatusReply Status(Time now) const;
+  void LookWhatWaits(Time now, ServerEffects* effects);
+  void EndCheckpointWaits(Time now, ServerEffects* effects);
   void Decide(Effects decided);
   void AnswerNow(uint64_t request, absl::StatusOr<ControlReply> reply, ServerEffects* effects);
 
@@ -121,6 +144,8 @@ class RunLeader {
   const CopyState* Find(uint32_t server, uint32_t shard) const;
   bool IsHere(uint32_t server) const;
   bool IsGone(uint32_t server, Time now) const;
+  // So are its copies: it keeps no journal, and is gone for longer than anybody is waited for.
+  bool IsLost(uint32_t server, Time now) const;
   bool GoesOn(uint32_t server, uint32_t shard) const;
   bool MayLead(uint32_t server, uint32_t shard) const;
   static void Away(Peer* peer);
@@ -192,8 +217,23 @@ class RunLeader {
   bool sealing_ = false;
   uint64_t receipts_of_ = 0;  // a checkpoint
   std::map<uint32_t, ShardReceipt> receipts_;
-  std::multimap<uint64_t, uint64_t> awaited_checkpoints_;  // checkpoint -> request
-  std::vector<CheckpointInfo> checkpoints_;
+  struct Awaiting {
+    uint64_t checkpoint = 0;
+    uint64_t request = 0;
+    Time deadline{};
+  };
+  std::vector<Awaiting> awaited_checkpoints_;
+  std::vector<std::pair<CheckpointInfo, Time>> checkpoints_;  // since it leads, and when
+  std::string failed_checkpoint_;
+
+  std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; of a secured run
+  std::vector<WorkerKey> expelled_;                     // that effects are to say
+  bool counts_changed_ = false;  // by reports of workers, since it was stored
+  Time store_counts_{};          // not before that
+  std::string waits_;            // WaitsFor, as it was last
+  Time waits_since_{};
+  bool told_waits_ = false;
+  bool closing_ = false;
 };
 
 }  // namespace psgd

@@ -31,7 +31,8 @@ std::string AddressOf(const RunRecord& record, uint32_t server) {
 ServerCore::ServerCore(ServerCoreOptions options)
     : options_(std::move(options)),
       holder_(options_.self, options_.run_id, options_.on_disk, options_.leader.patience),
-      begins_(options_.begins) {}
+      begins_(options_.begins),
+      was_part_(options_.was_part) {}
 
 void ServerCore::Start(Time now, ServerEffects* effects) {
   heard_ = now;
@@ -54,9 +55,10 @@ void ServerCore::OnStoreRead(const absl::StatusOr<RunStore::Held>& held, const R
   if (leader_ != nullptr || ended_ || !held.ok()) return;
   if (held->revision == 0 || held->record.over()) {
     // A server of the run learns so that it is over; another one waits for the run to begin.
-    if (!holder_.run_id().empty()) Step(absl::OkStatus(), effects);
+    if (was_part_) Step(absl::OkStatus(), effects);
     return;
   }
+  was_part_ = was_part_ || NumberOf(held->record, holder_.self().identity()) != 0;
   leader_address_ = AddressOf(held->record, held->record.leader());
   const uint32_t number = NumberOf(held->record, holder_.self().identity());
   if (number == 0 || (held->led && held->record.leader() != number)) return;
@@ -98,6 +100,8 @@ void ServerCore::Lead(int64_t revision, RunRecord record, const RunPlan* plan, T
   auto leader = RunLeader::Make(std::move(options), revision, std::move(record), plan, now);
   if (!leader.ok()) return Step(leader.status(), effects);
   leader_ = *std::move(leader);
+  was_part_ = true;
+  for (const auto& [worker, pass] : leader_->passes()) effects->push_back(effect::Admit{pass});
   begins_ = false;
   leader_address_ = holder_.self().address();
   keep_again_ = now;
@@ -115,8 +119,12 @@ void ServerCore::OnLeaseKept(uint64_t epoch, const absl::Status& kept, Time now,
 
 // It leads the run no more, or is not part of it.
 void ServerCore::Step(absl::Status why, ServerEffects* effects) {
-  leader_.reset();
   ended_ = !absl::IsAborted(why);
+  if (leader_ != nullptr && ended_ && !why.ok()) {
+    for (const uint64_t link : leader_->links()) effects->push_back(effect::Refuse{link, why});
+  }
+  leader_.reset();
+  ++writes_;  // of what it still writes, it does not want to hear
   if (ended_) {
     effects->push_back(effect::End{why});
   } else {
@@ -133,6 +141,7 @@ void ServerCore::OnConnected(Time now, ServerEffects* effects) {
 void ServerCore::OnAssignment(const Assignment& assignment, Time now, ServerEffects* effects) {
   heard_ = now;
   holder_.OnAssignment(assignment, effects);
+  was_part_ = true;
   if (assignment.over()) Step(absl::OkStatus(), effects);
 }
 
@@ -200,6 +209,11 @@ void ServerCore::OnRequest(uint64_t request, const ControlRequest& asked, Time n
     return;
   }
   leader_->OnRequest(request, asked, now, effects);
+  Settle(now, effects);
+}
+
+void ServerCore::Close(Time now, ServerEffects* effects) {
+  leader_->Close(now, effects);
   Settle(now, effects);
 }
 

@@ -19,6 +19,7 @@ struct ServerCoreOptions {
   std::string run_id;          // that its run directory belongs to; empty: it is empty
   std::set<uint32_t> on_disk;  // shards of which its run directory has copies
   bool begins = false;         // a new run, on this server
+  bool was_part = false;       // of the run, before it was started again
   // It reaches the run store, so that it may lead the run. Else it knows only the address of the
   // server that does.
   bool may_lead = false;
@@ -65,6 +66,8 @@ class ServerCore {
   void Tick(Time now, ServerEffects* effects);
   // Its copies are to go elsewhere; then it ends.
   void Leave() { holder_.Leave(); }
+  // REQUIRES: it leads the run, which is trained.
+  void Close(Time now, ServerEffects* effects);
 
   // Null: another server leads the run, or nobody.
   const RunLeader* leader() const { return leader_.get(); }
@@ -81,7 +84,8 @@ class ServerCore {
 
   const ServerCoreOptions options_;
   CopyHolder holder_;
-  bool begins_;  // the run, which is not stored yet
+  bool begins_;    // the run, which is not stored yet
+  bool was_part_;  // of the run, at any time
   std::unique_ptr<RunLeader> leader_;
   std::string leader_address_;
   Time heard_{};             // of the server that leads the run

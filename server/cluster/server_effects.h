@@ -88,6 +88,17 @@ struct Answer {
 struct SealCheckpoint {
   CheckpointManifest manifest;
 };
+// A worker is in the run, with what it says so by; or is out of it. Of secured runs.
+struct Admit {
+  CoordinatorRecord::Pass pass;
+};
+struct Expel {
+  WorkerKey worker;
+};
+// What a worker told, for the run's records.
+struct Observed {
+  std::variant<EvalResult, CodecChoices, std::vector<TraceSpan>> what;
+};
 struct News {
   std::string text;
 };
@@ -102,7 +113,7 @@ using ServerEffect =
     std::variant<effect::HaveCopy, effect::DropCopy, effect::CheckpointDone, effect::SendState,
                  effect::SendAssignment, effect::SendOrder, effect::Refuse, effect::ReadStore,
                  effect::WriteStore, effect::KeepLease, effect::Answer, effect::SealCheckpoint,
-                 effect::News, effect::End>;
+                 effect::Admit, effect::Expel, effect::Observed, effect::News, effect::End>;
 using ServerEffects = std::vector<ServerEffect>;
 
 }  // namespace psgd

@@ -10,76 +10,72 @@
 #include "net/grpc/grpc_security.h"
 #include "net/grpc/grpc_status.h"
 #include "proto/control.grpc.pb.h"
-#include "server/control/grpc_server_stream.h"
-#include "server/control/hosting_service.h"
-#include "server/control/parameter_server.h"
-#include "server/control/replication_service.h"
+#include "server/control/peer_service.h"
+#include "server/control/server_loop.h"
 
 namespace psgd {
 namespace {
 
 // The largest request is a registration with a model of many parameters.
 constexpr int kMaxMessage = 32 << 20;
-// A worker has two calls under way at most, ps-run a few; a follower has a connection for each log.
+// A worker has two calls under way at most, ps-run a few; each stream of a server is a connection.
 constexpr int kMaxCallsAConnection = 16;
 
 class Adapter final : public Control::Service {
  public:
-  explicit Adapter(const std::atomic<ParameterServer*>* server) : server_(server) {}
+  void Serve(ServerLoop* server) { server_ = server; }
 
   grpc::Status Join(grpc::ServerContext* context, const JoinRequest* request,
                     JoinReply* reply) override {
-    return Answer(*context, "Join", &ParameterServer::Join, *request, reply);
+    return Answer(*context, "Join", *request, reply);
   }
   grpc::Status Register(grpc::ServerContext* context, const RegisterRequest* request,
                         RegisterReply* reply) override {
-    return Answer(*context, "Register", &ParameterServer::Register, *request, reply);
+    return Answer(*context, "Register", *request, reply);
   }
   grpc::Status NextSegment(grpc::ServerContext* context, const NextSegmentRequest* request,
                            NextSegmentReply* reply) override {
-    return Answer(*context, "NextSegment", &ParameterServer::NextSegment, *request, reply);
+    return Answer(*context, "NextSegment", *request, reply);
   }
   grpc::Status Evaluated(grpc::ServerContext* context, const EvaluatedRequest* request,
                          EvaluatedReply* reply) override {
-    return Answer(*context, "Evaluated", &ParameterServer::Evaluated, *request, reply);
+    return Answer(*context, "Evaluated", *request, reply);
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const HeartbeatRequest* request,
                          HeartbeatReply* reply) override {
-    return Answer(*context, "Heartbeat", &ParameterServer::Heartbeat, *request, reply);
+    return Answer(*context, "Heartbeat", *request, reply);
   }
   grpc::Status Leave(grpc::ServerContext* context, const LeaveRequest* request,
                      LeaveReply* reply) override {
-    return Answer(*context, "Leave", &ParameterServer::Leave, *request, reply);
+    return Answer(*context, "Leave", *request, reply);
   }
   grpc::Status Status(grpc::ServerContext* context, const StatusRequest* request,
                       StatusReply* reply) override {
-    return Answer(*context, "Status", &ParameterServer::Status, *request, reply);
+    return Answer(*context, "Status", *request, reply);
   }
   grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
                           CheckpointReply* reply) override {
-    return Answer(*context, "Checkpoint", &ParameterServer::Checkpoint, *request, reply);
+    return Answer(*context, "Checkpoint", *request, reply);
   }
   grpc::Status Drain(grpc::ServerContext* context, const DrainRequest* request,
                      DrainReply* reply) override {
-    return Answer(*context, "Drain", &ParameterServer::Drain, *request, reply);
-  }
-  grpc::Status DropFollower(grpc::ServerContext* context, const DropFollowerRequest* request,
-                            DropFollowerReply* reply) override {
-    return Answer(*context, "DropFollower", &ParameterServer::DropFollower, *request, reply);
+    return Answer(*context, "Drain", *request, reply);
   }
   grpc::Status Rebalance(grpc::ServerContext* context, const RebalanceRequest* request,
                          RebalanceReply* reply) override {
-    return Answer(*context, "Rebalance", &ParameterServer::Rebalance, *request, reply);
+    return Answer(*context, "Rebalance", *request, reply);
   }
   grpc::Status SetHyper(grpc::ServerContext* context, const SetHyperRequest* request,
                         SetHyperReply* reply) override {
-    return Answer(*context, "SetHyper", &ParameterServer::SetHyper, *request, reply);
+    return Answer(*context, "SetHyper", *request, reply);
   }
   grpc::Status Weights(grpc::ServerContext* context, const WeightsRequest*,
                        grpc::ServerWriter<WeightsChunk>* writer) override {
-    const auto server = CalledServer(*server_, *context, "Weights");
-    if (!server.ok()) return ToGrpc(server.status());
-    return ToGrpc((*server)->Weights([&](const WeightsChunk& chunk) -> absl::Status {
+    ServerLoop* const server = server_.load();
+    if (server == nullptr) return NotYet();
+    const absl::Status allowed = server->guard().CheckRole(RoleOf(*server, *context), "Weights");
+    if (!allowed.ok()) return ToGrpc(allowed);
+    return ToGrpc(server->Weights([&](const WeightsChunk& chunk) -> absl::Status {
       if (context->IsCancelled() || !writer->Write(chunk)) {
         return absl::CancelledError("the reader went away");
       }
@@ -89,16 +85,16 @@ class Adapter final : public Control::Service {
 
  private:
   static grpc::Status NotYet() {
-    return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
+    return {grpc::StatusCode::UNAVAILABLE, "this server begins or ends"};
   }
 
-  static absl::StatusOr<Role> RoleOf(ParameterServer& server, const grpc::ServerContext& context) {
+  static absl::StatusOr<Role> RoleOf(ServerLoop& server, const grpc::ServerContext& context) {
     if (!server.guard().secured()) return Role::kAdmin;
     return GrpcCallerRole(*context.auth_context());
   }
 
   template <typename Request>
-  static absl::Status Check(ParameterServer& server, const grpc::ServerContext& context,
+  static absl::Status Check(ServerLoop& server, const grpc::ServerContext& context,
                             absl::string_view call, const Request& request) {
     const absl::StatusOr<Role> role = RoleOf(server, context);
     PSGD_RETURN_IF_ERROR(server.guard().CheckRole(role, call));
@@ -108,21 +104,24 @@ class Adapter final : public Control::Service {
     return absl::OkStatus();
   }
 
-  template <typename Request, typename Reply>
+  template <typename Request>
   grpc::Status Answer(const grpc::ServerContext& context, absl::string_view call,
-                      absl::StatusOr<Reply> (ParameterServer::*method)(const Request&),
-                      const Request& request, Reply* reply) {
-    ParameterServer* const server = server_->load();
+                      const Request& request, ReplyTo<Request>* reply) {
+    ServerLoop* const server = server_.load();
     if (server == nullptr) return NotYet();
+    // Passes are known where the run is led.
+    if (!server->standing().leads && server->guard().secured()) {
+      return {grpc::StatusCode::UNAVAILABLE, "this server does not lead the run (yet)"};
+    }
     const absl::Status allowed = Check(*server, context, call, request);
     if (!allowed.ok()) return ToGrpc(allowed);
-    absl::StatusOr<Reply> result = (server->*method)(request);
+    absl::StatusOr<ReplyTo<Request>> result = server->Call(request);
     if (!result.ok()) return ToGrpc(result.status());
     *reply = *std::move(result);
     return grpc::Status::OK;
   }
 
-  const std::atomic<ParameterServer*>* const server_;
+  std::atomic<ServerLoop*> server_ = nullptr;
 };
 
 // gRPC does not say why it cannot listen, and prints to stderr.
@@ -139,10 +138,8 @@ absl::Status CheckMayListen(const Address& address) {
 }  // namespace
 
 struct ControlService::Impl {
-  std::atomic<ParameterServer*> leader{nullptr};
-  Adapter adapter{&leader};
-  ReplicationService replication{&leader};
-  HostingService hosting{&leader};
+  Adapter control;
+  PeerService peers;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
@@ -160,9 +157,8 @@ absl::StatusOr<std::unique_ptr<ControlService>> ControlService::Start(
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kGrpcIdleMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsAConnection);
   builder.AddListeningPort(address, GrpcServerCredentials(credentials), &impl->port);
-  builder.RegisterService(&impl->adapter);
-  builder.RegisterService(&impl->replication);
-  builder.RegisterService(&impl->hosting);
+  builder.RegisterService(&impl->control);
+  builder.RegisterService(&impl->peers);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
     return absl::UnavailableError(
@@ -179,7 +175,10 @@ ControlService::~ControlService() {
   impl_->server->Wait();
 }
 
-void ControlService::Serve(ParameterServer* server) { impl_->leader = server; }
+void ControlService::Serve(ServerLoop* server) {
+  impl_->control.Serve(server);
+  impl_->peers.SetHandler(server);
+}
 
 int ControlService::port() const { return impl_->port; }
 

@@ -1,4 +1,5 @@
-// The control plane over gRPC: one thin adapter. Only the .cc includes gRPC.
+// What a server answers over gRPC: the control plane, and other servers. Thin adapters. Only the
+// .cc includes gRPC.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 namespace psgd {
 
-class ParameterServer;
+class ServerLoop;
 
 // Thread-safe.
 class ControlService {
@@ -20,8 +21,8 @@ class ControlService {
   static absl::StatusOr<std::unique_ptr<ControlService>> Start(const std::string& host, int port,
                                                                const Credentials* credentials);
   ~ControlService();
-  // `server` must outlive this.
-  void Serve(ParameterServer* server);
+  // `server` must outlive this. Null: nobody is served any more.
+  void Serve(ServerLoop* server);
   int port() const;
 
  private:

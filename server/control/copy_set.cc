@@ -48,18 +48,24 @@ absl::Status CopySet::Recover() {
   if (!HasJournal()) return absl::OkStatus();
   for (uint32_t s = 0; s < static_cast<uint32_t>(options_.config.cluster().shards()); ++s) {
     if (!std::filesystem::exists(FolderOf(s))) continue;
-    PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(s, true));
-    std::vector<std::string> notes;
-    auto shard = DurableShard::Recover(std::move(place), &notes);
-    for (const std::string& note : notes) options_.log->warn("shard {}: {}", s, note);
+    const absl::Status recovered = RecoverShard(s);
     // Nothing was acknowledged before the first image was finished.
-    if (absl::IsNotFound(shard.status())) continue;
-    if (!shard.ok()) {
-      return Annotate(shard.status(), absl::StrCat("shard ", s, " cannot go on from its journal"));
-    }
-    copies_[s].copy = Make(s, *std::move(shard));
-    Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
+    if (absl::IsNotFound(recovered)) continue;
+    PSGD_RETURN_IF_ERROR(
+        Annotate(recovered, absl::StrCat("shard ", s, " cannot go on from its journal")));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CopySet::RecoverShard(uint32_t s) {
+  PSGD_ASSIGN_OR_RETURN(DurableShardOptions place, PlaceOf(s, true));
+  std::vector<std::string> notes;
+  auto shard = DurableShard::Recover(std::move(place), &notes);
+  for (const std::string& note : notes) options_.log->warn("shard {}: {}", s, note);
+  PSGD_RETURN_IF_ERROR(shard.status());
+  copies_[s].copy = Make(s, *std::move(shard));
+  options_.log->info("shard {} went on from the journal", s);
+  Reach(options_.failpoint.get(), Failpoint::kShardRecovered);
   return absl::OkStatus();
 }
 

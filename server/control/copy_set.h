@@ -76,6 +76,7 @@ class CopySet {
   explicit CopySet(CopySetOptions options) : options_(std::move(options)) {}
   absl::Status StartTransport();
   absl::Status Recover();
+  absl::Status RecoverShard(uint32_t shard);
   std::string ListenAddress(uint32_t shard) const;
   std::string Advertised(const std::string& address) const;
   bool HasJournal() const;

@@ -113,34 +113,6 @@ void RenderWorkers(const StatusReply& status, PrometheusText* text) {
   }
 }
 
-void RenderChain(const StatusReply& status, PrometheusText* text) {
-  if (!status.has_chain() || status.chain().members().empty()) return;
-  const auto label = [](uint32_t replica, const std::string& address) {
-    return absl::StrCat("server=\"", replica, "\",address=\"", PrometheusLabel(address), "\"");
-  };
-  const Chain::Member& leader = status.chain().members(0);
-  text->Gauge("psgd_chain_epoch", "Grows with each change of the servers and of who leads them.",
-              "", status.chain().epoch());
-  text->Gauge("psgd_leader", "1: the server leads.", label(leader.replica(), leader.address()), 1);
-  const auto of = [&](const FollowerStatus& f) { return label(f.replica(), f.address()); };
-  for (const FollowerStatus& f : status.followers()) {
-    text->Gauge("psgd_follower_live", "1: the follower is connected.", of(f), f.connected());
-  }
-  for (const FollowerStatus& f : status.followers()) {
-    text->Gauge("psgd_follower_in_chain", "1: acknowledgements wait for it, and it may take over.",
-                of(f), f.in_chain());
-  }
-  for (const FollowerStatus& f : status.followers()) {
-    text->Gauge("psgd_follower_behind_bytes", "That it has yet to write down.", of(f),
-                f.bytes_behind());
-  }
-  for (const FollowerStatus& f : status.followers()) {
-    text->Gauge("psgd_follower_behind_entries",
-                "Steps of shards and records of the coordinator that it has yet to write down.",
-                of(f), f.entries_behind());
-  }
-}
-
 void RenderServers(const StatusReply& status, PrometheusText* text) {
   const std::vector<ServerShare> servers = SharesOf(status);
   const auto label = [](const ServerShare& s) {
@@ -148,18 +120,30 @@ void RenderServers(const StatusReply& status, PrometheusText* text) {
                         PrometheusLabel(s.server.name()), "\"");
   };
   for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_live", "1: the server is connected to the one that coordinates.",
+    text->Gauge("psgd_server_live", "1: the server is connected to the one that leads the run.",
                 label(s), s.server.connected());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_leads", "1: the server leads the run.", label(s), s.server.leads());
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_copies", "Copies on the server that are in sync and follow.", label(s),
+                s.copies);
+  }
+  for (const ServerShare& s : servers) {
+    text->Gauge("psgd_server_catching_up", "Copies on the server that are not in sync yet.",
+                label(s), s.catching_up);
   }
   for (const ServerShare& s : servers) {
     text->Gauge("psgd_server_leaving", "1: its shards go to others, and then it ends.", label(s),
                 s.server.leaving());
   }
   for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_shards", "Shards that the server holds.", label(s), s.shards.size());
+    text->Gauge("psgd_server_shards", "Shards that the server leads.", label(s), s.shards.size());
   }
   for (const ServerShare& s : servers) {
-    text->Gauge("psgd_server_bytes", "Weights that the server holds.", label(s), s.bytes);
+    text->Gauge("psgd_server_bytes", "Weights of the shards that the server leads.", label(s),
+                s.bytes);
   }
   for (const ServerShare& s : servers) {
     text->Gauge("psgd_server_heard_seconds", "Since the server was heard of.", label(s),
@@ -168,7 +152,7 @@ void RenderServers(const StatusReply& status, PrometheusText* text) {
   for (const ServerShare& s : servers) {
     for (const uint32_t shard : s.shards) {
       text->Gauge("psgd_shard_server",
-                  "Number of the server that holds the shard: changes as it moves.",
+                  "Number of the server that leads the shard: changes as it moves.",
                   absl::StrCat("shard=\"", shard, "\""), s.server.server());
     }
   }
@@ -201,6 +185,10 @@ std::string RenderPrometheus(const StatusReply& status) {
       age = std::min(age, taken.age_seconds());
     text.Gauge("psgd_checkpoint_age_seconds", "Since this server last took a checkpoint.", "", age);
   }
+  text.Gauge("psgd_checkpoint_failed", "1: the last checkpoint could not be written.", "",
+             status.failed_checkpoint().empty() ? 0 : 1);
+  text.Gauge("psgd_waits", "1: the run waits for a server, a disk or the run store.", "",
+             status.waits_for().empty() ? 0 : 1);
   text.Counter("psgd_steps_total", "Steps of all workers.", "", total.steps());
   text.Counter("psgd_samples_total", "Samples trained on.", "", total.samples());
   text.Counter("psgd_pushed_bytes_total", "Sent by workers, headers included.", "",
@@ -240,7 +228,6 @@ std::string RenderPrometheus(const StatusReply& status) {
   }
   RenderShards(status, &text);
   RenderWorkers(status, &text);
-  RenderChain(status, &text);
   RenderServers(status, &text);
   return text.Text();
 }

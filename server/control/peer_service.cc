@@ -24,18 +24,23 @@ class GrpcPeerStream final : public PeerStream<Sent, Received> {
 
 }  // namespace
 
+absl::StatusOr<PeerHandler*> PeerService::HandlerOf(const grpc::ServerContext& context,
+                                                    absl::string_view call) {
+  PeerHandler* const handler = handler_.load();
+  if (handler == nullptr) return absl::UnavailableError("this server begins or ends");
+  if (handler->guard().secured()) {
+    PSGD_RETURN_IF_ERROR(handler->guard().CheckRole(GrpcCallerRole(*context.auth_context()), call));
+  }
+  return handler;
+}
+
 template <typename Sent, typename Received, typename Hello>
 grpc::Status PeerService::Answer(grpc::ServerContext* context, absl::string_view call,
                                  grpc::ServerReaderWriter<Sent, Received>* stream,
                                  absl::Status (PeerHandler::*method)(const Hello&,
                                                                      PeerStream<Sent, Received>*)) {
-  PeerHandler* const handler = handler_.load();
-  if (handler == nullptr) return {grpc::StatusCode::UNAVAILABLE, "this server begins or ends"};
-  if (handler->guard().secured()) {
-    const absl::Status allowed =
-        handler->guard().CheckRole(GrpcCallerRole(*context->auth_context()), call);
-    if (!allowed.ok()) return ToGrpc(allowed);
-  }
+  const auto handler = HandlerOf(*context, call);
+  if (!handler.ok()) return ToGrpc(handler.status());
   Received first;
   if (!stream->Read(&first) || !first.has_hello()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, "a server has to say who it is first"};
@@ -47,7 +52,7 @@ grpc::Status PeerService::Answer(grpc::ServerContext* context, absl::string_view
                      kProtocolVersion, "; install the same version of psgd on both")};
   }
   GrpcPeerStream<Sent, Received> adapter(context, stream);
-  return ToGrpc((handler->*method)(first.hello(), &adapter));
+  return ToGrpc(((*handler)->*method)(first.hello(), &adapter));
 }
 
 grpc::Status PeerService::Serve(grpc::ServerContext* context,
@@ -58,6 +63,20 @@ grpc::Status PeerService::Serve(grpc::ServerContext* context,
 grpc::Status PeerService::Follow(grpc::ServerContext* context,
                                  grpc::ServerReaderWriter<LeadingSays, FollowingSays>* stream) {
   return Answer(context, "Follow", stream, &PeerHandler::Follow);
+}
+
+grpc::Status PeerService::ShardWeights(grpc::ServerContext* context,
+                                       const ShardWeightsRequest* request,
+                                       grpc::ServerWriter<ShardWeightsChunk>* writer) {
+  const auto handler = HandlerOf(*context, "ShardWeights");
+  if (!handler.ok()) return ToGrpc(handler.status());
+  return ToGrpc(
+      (*handler)->ShardWeights(*request, [&](const ShardWeightsChunk& chunk) -> absl::Status {
+        if (context->IsCancelled() || !writer->Write(chunk)) {
+          return absl::CancelledError("the reader went away");
+        }
+        return absl::OkStatus();
+      }));
 }
 
 }  // namespace psgd

@@ -20,6 +20,9 @@ class PeerHandler {
   virtual CallGuard& guard() = 0;
   virtual absl::Status Serve(const ServerSays::Hello& hello, ServingStream* stream) = 0;
   virtual absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream) = 0;
+  virtual absl::Status ShardWeights(
+      const ShardWeightsRequest& request,
+      const std::function<absl::Status(const ShardWeightsChunk&)>& send) = 0;
 };
 
 // Thread-safe.
@@ -32,8 +35,13 @@ class PeerService final : public Peers::Service {
                      grpc::ServerReaderWriter<LeaderSays, ServerSays>* stream) override;
   grpc::Status Follow(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<LeadingSays, FollowingSays>* stream) override;
+  grpc::Status ShardWeights(grpc::ServerContext* context, const ShardWeightsRequest* request,
+                            grpc::ServerWriter<ShardWeightsChunk>* writer) override;
 
  private:
+  // What answers that call; or why nothing does.
+  absl::StatusOr<PeerHandler*> HandlerOf(const grpc::ServerContext& context,
+                                         absl::string_view call);
   template <typename Sent, typename Received, typename Hello>
   grpc::Status Answer(grpc::ServerContext* context, absl::string_view call,
                       grpc::ServerReaderWriter<Sent, Received>* stream,

@@ -21,6 +21,21 @@ struct RunLink::Connection {
   TaskQueue queue;
 };
 
+absl::StatusOr<LeaderSays::Begin> AskForRun(const std::string& server,
+                                            const Credentials* credentials, const std::string& name,
+                                            Duration patience) {
+  GrpcClientStream<Peers, ServerSays, LeaderSays> stream(server, credentials, patience,
+                                                         &Peers::Stub::Serve);
+  if (!stream.connected()) return absl::UnavailableError(absl::StrCat("no answer from ", server));
+  ServerSays hello;
+  hello.mutable_hello()->set_protocol(kProtocolVersion);
+  hello.mutable_hello()->set_name(name);
+  LeaderSays says;
+  if (!stream.Write(hello) || !stream.Read(&says)) return stream.Finish();
+  if (says.has_begin()) return says.begin();
+  return absl::InternalError(absl::StrCat(server, " does not say which run it has"));
+}
+
 RunLink::RunLink(RunLinkOptions options)
     : options_(std::move(options)), thread_([this] { Run(); }) {}
 

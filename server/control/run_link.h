@@ -33,6 +33,11 @@ struct RunLinkOptions {
   RunLinkEvents events;
 };
 
+// What a server is told first by one of the run: its config and, of a secured one, its keys.
+absl::StatusOr<LeaderSays::Begin> AskForRun(const std::string& server,
+                                            const Credentials* credentials, const std::string& name,
+                                            Duration patience);
+
 // Thread-safe.
 class RunLink {
  public:

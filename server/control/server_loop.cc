@@ -1,11 +1,13 @@
 #include "server/control/server_loop.h"
 
-#include <filesystem>
+#include <algorithm>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
-#include "common/random_id.h"
+#include "server/control/shard_weights.h"
+#include "server/durability/journal_folder.h"
+#include "server/durability/server_record.h"
 #include "server/durability/shard_parts.h"
 #include "server/shard/shard_order.h"
 
@@ -13,19 +15,39 @@ namespace psgd {
 namespace {
 
 constexpr int kTicksPerPatience = 20;
-constexpr char kRecordFile[] = "/server";
-constexpr size_t kLongestRecord = 4096;
+constexpr Duration kLoopTick = std::chrono::milliseconds(100);
+constexpr Duration kGoodbye = std::chrono::seconds(2);  // to other servers, when the run is over
 
 // Whether a copy is written off before the run's leader would write off its server.
 Duration SilenceOfCopies(Duration patience) { return patience / 2; }
+
+// An answer from the loop's thread. Who waits for one that is never given is told so.
+template <typename T>
+class Answer {
+ public:
+  ~Answer() {
+    if (!given_) promise_.set_value(absl::UnavailableError("the server ends"));
+  }
+  void Give(absl::StatusOr<T> answer) {
+    given_ = true;
+    promise_.set_value(std::move(answer));
+  }
+  std::future<absl::StatusOr<T>> future() { return promise_.get_future(); }
+
+ private:
+  std::promise<absl::StatusOr<T>> promise_;
+  bool given_ = false;
+};
 
 }  // namespace
 
 ServerLoop::ServerLoop(ServerLoopOptions options)
     : options_(std::move(options)),
       checkpoints_(options_.checkpoint_dir),
-      guard_(nullptr, options_.log),
-      told_leader_(options_.leader) {}
+      members_(options_.copies.credentials ? std::make_shared<AllowList>() : nullptr),
+      guard_(members_, options_.log),
+      told_leader_(options_.leader),
+      run_id_(options_.record.run_id()) {}
 
 absl::StatusOr<std::unique_ptr<ServerLoop>> ServerLoop::Start(ServerLoopOptions options) {
   std::unique_ptr<ServerLoop> loop(new ServerLoop(std::move(options)));
@@ -33,27 +55,39 @@ absl::StatusOr<std::unique_ptr<ServerLoop>> ServerLoop::Start(ServerLoopOptions 
   return loop;
 }
 
+bool ServerLoop::HasJournal() const {
+  return options_.copies.config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+std::shared_ptr<const TransportSecurity> ServerLoop::DataSecurity() const {
+  if (members_ == nullptr) return nullptr;
+  auto security = std::make_shared<TransportSecurity>();
+  security->credentials = options_.copies.credentials;
+  security->curve = {options_.record.curve_public(), options_.record.curve_secret()};
+  security->allowed = members_;
+  return security;
+}
+
 absl::Status ServerLoop::Open() {
   ServerCoreOptions core = options_.core;
-  ServerRecord record;
-  const std::string file = options_.copies.journal_dir + kRecordFile;
-  if (std::filesystem::exists(file)) {
-    PSGD_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, kLongestRecord));
-    if (!record.ParseFromString(text)) {
-      return absl::DataLossError(absl::StrCat(file, " does not say which server this is"));
-    }
-  } else {
-    record.set_identity(RandomId());
-  }
-  if (core.begins) record.set_run_id(core.run_id);
-  core.run_id = run_id_ = record.run_id();
-  core.self.set_identity(record.identity());
+  core.run_id = options_.record.run_id();
+  core.self.set_identity(options_.record.identity());
   core.self.set_name(options_.name);
   core.may_lead = options_.store != nullptr;
-  PSGD_RETURN_IF_ERROR(WriteFileAtomically(file, record.SerializeAsString()));
+  core.self.set_may_lead(core.may_lead && options_.store->shared());
+  core.leader.trace_steps = options_.trace_steps;
+  if (members_ != nullptr) {
+    core.leader.curve_key = options_.record.curve_public();
+    core.leader.draw_token = MakeToken;
+  }
+  if (core.leader.coordinator.resume) {
+    samples_before_ = core.leader.coordinator.resume->total.samples();
+  }
+  PSGD_RETURN_IF_ERROR(SaveServerRecord(options_.copies.journal_dir, options_.record));
 
   CopySetOptions copies = options_.copies;
-  copies.run_id = options_.core.run_id;
+  copies.run_id = core.run_id;
+  copies.security = DataSecurity();
   copies.silence = SilenceOfCopies(core.leader.patience);
   copies.callbacks = Callbacks();
   PSGD_ASSIGN_OR_RETURN(copies_, CopySet::Open(std::move(copies)));
@@ -72,10 +106,12 @@ absl::Status ServerLoop::Open() {
   return absl::OkStatus();
 }
 
-ServerLoop::~ServerLoop() {
+ServerLoop::~ServerLoop() { Stop(); }
+
+void ServerLoop::Stop() {
   {
     std::lock_guard lock(mutex_);
-    stopping_ = true;
+    if (std::exchange(stopping_, true)) return;
     for (auto& [request, promise] : asked_) {
       promise.set_value(absl::UnavailableError("the server ends"));
     }
@@ -86,6 +122,9 @@ ServerLoop::~ServerLoop() {
   if (thread_.joinable()) thread_.join();
   run_link_.reset();
   if (copies_ != nullptr) copies_->Stop();
+  std::deque<Event> unheard;
+  std::lock_guard lock(mutex_);
+  unheard.swap(events_);
 }
 
 void ServerLoop::Post(Event event) {
@@ -96,7 +135,8 @@ void ServerLoop::Post(Event event) {
 }
 
 void ServerLoop::Run() {
-  const Duration tick = options_.core.leader.patience / kTicksPerPatience;
+  const Duration tick =
+      std::min<Duration>(kLoopTick, options_.core.leader.patience / kTicksPerPatience);
   Time next_tick{};
   while (true) {
     std::deque<Event> events;
@@ -124,52 +164,171 @@ void ServerLoop::CarryOut(ServerEffects effects) {
   for (const ServerEffect& effect : effects) {
     std::visit([this](const auto& what) { Do(what); }, effect);
   }
-  if (core_->holder().run_id() != run_id_) SaveIdentity(core_->holder().run_id());
+  if (core_->holder().run_id() != run_id_) SaveRunId(core_->holder().run_id());
   const bool leads = core_->leader() != nullptr;
   const std::string& known = core_->leader_address();
-  run_link_->SetLeader(leads ? "" : known.empty() ? told_leader_ : known);
+  LookAtStanding();
+  run_link_->SetLeader(leads || standing().ended ? "" : known.empty() ? told_leader_ : known);
   if (leads && !led_) {
     for (const auto& [shard, cut] : cuts_) GiveCut(shard);
   }
   led_ = leads;
 }
 
-void ServerLoop::SaveIdentity(const std::string& run_id) {
-  ServerRecord record;
-  record.set_identity(core_->holder().self().identity());
+void ServerLoop::SaveRunId(const std::string& run_id) {
+  run_id_ = run_id;
+  ServerRecord record = options_.record;
   record.set_run_id(run_id);
-  const std::string file = options_.copies.journal_dir + kRecordFile;
-  const absl::Status saved = WriteFileAtomically(file, record.SerializeAsString());
-  if (saved.ok()) {
-    run_id_ = run_id;
-  } else {
-    options_.log->error("{}", saved.ToString());
+  const absl::Status saved = SaveServerRecord(options_.copies.journal_dir, record);
+  if (!saved.ok()) options_.log->error("{}", saved.ToString());
+}
+
+void ServerLoop::LookAtStanding() {
+  const RunLeader* const leader = core_->leader();
+  if (leader != nullptr) {
+    samples_before_ = std::max(samples_before_.load(), leader->coordinator().samples_before());
   }
+  std::lock_guard lock(mutex_);
+  ServerStanding now = standing_;
+  now.server = core_->holder().self().server();
+  now.leads = leader != nullptr;
+  now.trained = leader != nullptr && leader->trained();
+  now.closed = leader != nullptr && leader->closed();
+  if (leaving_ && leader == nullptr && !now.ended && core_->holder().copies() == 0) {
+    now.ended = absl::CancelledError("its shards are on other servers, and it leaves the run");
+  }
+  if (now == standing_) return;
+  standing_ = now;
+  changed_.notify_all();
+}
+
+ServerStanding ServerLoop::standing() const {
+  std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+ServerStanding ServerLoop::WaitChanged(const ServerStanding& known, Duration timeout) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [&] { return standing_ != known; });
+  return standing_;
 }
 
 absl::StatusOr<ControlReply> ServerLoop::Ask(ControlRequest request) {
+  if (const auto* checkpoint = std::get_if<CheckpointRequest>(&request)) {
+    PSGD_RETURN_IF_ERROR(CheckNewName(checkpoints_, checkpoint->name()));
+  }
   std::future<absl::StatusOr<ControlReply>> answer;
   uint64_t number = 0;
   {
     std::lock_guard lock(mutex_);
-    if (stopping_ || ended_) return absl::UnavailableError("the server ends");
+    if (stopping_ || standing_.ended) return absl::UnavailableError("the server ends");
     number = next_request_++;
     answer = asked_[number].get_future();
   }
   Post([this, number, request = std::move(request)](Time now, ServerEffects* effects) {
     core_->OnRequest(number, request, now, effects);
   });
-  return answer.get();
+  absl::StatusOr<ControlReply> reply = answer.get();
+  if (!reply.ok()) return reply;
+  if (auto* status = std::get_if<StatusReply>(&*reply)) {
+    status->set_run_dir(options_.run_dir);
+    for (const auto& [reason, count] : guard_.refused())
+      (*status->mutable_refused())[reason] = count;
+  }
+  return reply;
+}
+
+absl::StatusOr<ServerLoop::Model> ServerLoop::ModelNow() {
+  auto answer = std::make_shared<Answer<Model>>();
+  auto given = answer->future();
+  Post([this, answer = std::move(answer)](Time, ServerEffects*) {
+    const RunLeader* const leader = core_->leader();
+    if (leader == nullptr) {
+      return answer->Give(absl::UnavailableError("this server does not lead the run (yet)"));
+    }
+    const CoordinatorCore& coordinator = leader->coordinator();
+    if (coordinator.model() == nullptr) {
+      return answer->Give(absl::FailedPreconditionError(
+          "no worker has joined yet, so the server has no weights; ask again once training began"));
+    }
+    Model model;
+    *model.first.mutable_model() = *coordinator.model();
+    *model.first.mutable_config() = coordinator.config();
+    model.placement = *coordinator.placement();
+    for (const ShardCopies& shard : leader->stored().shards()) {
+      std::string& address = model.servers.emplace_back();
+      if (shard.leader() == leader->stored().leader()) continue;
+      for (const RunServer& server : leader->stored().servers()) {
+        if (server.server() == shard.leader()) address = server.address();
+      }
+    }
+    answer->Give(std::move(model));
+  });
+  return given.get();
+}
+
+absl::Status ServerLoop::Weights(const std::function<absl::Status(const WeightsChunk&)>& send) {
+  PSGD_ASSIGN_OR_RETURN(const Model model, ModelNow());
+  PSGD_RETURN_IF_ERROR(send(model.first));
+  const auto take = [&](uint32_t slice, const Bytes& values) {
+    WeightsChunk chunk;
+    chunk.set_parameter(model.placement.slices(static_cast<int>(slice)).parameter());
+    chunk.set_offset(model.placement.slices(static_cast<int>(slice)).offset());
+    chunk.set_values(values.data(), values.size());
+    return send(chunk);
+  };
+  for (uint32_t s = 0; s < model.servers.size(); ++s) {
+    if (model.servers[s].empty()) {
+      PSGD_RETURN_IF_ERROR(copies_->Weights(s, take));
+      continue;
+    }
+    ShardWeightsRequest request;
+    request.set_run_id(options_.record.run_id());
+    request.set_shard(s);
+    PSGD_RETURN_IF_ERROR(
+        ReadShardWeights(model.servers[s], options_.copies.credentials.get(), request, take));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerLoop::ShardWeights(
+    const ShardWeightsRequest& request,
+    const std::function<absl::Status(const ShardWeightsChunk&)>& send) {
+  if (request.run_id() != options_.record.run_id()) {
+    return absl::FailedPreconditionError("this server is of another run");
+  }
+  return copies_->Weights(request.shard(), [&](uint32_t slice, const Bytes& values) {
+    ShardWeightsChunk chunk;
+    chunk.set_slice(slice);
+    chunk.set_values(values.data(), values.size());
+    return send(chunk);
+  });
 }
 
 void ServerLoop::Leave() {
-  Post([this](Time, ServerEffects*) { core_->Leave(); });
+  Post([this](Time, ServerEffects*) {
+    leaving_ = true;
+    core_->Leave();
+  });
 }
 
-std::optional<absl::Status> ServerLoop::WaitEnded(Duration timeout) {
+void ServerLoop::Close() {
+  Post([this](Time now, ServerEffects* effects) {
+    if (core_->leader() != nullptr) core_->Close(now, effects);
+  });
+}
+
+void ServerLoop::WaitUntilTold() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout, [&] { return ended_.has_value(); });
-  return ended_;
+  changed_.wait_for(lock, kGoodbye, [&] { return links_.empty(); });
+}
+
+absl::Status ServerLoop::FreeRun() {
+  WaitUntilTold();
+  if (options_.store == nullptr || !options_.store->shared()) return absl::OkStatus();
+  PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, options_.store->Read());
+  if (held.revision == 0) return absl::OkStatus();
+  return options_.store->Remove(held.revision);
 }
 
 // --- Copies on this server
@@ -209,6 +368,14 @@ CopyCallbacks ServerLoop::Callbacks() {
     auto due = std::make_shared<const ShardImage>(std::move(image));
     Post([this, shard, due = std::move(due)](Time, ServerEffects*) { SaveImage(shard, due); });
   };
+  if (options_.trace_steps > 0) {
+    callbacks.trace_steps = options_.trace_steps;
+    callbacks.on_spans = [this](std::vector<TraceSpan> spans) {
+      Post([this, spans = std::move(spans)](Time, ServerEffects*) mutable {
+        TellSpans(std::move(spans));
+      });
+    };
+  }
   if (options_.failpoint != nullptr) {
     callbacks.on_sent = [plan = options_.failpoint] { plan->Reach(Failpoint::kAnswersSent); };
   }
@@ -256,19 +423,38 @@ void ServerLoop::TellOrder(uint32_t shard, uint64_t epoch, const CopyCore::Order
   run_link_->Send(std::move(says));
 }
 
+void ServerLoop::TellSpans(std::vector<TraceSpan> spans) {
+  if (core_->leader() != nullptr) {
+    if (options_.on_spans) options_.on_spans(core_->holder().self().server(), std::move(spans));
+    return;
+  }
+  ServerSays says;
+  says.mutable_spans()->set_server(core_->holder().self().server());
+  for (TraceSpan& span : spans) {
+    span.set_start_ns(span.start_ns() + clock_ahead_.count());
+    *says.mutable_spans()->add_spans() = std::move(span);
+  }
+  run_link_->Send(std::move(says));
+}
+
 // --- Links to other servers
 
 RunLinkEvents ServerLoop::LinkEvents() {
   RunLinkEvents events;
-  events.on_begin = [this](uint64_t connection, const LeaderSays::Begin&) {
-    Post([this, connection](Time now, ServerEffects* effects) {
+  events.on_begin = [this](uint64_t connection, const LeaderSays::Begin& begin) {
+    for (const CoordinatorRecord::Pass& pass : begin.passes()) Admit(pass);
+    const Duration ahead = Duration(begin.clock_ns()) - SteadyNow();
+    Post([this, connection, ahead](Time now, ServerEffects* effects) {
       connection_ = connection;
+      clock_ahead_ = ahead;
       core_->OnConnected(now, effects);
       // The leader may be another one, or have been started again.
       for (const auto& [shard, cut] : cuts_) GiveCut(shard);
     });
   };
   events.on_message = [this](uint64_t connection, LeaderSays says) {
+    if (says.has_admit()) return Admit(says.admit());
+    if (says.has_remove()) return Expel(says.remove());
     Post([this, connection, says = std::move(says)](Time now, ServerEffects* effects) {
       if (says.has_leader() && !says.leader().empty()) told_leader_ = says.leader();
       if (connection != connection_) return;
@@ -305,17 +491,26 @@ absl::Status ServerLoop::Serve(const ServerSays::Hello&, ServingStream* stream) 
     link = next_link_++;
     links_[link] = {stream, &queue};
   }
-  LeaderSays begin;
-  *begin.mutable_begin()->mutable_config() = options_.copies.config;
-  begin.mutable_begin()->set_run_id(options_.core.run_id);
-  begin.mutable_begin()->set_clock_ns(SteadyNow().count());
-  Tell(link, std::move(begin));
+  LeaderSays begins;
+  LeaderSays::Begin& begin = *begins.mutable_begin();
+  *begin.mutable_config() = options_.copies.config;
+  begin.set_run_id(options_.record.run_id());
+  begin.set_trace_steps(options_.trace_steps);
+  begin.set_clock_ns(SteadyNow().count());
+  begin.set_curve_public(options_.record.curve_public());
+  begin.set_curve_secret(options_.record.curve_secret());
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [worker, pass] : passes_) *begin.add_passes() = pass;
+  }
+  Tell(link, std::move(begins));
   ShardPartReader parts;
   ServerSays says;
   while (stream->Receive(&says)) HeardOf(link, std::move(says), &parts);
   {
     std::lock_guard lock(mutex_);
     links_.erase(link);
+    changed_.notify_all();
   }
   stream->End();
   Post([this, link](Time now, ServerEffects* effects) { core_->OnLinkGone(link, now, effects); });
@@ -339,6 +534,10 @@ void ServerLoop::HeardOf(uint64_t link, ServerSays says, ShardPartReader* parts)
       core_->OnOrderDone(done.shard(), done.epoch(), done.number(),
                          absl::Status(static_cast<absl::StatusCode>(done.code()), done.message()),
                          now, effects);
+    }
+    if (says.has_spans() && options_.on_spans) {
+      options_.on_spans(says.spans().server(),
+                        {says.spans().spans().begin(), says.spans().spans().end()});
     }
     if (says.has_quarantined()) {
       core_->OnQuarantined(says.quarantined().key(), says.quarantined().why(), now, effects);
@@ -461,10 +660,13 @@ void ServerLoop::WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut) 
       writing_ = id;
       written_.clear();
     }
-    absl::StatusOr<ShardReceipt> receipt = begun;
-    if (const auto before = written_.find(shard); before != written_.end()) {
+    const auto before = written_.find(shard);
+    absl::StatusOr<ShardReceipt> receipt = ShardReceipt();
+    if (before != written_.end()) {
       receipt = before->second;
-    } else if (begun.ok()) {
+    } else if (!begun.ok()) {
+      receipt = begun;
+    } else {
       receipt = checkpoints_.WriteShard(id, shard, cut->snapshot);
       if (receipt.ok()) written_[shard] = *receipt;
       Reach(options_.failpoint.get(), Failpoint::kCheckpointPart);
@@ -502,6 +704,7 @@ void ServerLoop::Seal(const CheckpointManifest& manifest) {
     options_.log->error("checkpoint {}: {}", manifest.id(), sealed.ToString());
   }
   Post([this, info, sealed](Time now, ServerEffects* effects) {
+    if (sealed.ok() && options_.on_checkpoint) options_.on_checkpoint(info);
     core_->OnSealed(info.id(), sealed.ok() ? absl::StatusOr<CheckpointInfo>(info) : sealed, now,
                     effects);
   });
@@ -517,6 +720,57 @@ void ServerLoop::Do(const effect::Answer& answer) {
   asked_.erase(asked);
 }
 
+void ServerLoop::Do(const effect::Admit& admit) {
+  Admit(admit.pass);
+  LeaderSays says;
+  *says.mutable_admit() = admit.pass;
+  TellAll(says);
+}
+
+void ServerLoop::Do(const effect::Expel& expel) {
+  Expel(expel.worker);
+  LeaderSays says;
+  *says.mutable_remove() = expel.worker;
+  TellAll(says);
+}
+
+void ServerLoop::Admit(const CoordinatorRecord::Pass& pass) {
+  if (members_ == nullptr) return;
+  members_->Admit(pass.key().worker(), pass.key().incarnation(),
+                  {.curve_key = pass.curve_key(), .token = pass.token()});
+  std::lock_guard lock(mutex_);
+  passes_[pass.key().worker()] = pass;
+}
+
+void ServerLoop::Expel(const WorkerKey& worker) {
+  if (members_ == nullptr) return;
+  members_->Remove(worker.worker(), worker.incarnation());
+  std::lock_guard lock(mutex_);
+  const auto pass = passes_.find(worker.worker());
+  if (pass != passes_.end() && pass->second.key().incarnation() == worker.incarnation())
+    passes_.erase(pass);
+}
+
+void ServerLoop::TellAll(const LeaderSays& says) {
+  std::vector<uint64_t> links;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [link, to] : links_) links.push_back(link);
+  }
+  for (const uint64_t link : links) Tell(link, says);
+}
+
+void ServerLoop::Do(const effect::Observed& observed) {
+  if (const auto* result = std::get_if<EvalResult>(&observed.what)) {
+    if (options_.on_evaluation) options_.on_evaluation(*result);
+  } else if (const auto* choices = std::get_if<CodecChoices>(&observed.what)) {
+    if (options_.on_choices) options_.on_choices(*choices);
+  } else if (options_.on_spans) {
+    options_.on_spans(core_->holder().self().server(),
+                      std::get<std::vector<TraceSpan>>(observed.what));
+  }
+}
+
 void ServerLoop::Do(const effect::News& news) {
   options_.log->info("{}", news.text);
   if (options_.on_news) options_.on_news(news.text);
@@ -524,9 +778,9 @@ void ServerLoop::Do(const effect::News& news) {
 
 void ServerLoop::Do(const effect::End& end) {
   std::lock_guard lock(mutex_);
-  ended_ = end.why;
+  standing_.ended = end.why;
   for (auto& [request, promise] : asked_) {
-    promise.set_value(absl::UnavailableError("the run is over"));
+    promise.set_value(end.why.ok() ? absl::UnavailableError("the run is over") : end.why);
   }
   asked_.clear();
   changed_.notify_all();

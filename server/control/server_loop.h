@@ -2,6 +2,7 @@
 // core's effects: copies, links to other servers, the run store and the writer of checkpoints.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "common/log.h"
 #include "net/credentials.h"
 #include "net/run_store.h"
+#include "net/transport_security.h"
 #include "server/cluster/server_core.h"
 #include "server/control/copy_set.h"
 #include "server/control/peer_service.h"
@@ -30,18 +32,51 @@
 namespace psgd {
 
 struct ServerLoopOptions {
-  ServerCoreOptions core;  // `self.identity`, `run_id` and `on_disk` are filled in
-  CopySetOptions copies;   // `callbacks` and `silence` are filled in
-  std::string name;        // of this server, for people
+  // `self`, but for its address, `run_id`, `on_disk`, `may_lead` and what a secured run adds are
+  // filled in.
+  ServerCoreOptions core;
+  CopySetOptions copies;  // `callbacks`, `silence`, `run_id` and `security` are filled in
+  ServerRecord record;    // which server of which run this is
+  std::string name;       // of this server, for people
+  std::string run_dir;    // likewise
   std::string checkpoint_dir;
   // Null: this server does not reach it, and cannot lead the run.
   std::shared_ptr<RunStore> store;
   std::string leader;  // where there is no store: the control plane of the server that leads
   std::shared_ptr<FailpointPlan> failpoint;  // for tests; null: there is none
   Log log = NullLog();
-  // Called on the loop's thread; it must not call back.
+  // Called for everything that happened while this server leads the run, on the loop's thread; they
+  // must not call back. Null: nobody asks.
   std::function<void(const std::string&)> on_news;
+  std::function<void(const EvalResult&)> on_evaluation;
+  std::function<void(const CodecChoices&)> on_choices;
+  std::function<void(const CheckpointInfo&)> on_checkpoint;
+  // Of workers and shards, in the first trace_steps steps. `server`: that has the shards.
+  std::function<void(uint32_t server, std::vector<TraceSpan>)> on_spans;
+  uint64_t trace_steps = 0;
 };
+
+// How a server stands to its run.
+struct ServerStanding {
+  uint32_t server = 0;   // its number; 0: it has none yet
+  bool leads = false;    // the run
+  bool trained = false;  // it leads a run whose training is over: what it leaves is to be saved
+  bool closed = false;   // and was: the server is not needed any more
+  std::optional<absl::Status> ended;  // it is not part of the run any more, and why
+  bool operator==(const ServerStanding&) const = default;
+};
+
+// The place of the reply to a request.
+template <typename Request, size_t at = 0>
+constexpr size_t PlaceOfRequest() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<at, ControlRequest>, Request>) {
+    return at;
+  } else {
+    return PlaceOfRequest<Request, at + 1>();
+  }
+}
+template <typename Request>
+using ReplyTo = std::variant_alternative_t<PlaceOfRequest<Request>(), ControlReply>;
 
 // Thread-safe.
 class ServerLoop final : public PeerHandler {
@@ -50,15 +85,38 @@ class ServerLoop final : public PeerHandler {
   ~ServerLoop() override;
 
   // Waits for the answer. UNAVAILABLE: another server leads the run, or this one ends.
-  absl::StatusOr<ControlReply> Ask(ControlRequest request);
-  // Its copies go elsewhere; then it ends.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(const Request& request) {
+    PSGD_ASSIGN_OR_RETURN(ControlReply reply, Ask(request));
+    return std::get<ReplyTo<Request>>(std::move(reply));
+  }
+  // The model and its weights, wherever the shards are.
+  absl::Status Weights(const std::function<absl::Status(const WeightsChunk&)>& send);
+  // Ends its threads and streams; nothing is answered any more.
+  void Stop();
+  // Its copies go elsewhere; then it ends. A server that leads the run stays.
   void Leave();
-  // Waits until this server is not part of the run any more, at most so long. Null: it is still.
-  std::optional<absl::Status> WaitEnded(Duration timeout);
+  // What the run leaves behind is saved. REQUIRES: this server leads it, and it is trained.
+  void Close();
+  // Waits until the other servers know how the run ended, for two seconds at most.
+  void WaitUntilTold();
+  // The run is closed: the other servers are told, and its name in the store is free again.
+  absl::Status FreeRun();
+
+  ServerStanding standing() const;
+  // Waits until it is another one than `known`, at most so long.
+  ServerStanding WaitChanged(const ServerStanding& known, Duration timeout);
+  bool HasJournal() const;
+  // Of the run's samples: it was resumed after them.
+  uint64_t samples_before() const { return samples_before_; }
+  const std::string& address() const { return options_.core.self.address(); }
 
   CallGuard& guard() override { return guard_; }
   absl::Status Serve(const ServerSays::Hello& hello, ServingStream* stream) override;
   absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream) override;
+  absl::Status ShardWeights(
+      const ShardWeightsRequest& request,
+      const std::function<absl::Status(const ShardWeightsChunk&)>& send) override;
 
  private:
   using Event = std::function<void(Time now, ServerEffects* effects)>;
@@ -69,6 +127,15 @@ class ServerLoop final : public PeerHandler {
 
   explicit ServerLoop(ServerLoopOptions options);
   absl::Status Open();
+  absl::StatusOr<ControlReply> Ask(ControlRequest request);
+  // Where the weights of the run are.
+  struct Model {
+    WeightsChunk first;
+    Placement placement;
+    std::vector<std::string> servers;  // by shard; empty: this one
+  };
+  absl::StatusOr<Model> ModelNow();
+  std::shared_ptr<const TransportSecurity> DataSecurity() const;
   void Post(Event event);
   void Run();
   void CarryOut(ServerEffects effects);
@@ -83,7 +150,12 @@ class ServerLoop final : public PeerHandler {
   void SaveImage(uint32_t shard, std::shared_ptr<const ShardImage> image);
   void WritePart(uint32_t shard, std::shared_ptr<const ShardCut> cut);
   void Seal(const CheckpointManifest& manifest);
-  void SaveIdentity(const std::string& run_id);
+  void SaveRunId(const std::string& run_id);
+  void LookAtStanding();
+  void Admit(const CoordinatorRecord::Pass& pass);
+  void Expel(const WorkerKey& worker);
+  void TellAll(const LeaderSays& says);
+  void TellSpans(std::vector<TraceSpan> spans);
 
   // One for each effect.
   void Do(const effect::HaveCopy& have);
@@ -98,11 +170,15 @@ class ServerLoop final : public PeerHandler {
   void Do(const effect::KeepLease& keep);
   void Do(const effect::Answer& answer);
   void Do(const effect::SealCheckpoint& seal);
+  void Do(const effect::Admit& admit);
+  void Do(const effect::Expel& expel);
+  void Do(const effect::Observed& observed);
   void Do(const effect::News& news);
   void Do(const effect::End& end);
 
   const ServerLoopOptions options_;
   const CheckpointStore checkpoints_;
+  const std::shared_ptr<AllowList> members_;  // of a secured run
   CallGuard guard_;
   std::unique_ptr<CopySet> copies_;
   std::unique_ptr<RunLink> run_link_;
@@ -113,21 +189,25 @@ class ServerLoop final : public PeerHandler {
   std::string told_leader_;  // by another server, or in the beginning
   std::string run_id_;       // as the disk has it
   bool led_ = false;         // it led the run when it was looked at last
-  bool keeping_ = false;     // a KeepLease is under way
+  bool leaving_ = false;
+  Duration clock_ahead_{};  // of the server that leads the run: its clock's difference
+  bool keeping_ = false;    // a KeepLease is under way
   std::map<uint32_t, std::shared_ptr<const ShardCut>> cuts_;  // until their checkpoint is done
 
   // The disk's thread's: of the checkpoint that is being written.
   uint64_t writing_ = 0;
   std::map<uint32_t, ShardReceipt> written_;
 
-  std::mutex mutex_;  // guards what follows
+  std::atomic<uint64_t> samples_before_{0};
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Event> events_;
   std::map<uint64_t, std::promise<absl::StatusOr<ControlReply>>> asked_;
   uint64_t next_request_ = 1;
   std::map<uint64_t, Link> links_;
   uint64_t next_link_ = 1;
-  std::optional<absl::Status> ended_;
+  std::map<uint32_t, CoordinatorRecord::Pass> passes_;  // by worker; of a secured run
+  ServerStanding standing_;
   bool stopping_ = false;
 
   // What may wait: the run store, the lease of this server in it, and the disk.

@@ -10,6 +10,10 @@ namespace psgd {
 namespace {
 
 // One that went in order holds nothing; for one that is away the run waits.
+bool Has(const google::protobuf::RepeatedField<uint32_t>& servers, uint32_t server) {
+  return std::find(servers.begin(), servers.end(), server) != servers.end();
+}
+
 const char* StateOf(const ServerShare& share) {
   if (share.server.connected()) return share.server.leaving() ? "leaves" : "live";
   return share.server.leaving() && share.shards.empty() ? "left" : "away";
@@ -19,14 +23,19 @@ const char* StateOf(const ServerShare& share) {
 
 std::vector<ServerShare> SharesOf(const StatusReply& status) {
   std::vector<ServerShare> shares;
+  if (status.servers_size() < 2) return shares;
   for (const ServerStatus& server : status.servers()) {
     ServerShare share;
     share.server = server;
-    share.coordinates = shares.empty();
     for (const ShardStatus& shard : status.shards()) {
-      if (shard.server() != server.server()) continue;
-      share.shards.push_back(shard.shard());
-      share.bytes += shard.bytes();
+      if (shard.server() == server.server()) {
+        share.shards.push_back(shard.shard());
+        share.bytes += shard.bytes();
+      } else if (Has(shard.in_sync(), server.server())) {
+        ++share.copies;
+      } else if (Has(shard.copies(), server.server())) {
+        ++share.catching_up;
+      }
     }
     share.state = StateOf(share);
     shares.push_back(std::move(share));

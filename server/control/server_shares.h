@@ -11,13 +11,14 @@ namespace psgd {
 
 struct ServerShare {
   ServerStatus server;
-  const char* state;  // live, leaves, left or away
-  bool coordinates = false;
-  std::vector<uint32_t> shards;  // that it holds
+  const char* state;             // live, leaves, left or away
+  std::vector<uint32_t> shards;  // whose copies here serve workers
   uint64_t bytes = 0;            // of their weights
+  int copies = 0;                // of other shards, that are in sync
+  int catching_up = 0;           // that are not yet
 };
 
-// The coordinator first. Empty: the run has only one server.
+// Empty: the run has only one server.
 std::vector<ServerShare> SharesOf(const StatusReply& status);
 // How many servers hold shards, 1 at least.
 int ServersThatHold(const StatusReply& status);

@@ -13,7 +13,7 @@
 namespace psgd {
 namespace {
 
-constexpr std::array<AccessRule, 18> kRules = {{
+constexpr std::array<AccessRule, 16> kRules = {{
     {.call = "Join", .worker = true},
     {.call = "Register", .worker = true},
     {.call = "NextSegment", .worker = true},
@@ -26,12 +26,10 @@ constexpr std::array<AccessRule, 18> kRules = {{
     {.call = "Checkpoint"},
     {.call = "Drain"},
     {.call = "SetHyper"},
-    {.call = "DropFollower"},
     {.call = "Rebalance"},
     {.call = "Follow", .server = true},
-    {.call = "WhoLeads", .server = true},
-    {.call = "Host", .server = true},
     {.call = "Serve", .server = true},
+    {.call = "ShardWeights", .server = true},
 }};
 
 }  // namespace

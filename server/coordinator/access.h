@@ -13,7 +13,7 @@ namespace psgd {
 
 // The table in docs/security.md. An admin may do everything.
 struct AccessRule {
-  absl::string_view call;  // of services Control, Replication and Hosting, or "/metrics"
+  absl::string_view call;  // of services Control and Peers, or "/metrics"
   bool worker = false;
   bool observer = false;
   bool server = false;

@@ -29,7 +29,6 @@ DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, 
 DurableShard::DurableShard(DurableShardOptions options)
     : journal_(std::move(options.journal)),
       image_after_(options.image_after),
-      most_given_(options.given_bytes),
       shard_(options.shard.shard),
       core_(WithJournal(std::move(options.shard), journal_ != nullptr)) {}
 
@@ -88,15 +87,12 @@ void DurableShard::KeepSteps() {
 }
 
 void DurableShard::OnMessage(PeerId from, Message message) {
-  if (stands_still_) return;  // it is for where it goes on
   if (!stalled_.ok() || !turns_away_.ok()) return TurnAway(from, message);
   core_.OnMessage(from, std::move(message), &held_);
   Gather();
 }
 
 absl::Status DurableShard::Execute(const ShardCommand& command, uint64_t number) {
-  if (stands_still_)
-    return absl::UnavailableError(absl::StrCat("shard ", shard_, " may be on another server"));
   PSGD_RETURN_IF_ERROR(core_.Execute(command, &held_, number));
   Gather();
   if (journal_ == nullptr || !std::holds_alternative<InstallModel>(command))
@@ -121,73 +117,22 @@ ShardImage DurableShard::ImageNow() const {
   return image;
 }
 
-absl::StatusOr<FollowerStart> DurableShard::StartForFollower() {
+absl::StatusOr<CopyStart> DurableShard::StartForCopy() {
   if (!core_.has_model()) return absl::UnavailableError("training has not begun");
-  if (cut_ <= cut_done_ && core_.MayMakeImage()) return FollowerStart{ImageNow(), {}};
+  if (cut_ <= cut_done_ && core_.MayMakeImage()) return CopyStart{ImageNow(), {}};
   if (stalled_.ok() && !keeps_steps_) return absl::UnavailableError("a checkpoint is being taken");
   if (journal_ == nullptr) return absl::UnavailableError("a checkpoint is being taken");
-  // The cut may never end while the shard waits for this very follower. The journal leads to the
+  // The cut may never end while the shard waits for this very copy. The journal leads to the
   // same state.
   std::vector<std::string> notes;
   PSGD_ASSIGN_OR_RETURN(ShardImage image, journal_->LoadImage(&notes));
-  FollowerStart start{std::move(image), {}};
+  CopyStart start{std::move(image), {}};
   const uint64_t entry = start.image.record.entry();
   PSGD_RETURN_IF_ERROR(journal_->Replay(entry, [&](const JournalEntry& step) {
     start.entries.push_back(step);
     return absl::OkStatus();
   }));
   return start;
-}
-
-absl::StatusOr<ShardImage> DurableShard::Give() {
-  if (!stalled_.ok()) return absl::UnavailableError("its journal cannot be written");
-  PSGD_ASSIGN_OR_RETURN(FollowerStart start, StartForFollower());
-  given_ = JournalEntries{start.last() + 1, {}};
-  given_bytes_ = 0;
-  core_.KeepJournal(true);
-  return std::move(start.image);
-}
-
-absl::StatusOr<GivenSteps> DurableShard::GiveSince(uint64_t entry, bool last) {
-  if (!given_ || entry + 1 < given_->first || entry > given_->last()) {
-    return absl::UnavailableError(
-        absl::StrCat("the steps after ", entry, " are not kept any more"));
-  }
-  const auto gone = static_cast<std::ptrdiff_t>(entry + 1 - given_->first);
-  given_->entries.erase(given_->entries.begin(), given_->entries.begin() + gone);
-  given_->first = entry + 1;
-  GivenSteps given{*given_, cut_done_, false};
-  given_bytes_ = given.bytes();
-  if (last && MayStandStill()) given.stands_still = stands_still_ = true;
-  return given;
-}
-
-size_t GivenSteps::bytes() const {
-  size_t sum = 0;
-  for (const JournalEntry& entry : steps.entries) sum += entry.bytes();
-  return sum;
-}
-
-bool DurableShard::MayStandStill() const {
-  return stalled_.ok() && unwritten_.empty() && held_.empty() && !image_under_way_ &&
-         cut_ <= cut_done_ && core_.MayMakeImage();
-}
-
-void DurableShard::KeepForOther(std::vector<JournalEntry> entries) {
-  uint64_t number = entries_ - entries.size();
-  for (JournalEntry& entry : entries) {
-    if (++number < given_->first) continue;  // the image has it
-    given_bytes_ += entry.bytes();
-    given_->entries.push_back(std::move(entry));
-  }
-  if (given_bytes_ > std::max<size_t>(most_given_, core_.weight_bytes()) && MayStandStill())
-    stands_still_ = true;
-}
-
-void DurableShard::KeepOn() {
-  stands_still_ = false;
-  given_.reset();
-  core_.KeepJournal(journal_ != nullptr);
 }
 
 void DurableShard::Gather() {
@@ -199,7 +144,6 @@ void DurableShard::Gather() {
 void DurableShard::Commit(Outbox* out) {
   std::vector<JournalEntry> written;
   Commit(out, out, &written);
-  if (given_) KeepForOther(std::move(written));
 }
 
 void DurableShard::Commit(Outbox* out, Outbox* refusals, std::vector<JournalEntry>* written) {
@@ -243,9 +187,8 @@ void DurableShard::CheckpointDone(uint64_t checkpoint) {
 }
 
 std::optional<ShardImage> DurableShard::TakeDueImage() {
-  if (journal_ == nullptr || stands_still_ || image_under_way_ ||
-      bytes_since_image_ < image_after_ || cut_ > cut_done_ || !unwritten_.empty() ||
-      !core_.has_model() || !core_.MayMakeImage()) {
+  if (journal_ == nullptr || image_under_way_ || bytes_since_image_ < image_after_ ||
+      cut_ > cut_done_ || !unwritten_.empty() || !core_.has_model() || !core_.MayMakeImage()) {
     return std::nullopt;
   }
   if (!journal_->BeginLog(entries_ + 1).ok()) return std::nullopt;  // Append will say why

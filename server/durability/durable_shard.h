@@ -22,28 +22,17 @@ struct DurableShardOptions {
   ShardOptions shard;
   std::unique_ptr<Journal> journal;   // null: steps live in memory alone
   uint64_t image_after = 256u << 20;  // bytes of journal
-  size_t given_bytes =
-      64u << 20;  // of steps that are kept for another server, or as many as weights if more
 };
 
 // All but the journal, of a run's shard. `starts`: of the server, this one included.
 DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, uint32_t starts);
 
 // A shard as an image and the steps after it.
-struct FollowerStart {
+struct CopyStart {
   ShardImage image;
   std::vector<JournalEntry> entries;
 
   uint64_t last() const { return image.record.entry() + entries.size(); }
-};
-
-// Steps of a shard that it went after its image was given away.
-struct GivenSteps {
-  JournalEntries steps;
-  uint64_t checkpoint_done = 0;  // by then
-  bool stands_still = false;     // these were the last
-
-  size_t bytes() const;
 };
 
 // Not thread-safe: belongs to the shard's thread.
@@ -60,21 +49,9 @@ class DurableShard {
   // Goes the next steps of the shard that it was made from, too, and writes them down; those that
   // it has gone are passed over.
   absl::Status Follow(uint64_t first, std::vector<JournalEntry> entries);
-  // What a follower begins with. UNAVAILABLE: not now, there is no model or a cut is under way.
-  absl::StatusOr<FollowerStart> StartForFollower();
-
-  // What it begins with on another server that it is to go on on. Here it goes on meanwhile, and
-  // keeps its steps for GiveSince: as many as the options say, then it stands still. UNAVAILABLE:
-  // not now.
-  absl::StatusOr<ShardImage> Give();
-  // Those after `entry`, of which the other server has gone all. `last`: it stands still from now
-  // on if it can, and these are the last.
-  absl::StatusOr<GivenSteps> GiveSince(uint64_t entry, bool last);
-  // It hears nobody and carries out nothing, since it may be on another server.
-  void StandStill() { stands_still_ = true; }
-  // It is here.
-  void KeepOn();
-  bool stands_still() const { return stands_still_; }
+  // What a copy that follows begins with. UNAVAILABLE: not now, there is no model or a cut is under
+  // way.
+  absl::StatusOr<CopyStart> StartForCopy();
 
   void OnMessage(PeerId from, Message message);
   absl::Status Execute(const ShardCommand& command, uint64_t number);
@@ -125,15 +102,10 @@ class DurableShard {
   ShardImage ImageNow() const;
   absl::Status ReplayEntry(const JournalEntry& entry);
   void Gather();
-  // They were written down.
-  void KeepForOther(std::vector<JournalEntry> entries);
-  // It could stand still: nobody has to hear anything from here any more.
-  bool MayStandStill() const;
   void TurnAway(PeerId from, const Message& message);
 
   const std::unique_ptr<Journal> journal_;
   const uint64_t image_after_;
-  const size_t most_given_;
   const uint32_t shard_;
   ShardCore core_;
   uint64_t entries_ = 0;  // written down
@@ -143,9 +115,6 @@ class DurableShard {
   Outbox turned_away_;  // waits for nothing
   absl::Status stalled_, turns_away_;
   bool keeps_steps_ = false;  // although there is no journal
-  bool stands_still_ = false;
-  std::optional<JournalEntries> given_;  // steps since the image that was given
-  size_t given_bytes_ = 0;
   uint64_t bytes_since_image_ = 0;
   bool image_under_way_ = false;
   uint64_t cut_ = 0;       // the latest checkpoint that a cut was taken for

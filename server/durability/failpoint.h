@@ -27,11 +27,9 @@ enum class Failpoint {
   kRecordWritten,      // it has, and nobody was told
   kReplaying,          // a shard is being made again from its journal
   kShardRecovered,     // one shard is there again
-  kShardPlaced,        // one that moves is on its new server, and nobody was told
-  kShardMoved,         // it is written down who holds it, and neither server was told
 };
 
-inline constexpr std::array<std::pair<Failpoint, const char*>, 15> kFailpointNames{{
+inline constexpr std::array<std::pair<Failpoint, const char*>, 13> kFailpointNames{{
     {Failpoint::kJournalWriting, "journal-writing"},
     {Failpoint::kJournalWritten, "journal-written"},
     {Failpoint::kAnswersSent, "answers-sent"},
@@ -45,8 +43,6 @@ inline constexpr std::array<std::pair<Failpoint, const char*>, 15> kFailpointNam
     {Failpoint::kRecordWritten, "record-written"},
     {Failpoint::kReplaying, "replaying"},
     {Failpoint::kShardRecovered, "shard-recovered"},
-    {Failpoint::kShardPlaced, "shard-placed"},
-    {Failpoint::kShardMoved, "shard-moved"},
 }};
 
 // One moment at which the process dies. Thread-safe.

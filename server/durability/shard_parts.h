@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "proto/replication.pb.h"
+#include "proto/peers.pb.h"
 #include "server/durability/snapshot_reader.h"
 #include "server/shard/journal.h"
 #include "server/shard/shard_core.h"

@@ -44,7 +44,7 @@ LONG = 800  # lines: two ideas, perhaps
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GRPC_HEADER = re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$")
 GRPC_USERS = re.compile(r"^(net/grpc[/_].*|net/grpc\.(h|cc)|net/etcd/etcd_client\.cc|server/control/control_service\.cc|worker/control_client\.cc|"
-                        r"server/control/((leader|host|run|follow)_link\.cc|peer_service\.(h|cc)|(replication|hosting)_service\.(h|cc)|grpc_server_stream\.h)|bench/bench_follower\.cc)$")
+                        r"server/control/((run|follow)_link\.cc|peer_service\.(h|cc)|shard_weights\.cc))$")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b")
 # Waiting for a whole device, also as copies do that are not put on a stream: never.
 WAITS_FOR_DEVICE = re.compile(

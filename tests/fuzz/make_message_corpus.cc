@@ -2,9 +2,7 @@
 //   make_message_corpus tests/fuzz/corpus
 #include <vector>
 
-#include "net/etcd/etcd_chain_store.h"
 #include "net/wire_format.h"
-#include "server/control/chain.h"
 #include "server/durability/checkpoint_format.h"
 #include "server/durability/journal_format.h"
 #include "server/durability/stored_value.h"
@@ -314,19 +312,6 @@ void WriteJournal(const path& folder, const Codec& none) {
                   WithLength<uint16_t>(shard.core().MakeImage().record.SerializeAsString()));
 }
 
-void WriteChain(const path& folder) {
-  Chain chain = NewChain(1, "10.0.0.1:7070");
-  chain.set_run_id("0123456789abcdef");  // not another one each time
-  chain.mutable_members(0)->set_identity(1);
-  Chain::Member follower;
-  follower.set_replica(2);
-  follower.set_address("10.0.0.2:7070");
-  WriteCorpusFile(folder / "json" / "led.json", ChainToJson(chain));
-  WriteCorpusFile(folder / "json" / "followed.json", ChainToJson(With(chain, follower)));
-  WriteCorpusFile(folder / "json" / "taken_over.json",
-                  ChainToJson(TakenOver(With(chain, follower), 2)));
-}
-
 // What control_fuzz reads: two workers train, one leaves, the run is drained.
 void WriteControl(const path& folder) {
   std::string rows;
@@ -391,7 +376,6 @@ void WriteCorpus(const path& folder) {
   WriteSession(folder / "session" / "answers", codecs);
   WriteCheckpoint(folder / "checkpoint");
   WriteJournal(folder / "journal", none);
-  WriteChain(folder / "chain");
   WriteControl(folder / "control");
 }
 

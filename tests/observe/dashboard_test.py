@@ -151,20 +151,20 @@ class ServersTest(PagesTest):
               return rows.length === wanted.length && wanted.every((one, i) => new RegExp(one).test(rows[i]));
             }})()""")
 
-        # Name, state, shards, how many, how many came and went, their bytes, when heard.
-        wait_rows(r"^server 1 coordinator\|✓ live\|[0-2] [0-2]\|2\|0\|1\|[0-9.]+ k?B\|–$",
-                  r"^server 2 \S+\|✓ live\|[0-2]\|1\|1\|0\|[0-9.]+ k?B\|[0-9.]+ s ago$")
+        # Name, state, shards, how many, how many came and went, their bytes, copies, when heard.
+        wait_rows(r"^server 1 \S+ \(leads\)\|✓ live\|[0-2] [0-2]\|2\|0\|1\|[0-9.]+ k?B\|0\|[0-9.]+ s ago$",
+                  r"^server 2 \S+\|✓ live\|[0-2]\|1\|1\|0\|[0-9.]+ k?B\|0\|[0-9.]+ s ago$")
         metrics = urllib.request.urlopen(url + "metrics").read().decode()
         self.assertRegex(metrics, r'\npsgd_server_shards\{server="2",name="[^"]+"\} 1\n')
         run(BIN / "ps-ctl", "rebalance", "--server", address, "--move", "0=2", "--move", "1=2", "--move", "2=2")
-        wait_rows(r"^server 1 coordinator\|✓ live\|–\|0\|0\|3\|0 B\|", r"^server 2 \S+\|✓ live\|0 1 2\|3\|3\|0\|")
+        wait_rows(r"^server 1 \S+ \(leads\)\|✓ live\|–\|0\|0\|3\|0 B\|", r"^server 2 \S+\|✓ live\|0 1 2\|3\|3\|0\|")
         page.run("document.getElementById('panel-events').scrollIntoView()")
         page.wait("/shard 0 moved from server 1 to server 2/.test(document.getElementById('panel-events').textContent)"
                   " || /shard 1 moved from server 1 to server 2/.test(document.getElementById('panel-events').textContent)")
         page.run("document.getElementById('panel-live').scrollIntoView()")
         second.process.send_signal(signal.SIGTERM)
         second.process.wait(60)
-        wait_rows(r"^server 1 coordinator\|✓ live\|0 1 2\|3\|3\|3\|", r"^server 2 \S+\|left\|–\|0\|3\|3\|")
+        wait_rows(r"^server 1 \S+ \(leads\)\|✓ live\|0 1 2\|3\|3\|3\|", r"^server 2 \S+\|left\|–\|0\|3\|3\|")
         self.assertEqual(page.errors(), [])
 
 

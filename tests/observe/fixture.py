@@ -219,12 +219,11 @@ def write_fifty_workers(run):
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(CONFIG.lstrip())
     latency = {f"{what}_{share}": value for what, value in (("push", 3.0), ("pull", 9.0)) for share in ("p50", "p99")}
-    chain = {"epoch": "1.2", "leader": {"id": 1, "address": "10.0.0.1:7070"}, "followers": [
-        {"id": 2, "address": "10.0.0.2:7070", "live": True, "in_chain": True, "bytes_behind": 4096, "entries_behind": 12}]}
     records = []
 
     def server(number, shards, state="live"):
-        return {"id": number, "name": f"rack-{number}", "state": state, "coordinates": number == 1, "shards": shards,
+        return {"id": number, "name": f"rack-{number}", "state": state, "leads": number == 1, "shards": shards,
+                "copies": 2, "catching_up": 2 - number,
                 "bytes": 1000000 * len(shards), "heard": 0.2}
 
     # It began as one; another joined and took four shards, gave one back, and was lost.
@@ -240,7 +239,8 @@ def write_fifty_workers(run):
         records.append({"kind": "progress", "seconds": t, "epoch": t / 10, "loss": 2 / (1 + t), "accuracy": 1 - 1 / (1 + t),
                         "samples_per_second": 26000, "bytes_pushed": 1000 * t, "bytes_pushed_dense": 50000 * t,
                         "residual_norm": 8, "workers": 49, "learning_rate": 0.02})
-        records.append({"kind": "detail", "seconds": t, "state": "training", "detail": "", "workers": workers, "shards": shards, "chain": chain,
+        records.append({"kind": "detail", "seconds": t, "state": "training", "detail": "", "workers": workers, "shards": shards,
+                        "waits_for": "waiting for server 2" if t >= 20 else "", "failed_checkpoint": "",
                         **({"servers": servers[min(t // 10, 2)]} if t >= 10 else {}),
                         "refused": {"non_finite": t}, "time": {"compute": 30, "wait": 12 + t % 5, "wire": 5, "apply": 3}, "queue_bytes": 8000, "journal_p50": 0.1, "journal_p99": 0.4,
                         "checkpoint": 1, "checkpoint_age": t, **latency})

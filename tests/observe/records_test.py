@@ -144,16 +144,12 @@ class RecordsTest(unittest.TestCase):
         expressions += [variable["query"]["query"] for variable in dashboard["templating"]["list"] if isinstance(variable["query"], dict)]
         asked = {name for expression in expressions for name in re.findall(r"psgd_[a-z0-9_]+", expression)}
         self.assertGreater(len(asked), 20)
-        # A run with followers, and one on several servers, which no run is at once.
-        pages = []
-        for name, setting in (("followed", "durability.acknowledge=replicated"), ("spread", "cluster.servers=2")):
-            live = Program("ps-run", str(self.folder / "recorded.yaml"), "--run-dir", str(self.folder / name), "--http", "0",
-                           "--set", setting, ready=r"dashboard: (http://[0-9.:]+/)")
-            self.addCleanup(live.end)
-            pages.append(live.found.group(1) + "metrics")
+        live = Program("ps-run", str(self.folder / "recorded.yaml"), "--run-dir", str(self.folder / "spread"), "--http", "0",
+                       "--set", "cluster.servers=2", ready=r"dashboard: (http://[0-9.:]+/)")
+        self.addCleanup(live.end)
 
         def missing():
-            text = "".join(urllib.request.urlopen(page).read().decode() for page in pages)
+            text = urllib.request.urlopen(live.found.group(1) + "metrics").read().decode()
             return asked - set(re.findall(r"^(psgd_[a-z0-9_]+)[ {]", text, re.MULTILINE))
 
         # Some come with the first evaluation, or the first checkpoint.

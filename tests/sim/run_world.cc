@@ -24,6 +24,7 @@ RunWorld::RunWorld(const Scenario& scenario, const RunFaults& faults, bool trace
       chance_(scenario_.network_seed, 2),
       store_(&queue_, scenario_.network_seed, kServerSilence, faults_.shared_store,
              faults_.lost_answers),
+      saboteur_(scenario_.sabotage),
       answer_kills_(faults_.answer_kills),
       start_(queue_.now()) {
   for (int i = 0; i < faults_.machines; ++i) {
@@ -118,6 +119,7 @@ void RunWorld::SendToShard(Worker* worker, uint32_t machine, uint32_t shard,
 
 void RunWorld::AnswerWorker(uint32_t machine, uint32_t shard, Outgoing outgoing,
                             const ShardCore& core) {
+  saboteur_.OnAnswer(&outgoing.message);
   oracle_.Answered(outgoing.message, machine);
   if (outgoing.message.header.has_pull_reply()) {
     oracle_.Showed(outgoing.message.header.pull_reply(), core.ShareWeights());
@@ -372,6 +374,7 @@ void RunWorld::CheckEnd() {
       outcome_.weights[slice].assign(values.begin(), values.end());
       Mix(ChecksumOf(bytes.span()));
     }
+    CheckDisk(leader, s);
     // Copies with as many steps have the same weights.
     for (const auto& machine : machines_) {
       const CopyCore* const copy = machine->copy(s);
@@ -390,6 +393,25 @@ void RunWorld::CheckEnd() {
     }
   }
   if (oracle_.breaches().empty()) oracle_.Ended(outcome_.weights);
+}
+
+void RunWorld::CheckDisk(SimServer* machine, uint32_t shard) {
+  const bool journal = scenario_.config.durability().acknowledge() != DurabilityConfig::MEMORY &&
+                       store_.record().has_plan();
+  if (!journal) return;
+  const auto again = machine->MadeAgain(shard);
+  if (!again.ok()) {
+    oracle_.Breach(
+        absl::StrCat("shard ", shard, " cannot be made again: ", again.status().ToString()));
+    return;
+  }
+  for (const auto& [slice, bytes] : (*again)->core().ShareWeights()) {
+    const auto values = AsFloats(bytes);
+    if (!std::equal(values.begin(), values.end(), outcome_.weights[slice].begin())) {
+      oracle_.Breach(
+          absl::StrCat("the journal of shard ", shard, " makes other weights of slice ", slice));
+    }
+  }
 }
 
 RunOutcome RunWorld::Run() {
@@ -431,13 +453,25 @@ RunOutcome RunWorld::Run() {
   return outcome_;
 }
 
+RunFaults OneServer() {
+  RunFaults faults;
+  faults.machines = 1;
+  faults.copies = 1;
+  faults.shared_store = false;
+  return faults;
+}
+
+std::string Failure(const Scenario& scenario, const RunFaults& faults) {
+  if (RunWorld(scenario, faults, false).Run().breaches.empty()) return "";
+  const RunOutcome outcome = RunWorld(scenario, faults, true).Run();
+  return absl::StrCat(Describe(scenario, faults), "\n", absl::StrJoin(outcome.trace, "\n"),
+                      "\nbreach: ", absl::StrJoin(outcome.breaches, "\n"));
+}
+
 std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   Scenario s = RandomScenario(seed);
   Chance chance(seed, 99);
   RunFaults f;
-  // What the other servers of the scenario did is here what befalls machines.
-  s.joined = 0;
-  s.power_losses = s.server_crashes = s.standby_deaths = 0;
   // Longer than all misfortunes of a run together: nobody gives up.
   s.config.mutable_cluster()->set_deadline(30000);
   s.config.mutable_durability()->set_acknowledge(chance.Choice(
@@ -450,7 +484,8 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   f.shared_store = chance.Happens(0.7);
   f.kills = static_cast<int>(chance.Choice({0, 1, 2, 5}));
   f.answer_kills = static_cast<int>(chance.Choice({0, 0, 2, 4}));
-  f.power_losses = static_cast<int>(chance.Choice({0, 0, 1, 2}));
+  f.power_losses = static_cast<int>(chance.Choice({0, 1, 1, 2}));
+  s.torn_images = chance.Choice({0.0, 0.5});
   f.deleted_disks = chance.Choice({0.0, 0.3});
   f.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
   f.cuts = static_cast<int>(chance.Choice({0, 1, 3}));

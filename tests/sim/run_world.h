@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/sim/network.h"
+#include "tests/sim/sabotage.h"
 #include "tests/sim/sim_server.h"
 #include "tests/sim/sim_store.h"
 #include "tests/sim/worker.h"
@@ -62,6 +63,7 @@ class RunWorld final : public World {
   void CountResent(uint64_t messages) override { outcome_.resent += messages; }
 
   // For servers.
+  Saboteur& saboteur() { return saboteur_; }
   const RunFaults& faults() const { return faults_; }
   SimStore& store() { return store_; }
   void AnswerRequest(uint64_t request, absl::StatusOr<ControlReply> reply);
@@ -101,12 +103,15 @@ class RunWorld final : public World {
   bool Over() const;
   void CheckLeaders();
   void CheckEnd();
+  // The disk makes the very weights that the copy has.
+  void CheckDisk(SimServer* machine, uint32_t shard);
   SimServer* Leading();
 
   const RunFaults faults_;
   Network network_;
   Chance chance_;
   SimStore store_;
+  Saboteur saboteur_;
   std::vector<std::unique_ptr<SimServer>> machines_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::map<uint32_t, uint32_t> asks_;  // by process: the machine that it asks
@@ -122,8 +127,12 @@ class RunWorld final : public World {
   RunOutcome outcome_;
 };
 
+// One server, to which nothing happens.
+RunFaults OneServer();
 // Everything drawn from the seed.
 std::pair<Scenario, RunFaults> RandomRun(uint64_t seed);
+// Empty when all is well; otherwise what to read: the seed, what happened last, the breaches.
+std::string Failure(const Scenario& scenario, const RunFaults& faults);
 std::string Describe(const Scenario& scenario, const RunFaults& faults);
 
 }  // namespace psgd::sim

@@ -150,18 +150,6 @@ void Saboteur::OnCut(const ShardCore& core, ShardCut* cut) const {
   }
 }
 
-void Saboteur::OnGive(ShardImage* image) const {
-  if (kind_ != Sabotage::kForgetNumbers) return;
-  for (MemberRecord& member : *image->record.mutable_members()) {
-    member.set_next_seq(std::max<uint64_t>(member.next_seq(), 2) - 1);
-  }
-}
-
-void Saboteur::OnGiveSince(DurableShard* durable, GivenSteps* given) const {
-  if (kind_ == Sabotage::kDontStandStill && given->stands_still) durable->KeepOn();
-  if (kind_ == Sabotage::kLoseSteps && given->stands_still) given->steps.entries.clear();
-}
-
 void Saboteur::OnAnswer(Message* message) {
   if (message->header.has_push_ack()) {
     uint64_t& below = acknowledged_[SenderOf(*message)];

@@ -21,9 +21,6 @@ class Saboteur {
   std::vector<Message> OnMessage(Message message);
   // What the shard is told instead of the command.
   ShardCommand OnCommand(uint32_t shard, const ShardCommand& command) const;
-  // Of a shard that goes to another server: its image, and its steps since.
-  void OnGive(ShardImage* image) const;
-  void OnGiveSince(DurableShard* durable, GivenSteps* given) const;
   // What one shard gives as its part of a checkpoint.
   void OnCut(const ShardCore& core, ShardCut* cut) const;
   // Undoes what the worker must not notice.

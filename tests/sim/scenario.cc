@@ -80,47 +80,12 @@ Scenario RandomScenario(uint64_t seed) {
   s.poison = chance.Choice({0.0, 0.0, 0.1});
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
   if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
-  if (chance.Happens(0.6)) {
-    const auto level = chance.Choice({DurabilityConfig::REPLICATED, DurabilityConfig::REPLICATED,
-                                      DurabilityConfig::FSYNC, DurabilityConfig::JOURNAL});
-    const bool followed = level == DurabilityConfig::REPLICATED;
-    s.config.mutable_durability()->set_acknowledge(level);
-    // With a journal that is not synced the run may end there.
-    s.power_losses =
-        static_cast<int>(level == DurabilityConfig::JOURNAL ? chance.Choice({0, 0, 0, 1})
-                                                            : chance.Choice({0, 1, 1, 2}));
-    s.torn_images = chance.Choice({0.0, 0.5});
-    s.standby_deaths = followed ? static_cast<int>(chance.Choice({0, 0, 1, 3})) : 0;
-    s.server_crashes = static_cast<int>(chance.Choice({0, 1, 2, 4}));
-    s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
-    s.disk_delay = std::chrono::milliseconds(chance.Choice({0, 1, 20}));
-    s.image_after = chance.Choice<uint64_t>({20u << 10, 100u << 10, 1u << 30});
-  }
   s.reply_bytes = chance.Choice<size_t>({1, 8u << 10, 4u << 20});
   s.held_bytes = chance.Choice<size_t>({1, 20u << 10, 1u << 30, 1u << 30});
   s.window_bytes = chance.Choice<size_t>({1, 12u << 10, 64u << 20});
   s.fuse_bytes = chance.Choice<size_t>({0, 8u << 10, 64u << 10});
   if (chance.Happens(0.1)) {
     s.drain_after = chance.Between(std::chrono::milliseconds(1), std::chrono::milliseconds(800));
-  }
-  s.server_pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
-  s.clock_steps = static_cast<int>(chance.Choice({0, 0, 1, 2}));
-  const auto acknowledge = s.config.durability().acknowledge();
-  if (acknowledge != DurabilityConfig::REPLICATED && chance.Happens(0.6)) {
-    s.joined = static_cast<int>(chance.Between(1, 3));
-    if (acknowledge != DurabilityConfig::MEMORY) {
-      s.joined_crashes = static_cast<int>(chance.Choice({0, 1, 3}));
-      if (acknowledge == DurabilityConfig::FSYNC || s.power_losses > 0) {
-        s.joined_power_losses = static_cast<int>(chance.Choice({0, 1, 2}));
-      }
-    }
-    s.broken_connections = static_cast<int>(chance.Choice({0, 1, 3}));
-    s.leaves = static_cast<int>(chance.Choice({0, 1, 2}));
-    s.moves = chance.Choice({0.0, 0.05, 0.3});
-    s.broken_calls = chance.Choice({0.0, 0.01, 0.1});
-    s.late_calls = chance.Choice({0.0, 0.02, 0.1});
-    s.killed_moves = chance.Choice({0.0, 0.02, 0.1});
-    s.given_bytes = chance.Choice<size_t>({0, 64u << 20});
   }
   return s;
 }
@@ -142,6 +107,11 @@ Scenario CalmScenario(uint64_t seed, int workers, int64_t staleness) {
   return s;
 }
 
+void PullChanges(Scenario* scenario) {
+  scenario->config.mutable_compression()->mutable_push()->mutable_topk()->set_density(0.01);
+  scenario->config.mutable_compression()->mutable_pull()->mutable_delta();
+}
+
 std::string Describe(const Scenario& s) {
   return absl::StrCat(
       "seed ", s.seed, ": ", s.processes, " workers, ", s.config.cluster().shards(), " shards, ",
@@ -150,19 +120,12 @@ std::string Describe(const Scenario& s) {
       s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
       ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", server crashes ", s.server_crashes, " (",
-      DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ")",
-      ", standby deaths ", s.standby_deaths, ", power losses ", s.power_losses, "+",
-      s.joined_power_losses, ", torn images ", s.torn_images, ", server pauses ", s.server_pauses,
-      ", full disks ", s.full_disks, ", clock steps ", s.clock_steps, ", joined servers ", s.joined,
-      ", their crashes ", s.joined_crashes, ", broken connections ", s.broken_connections,
-      ", leaves ", s.leaves, ", moves ", s.moves, ", broken calls ", s.broken_calls,
-      ", late calls ", s.late_calls, ", killed moves ", s.killed_moves, ", disk delay ",
-      Seconds(s.disk_delay), " s, images after ", s.image_after, ", failed checkpoints ",
-      s.failed_checkpoints, ", slow step ", Seconds(s.slow_step), " s, drained after ",
-      Seconds(s.drain_after), s.config.consistency().pull_ahead() ? " s, pull ahead" : " s",
-      ", reply ", s.reply_bytes, ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ",
-      s.fuse_bytes);
+      s.poison, ", ", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()),
+      ", torn images ", s.torn_images, ", full disks ", s.full_disks, ", images after ",
+      s.image_after, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
+      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
+      s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
+      ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
 }
 
 }  // namespace psgd::sim

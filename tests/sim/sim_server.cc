@@ -9,6 +9,12 @@
 #include "tests/sim/run_world.h"
 
 namespace psgd::sim {
+namespace {
+
+// Of a server that is to die soon: as it has taken in a message.
+constexpr double kDiesBeforeItWrites = 0.4;
+
+}  // namespace
 
 SimServer::SimServer(RunWorld* world, uint32_t machine)
     : world_(world), machine_(machine), chance_(world->scenario().network_seed, 300 + machine) {}
@@ -21,6 +27,8 @@ const CopyCore* SimServer::copy(uint32_t shard) const {
 DurableShardOptions SimServer::PlaceOf(uint32_t shard, bool empty) {
   const Scenario& scenario = world_->scenario();
   DurableShardOptions options = DurableShardOptionsOf(scenario.config, shard, 1);
+  if (scenario.sabotage == Sabotage::kGateOff)
+    options.shard.config.mutable_consistency()->set_staleness(-1);
   options.shard.reply_bytes = scenario.reply_bytes;
   options.shard.held_bytes = scenario.held_bytes;
   options.image_after = scenario.image_after;
@@ -62,6 +70,7 @@ void SimServer::Boot(bool begins) {
   options.self.set_identity(identity_);
   options.run_id = run_id_;
   options.begins = begins;
+  options.was_part = !begins && !run_id_.empty();
   options.may_lead = world_->faults().shared_store || machine_ == 0;
   options.leader.coordinator.config = world_->scenario().config;
   options.leader.copies = world_->faults().copies;
@@ -103,6 +112,15 @@ void SimServer::Die(bool power, bool lose_disk) {
   dies_in_ = -1;
   awake_at_ = {};
   to_do_.clear();
+  for (auto& [shard, copy] : copies_) {
+    const auto disk = disks_.find(shard);
+    if (disk == disks_.end()) continue;
+    // Written, if perhaps not synced, and nobody heard of it any more.
+    CopyCore::Effects unheard;
+    disk->second->dies_writing = chance_.Happens(0.5);
+    if (chance_.Happens(0.5)) copy->Commit(world_->queue().now(), &unheard);
+    disk->second->dies_writing = false;
+  }
   copies_.clear();
   cuts_.clear();
   const uint64_t life = life_;
@@ -116,7 +134,9 @@ void SimServer::Die(bool power, bool lose_disk) {
   }
   for (auto& [shard, disk] : disks_) {
     disk->late.clear();
+    if (shard == 0) Damage(world_->scenario().disk_fault, disk.get());
     if (power) LosePower(&chance_, disk.get());
+    if (power && chance_.Happens(world_->scenario().torn_images)) TearImage(disk.get());
   }
   if (lose_disk) {
     disks_.clear();
@@ -151,7 +171,11 @@ void SimServer::Feed(const Input& input) {
   WhenAwake([this, input] {
     if (core_ == nullptr || over_) return;
     ServerEffects effects;
-    input(world_->queue().now(), &effects);
+    const Time now = world_->queue().now();
+    input(now, &effects);
+    // What the run leaves behind is saved at once.
+    if (core_->leader() != nullptr && core_->leader()->trained() && !core_->leader()->closed())
+      core_->Close(now, &effects);
     CarryOut(std::move(effects));
   });
 }
@@ -301,7 +325,7 @@ void SimServer::Carry(ServerEffect effect) {
     });
   } else if (const auto* news = std::get_if<effect::News>(&effect)) {
     if (news->text.find("in place of") != std::string::npos) ++world_->outcome().promotions;
-    if (news->text.find("moved to") != std::string::npos) ++world_->outcome().moves;
+    if (news->text.find(" moved from server ") != std::string::npos) ++world_->outcome().moves;
     if (news->text.find("leads the run, under") != std::string::npos) ++world_->outcome().takeovers;
     if (world_->tracing()) world_->Note(absl::StrCat("machine ", machine_, ": ", news->text));
   } else if (const auto* end = std::get_if<effect::End>(&effect)) {
@@ -350,7 +374,7 @@ void SimServer::Execute(const ShardOrderTo& order) {
   if (at == copies_.end() || at->second->epoch() != order.epoch) {
     return TellOrders(order.shard, {{order.number, absl::UnavailableError("not here")}});
   }
-  at->second->Execute(order.command, order.number);
+  at->second->Execute(world_->saboteur().OnCommand(order.shard, order.command), order.number);
   Flush(order.shard);
 }
 
@@ -454,9 +478,18 @@ void SimServer::Deliver(uint32_t process, uint32_t shard, Message message) {
   WhenAwake([=, this, message = std::move(message)] {
     const auto at = copies_.find(shard);
     if (at == copies_.end()) return;
-    at->second->OnMessage(process, message);
+    for (Message& changed : world_->saboteur().OnMessage(message))
+      at->second->OnMessage(process, std::move(changed));
+    if (dies_in_ >= 0 && chance_.Happens(kDiesBeforeItWrites)) return Die(false, false);
     Flush(shard);
   });
+}
+
+absl::StatusOr<std::unique_ptr<DurableShard>> SimServer::MadeAgain(uint32_t shard) {
+  FillDisk(false);
+  Flush(shard);
+  std::vector<std::string> notes;
+  return DurableShard::Recover(PlaceOf(shard, false), &notes);
 }
 
 void SimServer::OnCopyMessage(uint32_t from, const CopyMessage& message) {
@@ -501,6 +534,7 @@ void SimServer::Flush(uint32_t shard) {
   if (copy.shard() != nullptr) {
     while (auto cut = copy.shard()->TakeFinishedCut()) {
       if (!copy.leads()) continue;
+      if (shard == 0) world_->saboteur().OnCut(copy.shard()->core(), &*cut);
       cuts_[shard] = std::make_shared<ShardCut>(*std::move(cut));
       world_->CutTaken(shard, *cuts_[shard]);
       cut_taken = true;

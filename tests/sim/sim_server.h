@@ -66,6 +66,8 @@ class SimServer {
   void Deliver(uint32_t process, uint32_t shard, Message message);
   void OnCopyMessage(uint32_t from, const CopyMessage& message);
   void Tick();
+  // What the disk holds of a shard. REQUIRES: the run keeps journals, and is over.
+  absl::StatusOr<std::unique_ptr<DurableShard>> MadeAgain(uint32_t shard);
 
  private:
   using Input = std::function<void(Time, ServerEffects*)>;

@@ -242,25 +242,4 @@ void TearImage(ShardDisk* disk) {
   }
 }
 
-void RecordDisk::Write(std::string record, bool sync) {
-  records_.push_back(std::move(record));
-  const size_t kept = sync ? 1 : kUnsyncedRecords;
-  if (records_.size() > kept)
-    records_.erase(records_.begin(), records_.end() - static_cast<std::ptrdiff_t>(kept));
-}
-
-const std::string& RecordDisk::latest() const {
-  static const std::string kNone;
-  return records_.empty() ? kNone : records_.back();
-}
-
-bool RecordDisk::LosePower(Chance* chance) {
-  if (records_.empty()) return false;
-  const auto kept =
-      static_cast<size_t>(chance->Between(int64_t{1}, static_cast<int64_t>(records_.size())));
-  const bool lost = kept < records_.size();
-  records_.resize(kept);
-  return lost;
-}
-
 }  // namespace psgd::sim

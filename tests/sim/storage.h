@@ -87,18 +87,4 @@ bool LosePower(Chance* chance, ShardDisk* disk);
 // The newest of several images is cut off, though it was synced.
 void TearImage(ShardDisk* disk);
 
-// Where the coordinator's record is kept; it is replaced as a whole.
-class RecordDisk {
- public:
-  void Write(std::string record, bool sync);
-  // Empty: none was ever written.
-  const std::string& latest() const;
-  void Clear() { records_.clear(); }
-  bool LosePower(Chance* chance);
-
- private:
-  // The first is on the disk: it was synced, or is old enough. The others may be.
-  std::vector<std::string> records_;
-};
-
 }  // namespace psgd::sim

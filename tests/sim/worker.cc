@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "net/wire_format.h"
 #include "tests/sim/gradients.h"
 #include "tests/sim/world.h"
 
@@ -129,6 +130,7 @@ void Worker::Tick() {
 void Worker::Join() {
   JoinRequest request;
   request.set_name(absl::StrCat("p", process_));
+  request.set_protocol(kProtocolVersion);
   Call<JoinReply>(request, [this](absl::StatusOr<JoinReply> reply) {
     if (!reply.ok()) return GiveUp(reply.status());
     key_ = reply->key();

@@ -11,9 +11,7 @@ constexpr size_t kTraceTail = 400;
 
 Scenario Planned(const Scenario& scenario) {
   Scenario planned = scenario;
-  Duration faults = kFaultsFor;
-  for (const Event& event : scenario.events) faults = std::max(faults, event.at + event.length);
-  planned.network.heals_at = EventQueue().now() + faults;
+  planned.network.heals_at = EventQueue().now() + kFaultsFor;
   return planned;
 }
 

@@ -1,13 +1,17 @@
 // Kills processes of a run at random, again and again, and then audits what is left.
 //
-//   kill_soak --kills=1000 --seed=7 [--acknowledge=fsync] [--folder=DIR]
+//   kill_soak --kills=1000 --seed=7 [--copies=2] [--acknowledge=fsync] [--folder=DIR]
 //
 // A ps-server with a journal and three ps-workers train. One of them is killed (SIGKILL), the
-// server as often as a worker, and started again; the next falls once training has gone on. At the
-// end, from the journals that are left, nothing of which was trimmed:
+// server as often as a worker, and started again; the next falls once training has gone on. With
+// --copies=2: three servers and an etcd of three members; of ten servers that are killed, one loses
+// its disk. A copy that begins anew begins with an image, so the journals of servers that died are
+// kept aside, and what the last copies do not reach back to is read from those that go over into
+// them. At the end, from the journals that are left, nothing of which was trimmed:
 //   - every push that a worker saw acknowledged is there, with the bytes that the worker sent;
 //   - none is there twice, and each worker's are without a gap;
-//   - replaying them makes the weights that the server saved, bit for bit.
+//   - replaying them makes the weights that the server saved, bit for bit; so do all copies in
+//   sync.
 #include <signal.h>
 
 #include <cstdlib>
@@ -28,6 +32,7 @@
 #include "experiment/record/run_dir.h"
 #include "server/durability/durable_shard.h"
 #include "server/durability/rocks_journal.h"
+#include "tests/system/etcd_run_test.h"
 #include "tests/system/process.h"
 #include "worker/push_log.h"
 
@@ -42,10 +47,16 @@ struct SoakOptions {
   uint64_t kills = 100;
   uint64_t seed = 1;
   std::string acknowledge = "journal";
+  uint64_t copies = 1;
   std::string folder;
 };
 
 constexpr int kWorkers = 3;
+constexpr size_t kServersWithCopies = 3;
+constexpr int kEtcdMembers = 3;
+constexpr uint32_t kKillsPerLostDisk = 10;
+constexpr int kShards = 2;
+constexpr uint64_t kSaved = UINT64_MAX;  // in place of a shard: no push, but it has a number
 
 // Worker, incarnation, shard, seq.
 using PushName = std::array<uint64_t, 4>;
@@ -61,33 +72,75 @@ class Soak {
   Json Report() const;
 
  private:
+  struct Server {
+    std::string run_dir;
+    std::unique_ptr<Process> process;
+  };
+  struct Entry {
+    std::string checksum;  // of all of it
+    PushName push{};       // seq 0: it is none
+    std::string pushed;    // checksum of the push
+  };
+  // What the journal of one copy of a shard holds, after an image.
+  struct Copy {
+    uint64_t image = 0;  // has the steps up to this one
+    bool whole = true;   // no push is among those
+    std::vector<Entry> entries;
+    ShardSnapshot arrays;  // after the last of them
+
+    uint64_t last() const { return image + entries.size(); }
+    const Entry& at(uint64_t step) const { return entries[step - image - 1]; }
+  };
+
   std::string Path(const std::string& name) const {
     return absl::StrCat(options_.folder, "/", name);
   }
+  bool HasCopies() const { return options_.copies > 1; }
+  // Of the server that leads the run in the end: the first one knows of no other place.
+  std::string Results() const {
+    const std::string shared = Path("results");
+    return fs::exists(shared + "/weights.safetensors") ? shared : servers_[0].run_dir;
+  }
   std::string WriteConfig() const;
+  std::string StartEtcd();
+  std::string StartServers();
+  void StartServer(Server* server, std::vector<std::string> how);
   void StartWorker();
   // Of those who were killed, and of those whom a busy machine kept from being heard in time.
   void ReplaceWorkers();
+  Json Status() const;
   // The clock that the run has reached; -1: nobody answers.
   int64_t Clock() const;
   bool GoesOn();
+  bool WaitInSync() const;
+  std::string KillServer();
   std::string KillOne();
   std::string Train();
   std::string Audit();
   std::string AuditShard(uint32_t shard, const Config& config);
+  void KeepJournals(const Server& server) const;
+  // `arrays`: they are of interest, too.
+  absl::StatusOr<Copy> ReadCopy(const std::string& folder, uint32_t shard, const Config& config,
+                                bool arrays);
+  // Makes it reach back to the first step, by journals of servers that died.
+  std::string ReachBack(uint32_t shard, const Config& config, Copy* copy);
+  void AuditPushes(uint32_t shard, const Copy& copy);
   std::string ReadAcknowledged();
 
   const SoakOptions options_;
   RandomStream chance_;
-  std::unique_ptr<Process> server_;
+  std::vector<std::unique_ptr<Process>> etcd_;
+  std::vector<Server> servers_;
   std::vector<std::unique_ptr<Process>> workers_;
-  std::string address_;
-  int started_workers_ = 0;
+  std::vector<std::string> where_;  // the run is, as programs take it
+  int started_workers_ = 0, started_servers_ = 0;
   int64_t clock_ = 0;
-  uint64_t servers_killed_ = 0, workers_killed_ = 0;
+  uint64_t servers_killed_ = 0, workers_killed_ = 0, disks_lost_ = 0;
+  std::vector<double> seconds_to_go_on_;  // after a server was killed
 
   std::map<PushName, std::string> acknowledged_;  // checksums
   uint64_t journalled_ = 0, lost_ = 0, twice_ = 0, changed_ = 0, gaps_ = 0, other_weights_ = 0;
+  uint64_t copies_missing_ = 0;
 };
 
 std::string Soak::WriteConfig() const {
@@ -99,16 +152,20 @@ train: {epochs: 1000000}
 optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}
 consistency: {staleness: 3}
 compression: {push: {topk: {density: 0.1}}, dense_below: 64B}
-cluster: {shards: 2, workers: 3, segment: 16, lease: 2s, resend: 200ms}
+cluster: {shards: 2, workers: 3, segment: 16, lease: 2s, resend: 200ms, copies: )"
+                      << options_.copies << ", servers: " << (HasCopies() ? kServersWithCopies : 1)
+                      << R"(}
 durability: {acknowledge: )"
                       << options_.acknowledge << ", journal: 64GiB, checkpoint: 5000 steps}\n";
   return path;
 }
 
 void Soak::StartWorker() {
-  workers_.push_back(std::make_unique<Process>(std::vector<std::string>{
-      "ps-worker", "--cpu", "--server", address_, "--name", absl::StrCat("w", started_workers_++),
-      "--push-log", Path("acknowledged")}));
+  workers_.push_back(
+      std::make_unique<Process>(std::vector<std::string>{"ps-worker", "--cpu", "--name",
+                                                         absl::StrCat("w", started_workers_++),
+                                                         "--push-log", Path("acknowledged")} +
+                                where_));
 }
 
 void Soak::ReplaceWorkers() {
@@ -116,16 +173,94 @@ void Soak::ReplaceWorkers() {
   while (workers_.size() < kWorkers) StartWorker();
 }
 
+std::string Soak::StartEtcd() {
+  std::string members, cluster;
+  std::vector<std::array<std::string, 2>> urls;
+  for (int i = 0; i < kEtcdMembers; ++i) {
+    const std::string address = absl::StrCat("127.0.0.1:", FreePort());
+    urls.push_back({"http://" + address, absl::StrCat("http://127.0.0.1:", FreePort())});
+    absl::StrAppend(&members, i == 0 ? "" : ",", address);
+    absl::StrAppend(&cluster, i == 0 ? "" : ",", "m", i, "=", urls.back()[1]);
+  }
+  for (int i = 0; i < kEtcdMembers; ++i) {
+    const auto& [clients, peers] = urls[i];
+    etcd_.push_back(std::make_unique<Process>(std::vector<std::string>{
+        "/usr/bin/etcd", "--name", absl::StrCat("m", i), "--data-dir",
+        Path(absl::StrCat("etcd-", i)), "--listen-client-urls", clients, "--advertise-client-urls",
+        clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+        "--initial-cluster", cluster, "--unsafe-no-fsync"}));
+  }
+  for (const auto& member : etcd_) {
+    if (!member->WaitFor("client requests on")) return "etcd does not start: " + member->Err();
+  }
+  where_ = {"--etcd", members, "--run", "soak"};
+  return "";
+}
+
+void Soak::StartServer(Server* server, std::vector<std::string> how) {
+  how.insert(how.begin(), "ps-server");
+  how.push_back("--quiet");
+  if (HasCopies()) how.insert(how.end(), {"--etcd", where_[1]});
+  server->process = std::make_unique<Process>(std::move(how));
+}
+
+std::string Soak::StartServers() {
+  servers_.push_back({Path("run"), nullptr});
+  StartServer(&servers_[0],
+              {"--config", WriteConfig(), "--port", "0", "--run-dir", servers_[0].run_dir});
+  if (!servers_[0].process->WaitFor("ready")) return servers_[0].process->Err();
+  if (!HasCopies()) {
+    const std::string out = servers_[0].process->Out();
+    const size_t at = out.find("--server ") + 9;
+    where_ = {"--server", out.substr(at, out.find('\n', at) - at)};
+    return "";
+  }
+  started_servers_ = 1;
+  fs::create_directories(Path("results"));
+  while (servers_.size() < kServersWithCopies) {
+    servers_.push_back({Path(absl::StrCat("server-", ++started_servers_)), nullptr});
+    StartServer(&servers_.back(), {"--join", "soak", "--run-dir", servers_.back().run_dir,
+                                   "--results", Path("results")});
+    if (!servers_.back().process->WaitFor("joined")) return servers_.back().process->Err();
+  }
+  return "";
+}
+
+Json Soak::Status() const {
+  const Ended status =
+      RunProgram(std::vector<std::string>{"ps-ctl", "status", "--json"} + where_, 20s);
+  return status.code == 0 ? Json::parse(status.out, nullptr, false) : Json();
+}
+
 int64_t Soak::Clock() const {
-  const Ended status = RunProgram({"ps-ctl", "status", "--json", "--server", address_}, 20s);
-  const auto json = Json::parse(status.out, nullptr, false);
-  if (status.code != 0 || !json.is_object()) return -1;
+  const Json status = Status();
+  if (!status.is_object()) return -1;
   int64_t clock = -1;
-  for (const auto& shard : json["shards"]) {
+  for (const auto& shard : status["shards"]) {
     clock = std::max(clock,
                      static_cast<int64_t>(std::atol(shard.value("slowest_clock", "-1").c_str())));
   }
   return clock;
+}
+
+// Every shard has all its copies in sync, on servers that are there.
+bool Soak::WaitInSync() const {
+  return Eventually(
+      [&] {
+        const Json status = Status();
+        if (!status.is_object()) return false;
+        std::set<int> here;
+        for (const auto& server : status["servers"]) {
+          if (server.value("connected", false)) here.insert(server["server"].get<int>());
+        }
+        for (const auto& shard : status["shards"]) {
+          uint64_t in_sync = 0;
+          for (const auto& server : shard["in_sync"]) in_sync += here.count(server.get<int>());
+          if (in_sync < options_.copies) return false;
+        }
+        return true;
+      },
+      60s);
 }
 
 bool Soak::GoesOn() {
@@ -140,16 +275,55 @@ bool Soak::GoesOn() {
       40s);
 }
 
+// Hard links, which cost nothing; of a journal that only grew, the latest.
+void Soak::KeepJournals(const Server& server) const {
+  for (int shard = 0; shard < kShards; ++shard) {
+    const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
+    std::string database;  // a copy that begins anew makes another
+    if (!(std::ifstream(folder + "/log/IDENTITY") >> database)) continue;
+    const std::string kept = Path(absl::StrCat("kept/shard-", shard, "/", database));
+    fs::remove_all(kept);
+    fs::create_directories(kept);
+    fs::copy(folder, kept, fs::copy_options::recursive | fs::copy_options::create_hard_links);
+  }
+}
+
+std::string Soak::KillServer() {
+  const bool loses_disk = HasCopies() && chance_.NextBelow(kKillsPerLostDisk) == 0;
+  if (loses_disk && !WaitInSync()) return "copies do not get in sync";
+  Server& victim = servers_[chance_.NextBelow(static_cast<uint32_t>(servers_.size()))];
+  if (!victim.process->Running()) return "a server ended: " + victim.process->Err();
+  victim.process->Signal(SIGKILL);
+  victim.process->Wait();
+  ++servers_killed_;
+  if (!HasCopies()) {
+    StartServer(&victim, {"--recover", victim.run_dir});
+    return victim.process->WaitFor("ready")
+               ? ""
+               : "the server did not come back: " + victim.process->Err();
+  }
+  KeepJournals(victim);
+  if (loses_disk) {
+    ++disks_lost_;
+    fs::remove_all(victim.run_dir);
+    victim.run_dir = Path(absl::StrCat("server-", ++started_servers_));
+  }
+  StartServer(&victim,
+              {"--join", "soak", "--run-dir", victim.run_dir, "--results", Path("results")});
+  return "";
+}
+
 std::string Soak::KillOne() {
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (chance_.NextBelow(2) == 0) {
-    server_->Signal(SIGKILL);
-    server_->Wait();
-    ++servers_killed_;
-    server_ = std::make_unique<Process>(
-        std::vector<std::string>{"ps-server", "--recover", Path("run"), "--quiet"});
-    if (!server_->WaitFor("ready"))
-      return absl::StrCat("the server did not come back: ", server_->Err());
+    const auto start = std::chrono::steady_clock::now();
+    const std::string failed = KillServer();
+    if (!failed.empty()) return failed;
+    // What was on its way may still count.
+    Eventually([&] { return (clock_ = Clock()) >= 0; }, 40s);
+    if (!GoesOn()) return "training stands still after a server was killed";
+    seconds_to_go_on_.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   } else {
     auto& victim = workers_[chance_.NextBelow(static_cast<uint32_t>(workers_.size()))];
     victim->Signal(SIGKILL);
@@ -161,28 +335,30 @@ std::string Soak::KillOne() {
 }
 
 std::string Soak::Train() {
-  server_ = std::make_unique<Process>(std::vector<std::string>{
-      "ps-server", "--config", WriteConfig(), "--port", "0", "--run-dir", Path("run"), "--quiet"});
-  if (!server_->WaitFor("ready")) return server_->Err();
-  const std::string out = server_->Out();
-  const size_t at = out.find("--server ") + 9;
-  address_ = out.substr(at, out.find('\n', at) - at);
+  std::string failed = HasCopies() ? StartEtcd() : "";
+  if (failed.empty()) failed = StartServers();
+  if (!failed.empty()) return failed;
   for (int i = 0; i < kWorkers; ++i) StartWorker();
   for (uint64_t kill = 0; kill < options_.kills; ++kill) {
-    if (!GoesOn()) {
-      std::string said;
-      for (const auto& worker : workers_) absl::StrAppend(&said, worker->Err());
-      return absl::StrCat("training stands still after ", kill, " kills\n", said);
+    failed = GoesOn() ? KillOne() : "training stands still";
+    if (!failed.empty()) {
+      for (const auto& worker : workers_) absl::StrAppend(&failed, "\n", worker->Err());
+      for (const Server& server : servers_) absl::StrAppend(&failed, "\n", server.process->Err());
+      return absl::StrCat("after ", kill, " kills: ", failed);
     }
-    const std::string failed = KillOne();
-    if (!failed.empty()) return failed;
     if (kill % 50 == 49) std::cerr << kill + 1 << " kills, clock " << clock_ << "\n";
   }
   if (!GoesOn()) return "training does not go on after the last kill";
-  server_->Signal(SIGTERM);
-  const Ended ended = server_->Wait(120s);
-  if (ended.code != 3) return absl::StrCat("the server ended with ", ended.code, ": ", ended.err);
+  if (HasCopies() && !WaitInSync()) return "copies do not get in sync after the last kill";
+  const Ended drained = RunProgram(std::vector<std::string>{"ps-ctl", "drain"} + where_);
+  if (drained.code != 0) return "drain: " + drained.err;
+  for (const Server& server : servers_) {
+    const Ended ended = server.process->Wait(120s);
+    if (ended.code != 3 && ended.code != 0)
+      return absl::StrCat("a server ended with ", ended.code, ": ", ended.err);
+  }
   for (const auto& worker : workers_) worker->Wait();
+  for (const Server& server : servers_) KeepJournals(server);
   return "";
 }
 
@@ -194,86 +370,149 @@ std::string Soak::ReadAcknowledged() {
   return acknowledged_.empty() ? "no push was acknowledged" : "";
 }
 
-std::string Soak::AuditShard(uint32_t shard, const Config& config) {
+absl::StatusOr<Soak::Copy> Soak::ReadCopy(const std::string& folder, uint32_t shard,
+                                          const Config& config, bool arrays) {
   RocksJournalOptions options;
-  options.folder = absl::StrCat(Path("run/server/journal/shard-"), shard);
+  options.folder = folder;
   options.shard = shard;
+  Copy copy;
+  std::vector<std::string> notes;
+  {
+    PSGD_ASSIGN_OR_RETURN(const auto journal, RocksJournal::Open(options));
+    PSGD_ASSIGN_OR_RETURN(const ShardImage first, journal->LoadImage(&notes));
+    copy.image = first.record.entry();
+    for (const MemberRecord& member : first.record.members()) copy.whole &= member.next_seq() <= 1;
+    PSGD_RETURN_IF_ERROR(journal->Replay(copy.image, [&](const JournalEntry& entry) {
+      Entry& added = copy.entries.emplace_back();
+      DataHeader header = entry.head.message();
+      added.pushed = absl::StrFormat("%016x", PayloadChecksum({header, entry.payloads}));
+      added.checksum = absl::StrCat(entry.head.SerializeAsString(), added.pushed);
+      if (header.has_push())
+        added.push = {header.worker(), header.incarnation(), shard, header.push().seq()};
+      if (header.has_save_state())
+        added.push = {header.worker(), header.incarnation(), kSaved, header.save_state().seq()};
+      return absl::OkStatus();
+    }));
+  }
+  if (!arrays) return copy;
   DurableShardOptions durable;
   durable.shard.shard = shard;
   durable.shard.config = config;
-  {
-    auto journal = RocksJournal::Open(options);
-    if (!journal.ok()) return journal.status().ToString();
-    std::map<std::pair<uint64_t, uint64_t>, uint64_t> next;  // worker, incarnation -> seq
-    std::set<PushName> seen;
-    std::vector<std::string> notes;
-    const auto first = (*journal)->LoadImage(&notes);
-    if (!first.ok()) return first.status().ToString();
-    const absl::Status read =
-        (*journal)->Replay(first->record.entry(), [&](const JournalEntry& entry) {
-          if (!entry.head.has_message()) return absl::OkStatus();
-          const DataHeader& header = entry.head.message();
-          const uint64_t seq = header.has_push() ? header.push().seq() : header.save_state().seq();
-          uint64_t& expected =
-              next.try_emplace({header.worker(), header.incarnation()}, 1).first->second;
-          gaps_ += seq != expected;
-          expected = seq + 1;
-          if (!header.has_push()) return absl::OkStatus();
-          ++journalled_;
-          const PushName name = {header.worker(), header.incarnation(), shard, seq};
-          twice_ += !seen.insert(name).second;
-          const auto known = acknowledged_.find(name);
-          const std::string checksum =
-              absl::StrFormat("%016x", PayloadChecksum({header, entry.payloads}));
-          changed_ += known != acknowledged_.end() && known->second != checksum;
-          return absl::OkStatus();
-        });
-    if (!read.ok()) return read.ToString();
-    for (const auto& [name, checksum] : acknowledged_)
-      lost_ += name[2] == shard && !seen.count(name);
+  PSGD_ASSIGN_OR_RETURN(durable.journal, RocksJournal::Open(options));
+  PSGD_ASSIGN_OR_RETURN(const auto again, DurableShard::Recover(std::move(durable), &notes));
+  copy.arrays = again->core().MakeImage().arrays;
+  return copy;
+}
+
+std::string Soak::ReachBack(uint32_t shard, const Config& config, Copy* copy) {
+  std::vector<Copy> dead;
+  const std::string kept = Path(absl::StrCat("kept/shard-", shard));
+  for (fs::directory_iterator it(kept), end; !copy->whole && it != end; ++it) {
+    auto one = ReadCopy(it->path(), shard, config, false);
+    if (!one.ok()) return one.status().ToString();
+    dead.push_back(*std::move(one));
   }
-  auto journal = RocksJournal::Open(options);
-  if (!journal.ok()) return journal.status().ToString();
-  durable.journal = *std::move(journal);
-  std::vector<std::string> notes;
-  const auto again = DurableShard::Recover(std::move(durable), &notes);
-  if (!again.ok()) return again.status().ToString();
-  const ShardImage image = (*again)->core().MakeImage();
-  const auto saved = SafetensorsFile::Read(Path("run/weights.safetensors"));
-  if (!saved.ok()) return saved.status().ToString();
-  for (const SliceSnapshot& slice : image.arrays.slices) {
-    const NamedTensor* whole = saved->Find(slice.parameter);
-    other_weights_ += whole == nullptr ||
-                      std::memcmp(slice.weights.data(), whole->values.data() + slice.spec.offset(),
-                                  slice.weights.size()) != 0;
+  while (!copy->whole) {
+    const uint64_t image = copy->image;
+    for (const Copy& other : dead) {
+      // The same step in the same place: what came before was the same, too.
+      if (other.image >= image || other.last() <= image || copy->last() <= image) continue;
+      if (other.at(image + 1).checksum != copy->at(image + 1).checksum) continue;
+      copy->entries.insert(
+          copy->entries.begin(), other.entries.begin(),
+          other.entries.begin() + static_cast<std::ptrdiff_t>(image - other.image));
+      copy->image = other.image;
+      copy->whole = other.whole;
+      break;
+    }
+    if (copy->image == image) return absl::StrCat("nobody has the step before ", image);
   }
   return "";
 }
 
+void Soak::AuditPushes(uint32_t shard, const Copy& copy) {
+  std::map<PushName, std::string> pushes;
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> next;  // worker, incarnation -> seq
+  for (const Entry& entry : copy.entries) {
+    const auto& [worker, incarnation, of, seq] = entry.push;
+    if (seq == 0) continue;
+    uint64_t& expected = next.try_emplace({worker, incarnation}, 1).first->second;
+    gaps_ += seq != expected;
+    expected = seq + 1;
+    if (of != kSaved) twice_ += !pushes.emplace(entry.push, entry.pushed).second;
+  }
+  journalled_ += pushes.size();
+  for (const auto& [name, checksum] : acknowledged_) {
+    if (name[2] != shard) continue;
+    const auto here = pushes.find(name);
+    lost_ += here == pushes.end();
+    changed_ += here != pushes.end() && here->second != checksum;
+  }
+}
+
+std::string Soak::AuditShard(uint32_t shard, const Config& config) {
+  std::vector<Copy> copies;
+  for (const Server& server : servers_) {
+    const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
+    if (!fs::exists(folder)) continue;
+    auto copy = ReadCopy(folder, shard, config, true);
+    if (!copy.ok()) return absl::StrCat(folder, ": ", copy.status().ToString());
+    copies.push_back(*std::move(copy));
+  }
+  uint64_t last = 0;
+  for (const Copy& copy : copies) last = std::max(last, copy.last());
+  // Others were left behind by servers that followed no more.
+  std::erase_if(copies, [&](const Copy& copy) { return copy.last() < last; });
+  copies_missing_ += options_.copies - std::min<uint64_t>(options_.copies, copies.size());
+  if (copies.empty()) return "";
+  const auto saved = SafetensorsFile::Read(Results() + "/weights.safetensors");
+  if (!saved.ok()) return saved.status().ToString();
+  for (const Copy& copy : copies) {
+    for (const SliceSnapshot& slice : copy.arrays.slices) {
+      const NamedTensor* whole = saved->Find(slice.parameter);
+      other_weights_ += whole == nullptr || std::memcmp(slice.weights.data(),
+                                                        whole->values.data() + slice.spec.offset(),
+                                                        slice.weights.size()) != 0;
+    }
+  }
+  std::string failed = ReachBack(shard, config, &copies[0]);
+  if (failed.empty()) AuditPushes(shard, copies[0]);
+  return failed;
+}
+
 std::string Soak::Audit() {
   std::string failed = ReadAcknowledged();
-  const auto config = LoadConfig(RunDir(Path("run")).ConfigFile());
+  const auto config = LoadConfig(RunDir(servers_[0].run_dir).ConfigFile());
   if (!config.ok()) return config.status().ToString();
   for (int s = 0; failed.empty() && s < config->cluster().shards(); ++s) {
     failed = AuditShard(static_cast<uint32_t>(s), *config);
   }
   if (!failed.empty()) return failed;
-  const bool sound = lost_ + twice_ + changed_ + gaps_ + other_weights_ == 0;
+  const bool sound = lost_ + twice_ + changed_ + gaps_ + other_weights_ + copies_missing_ == 0;
   return sound ? "" : "the audit found what must not be";
 }
 
 std::string Soak::Run() {
   std::string failed = Train();
-  server_.reset();
+  for (Server& server : servers_) server.process.reset();
   workers_.clear();
+  etcd_.clear();
   return failed.empty() ? Audit() : failed;
 }
 
 Json Soak::Report() const {
+  std::vector<double> seconds = seconds_to_go_on_;
+  std::sort(seconds.begin(), seconds.end());
+  const auto at = [&](double part) {
+    return seconds.empty() ? 0.0 : seconds[static_cast<size_t>(part * (seconds.size() - 1))];
+  };
   return {{"kills", servers_killed_ + workers_killed_},
           {"servers_killed", servers_killed_},
           {"workers_killed", workers_killed_},
+          {"disks_lost", disks_lost_},
+          {"copies", options_.copies},
           {"acknowledge", options_.acknowledge},
+          {"seconds_to_go_on", {{"median", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}}},
           {"clock", clock_},
           {"pushes_acknowledged", acknowledged_.size()},
           {"pushes_journalled", journalled_},
@@ -281,6 +520,7 @@ Json Soak::Report() const {
           {"applied_twice", twice_},
           {"changed", changed_},
           {"gaps", gaps_},
+          {"copies_missing", copies_missing_},
           {"slices_with_other_weights_than_replayed", other_weights_}};
 }
 
@@ -292,12 +532,15 @@ int Main(int argc, char** argv) {
         (absl::ConsumePrefix(&argument, "--kills=") &&
          absl::SimpleAtoi(argument, &options.kills)) ||
         (absl::ConsumePrefix(&argument, "--seed=") && absl::SimpleAtoi(argument, &options.seed)) ||
+        (absl::ConsumePrefix(&argument, "--copies=") &&
+         absl::SimpleAtoi(argument, &options.copies) && options.copies > 0) ||
         (absl::ConsumePrefix(&argument, "--acknowledge=") &&
          !(options.acknowledge = std::string(argument)).empty()) ||
         (absl::ConsumePrefix(&argument, "--folder=") &&
          !(options.folder = std::string(argument)).empty());
     if (!known) {
-      std::cerr << argv[i] << ": use --kills=N, --seed=N, --acknowledge=LEVEL, --folder=DIR\n";
+      std::cerr << argv[i]
+                << ": use --kills=N, --seed=N, --copies=N, --acknowledge=LEVEL, --folder=DIR\n";
       return 2;
     }
   }

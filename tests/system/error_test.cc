@@ -148,8 +148,8 @@ TEST_F(Error, PortInUse) {
   EXPECT_NE(control.code, 0);
   EXPECT_THAT(control.err,
               AllOf(HasSubstr("port " + port + " of 127.0.0.1 is taken"), HasSubstr("--port")));
-  const Ended follower = RunProgram({"ps-server", "--follow", "127.0.0.1:1", "--port", port});
-  EXPECT_EQ(follower.err, control.err);
+  const Ended joining = RunProgram({"ps-server", "--join", "127.0.0.1:1", "--port", port});
+  EXPECT_EQ(joining.err, control.err);
   const Ended http =
       RunProgram({"ps-run", SmallConfig(), "--run-dir", Path("http"), "--http", port});
   EXPECT_NE(http.code, 0);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -86,66 +87,64 @@ class EtcdTest : public RunTest {
     FAIL() << etcd_->Err();
   }
 
-  std::vector<std::string> Leading(const std::string& run_dir,
-                                   std::vector<std::string> settings) const {
+  // The first server of a run of so many, in which each shard has two copies.
+  std::vector<std::string> Leading(const std::string& run_dir, std::vector<std::string> settings,
+                                   int servers = 2) const {
     return std::vector<std::string>{"ps-server", "--config",    SmallConfig(), "--port",     "0",
                                     "--etcd",    etcd_options_, "--run-dir",   Path(run_dir)} +
-           Sets(
-               {"durability.acknowledge=replicated", "cluster.resend=200ms", "cluster.lease=20s"}) +
-           Sets(std::move(settings));
+           Copied(servers) + Sets(std::move(settings));
   }
-  std::vector<std::string> Following(const std::string& run_dir) const {
-    return {"ps-server", "--follow", "small",     "--etcd",     etcd_options_,
-            "--port",    "0",        "--run-dir", Path(run_dir)};
+  static std::vector<std::string> Copied(int servers) {
+    return Sets({"durability.acknowledge=journal", "cluster.copies=2",
+                 absl::StrCat("cluster.servers=", servers), "cluster.resend=200ms",
+                 "cluster.lease=20s"});
+  }
+  std::vector<std::string> Joining(const std::string& run_dir) const {
+    return {"ps-server", "--join", "small", "--etcd", etcd_options_, "--run-dir", Path(run_dir)};
   }
   std::vector<std::string> Worker() const {
     return {"ps-worker", "--cpu", "--etcd", etcd_options_, "--run", "small"};
   }
-  // A leader, so many that follow it, and two workers that know of etcd alone; in training.
-  void StartRun(const std::vector<std::string>& settings, int followers = 1,
+  // So many servers, and two workers that know of etcd alone; in training, with all copies in sync.
+  void StartRun(const std::vector<std::string>& settings, int servers = 2,
                 const std::vector<std::string>& more = {}) {
-    servers_.push_back(std::make_unique<Process>(
-        Leading("server-1", settings + std::vector<std::string>{absl::StrCat(
-                                           "durability.followers=", followers)}) +
-        more));
+    servers_.push_back(std::make_unique<Process>(Leading("server-1", settings, servers) + more));
     ASSERT_NE(ServerOf(*servers_[0]), "") << servers_[0]->Err();
-    for (int i = 2; i <= followers + 1; ++i) {
-      servers_.push_back(std::make_unique<Process>(Following(absl::StrCat("server-", i)) + more));
+    for (int i = 2; i <= servers; ++i) {
+      servers_.push_back(std::make_unique<Process>(Joining(absl::StrCat("server-", i)) + more));
       // One after the other, so that they are numbered as they are here.
-      ASSERT_TRUE(servers_.back()->WaitFor("following:")) << servers_.back()->Err();
+      ASSERT_TRUE(servers_.back()->WaitFor("joined:")) << servers_.back()->Err();
     }
     for (auto& worker : workers_) worker = std::make_unique<Process>(Worker() + more);
     ASSERT_TRUE(servers_[0]->WaitFor("epoch 2: test accuracy")) << servers_[0]->Err();
+    if (more.empty()) {
+      ASSERT_TRUE(WaitInSync());
+    }
   }
-  void Kill(Process& process) {
+  static void Kill(Process& process) {
     process.Signal(SIGKILL);
     process.Wait();
   }
   void ExpectWorkersFinish() {
     for (auto& worker : workers_) EXPECT_EQ(worker->Wait().code, 0) << worker->Err();
   }
-  // ps-run, which starts its servers itself.
-  std::vector<std::string> LedByPsRun(const std::string& run_dir,
-                                      const std::vector<std::string>& settings) const {
-    return PsRun(run_dir, Sets({"durability.acknowledge=replicated", "cluster.resend=200ms",
-                                "cluster.lease=20s"}) +
-                              Sets(settings) + std::vector<std::string>{"--etcd", etcd_options_});
+  // Every shard has two copies in sync, on servers that are there.
+  static bool IsInSync(const Json& status) {
+    if (!status.is_object()) return false;
+    for (const Json& shard : status["shards"]) {
+      int there = 0;
+      for (const Json& server : status["servers"]) {
+        const auto& in_sync = shard["in_sync"];
+        const bool has =
+            std::find(in_sync.begin(), in_sync.end(), server["server"]) != in_sync.end();
+        there += has && server["connected"] == true;
+      }
+      if (there < 2) return false;
+    }
+    return status["shards"].size() > 0;
   }
-  // The servers that etcd knows, the one that leads first.
-  std::vector<int> Chain() const {
-    std::vector<int> replicas;
-    const Json status = StatusByName();
-    if (!status.is_object()) return {};
-    for (const Json& member : status["chain"]["members"]) replicas.push_back(member["replica"]);
-    return replicas;
-  }
-  // Whether a follower would lead if the leader died now.
-  static bool WouldBeSucceeded(const Json& status) {
-    const Json followers =
-        status.is_object() ? status.value("followers", Json::array()) : Json::array();
-    if (followers.empty()) return false;
-    const Json& follower = followers.back();
-    return follower["connected"] == true && follower["in_chain"] == true;
+  bool WaitInSync() const {
+    return Eventually([&] { return IsInSync(StatusByName()); });
   }
   Json StatusByName() const {
     const Ended ended =

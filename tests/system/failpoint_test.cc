@@ -63,9 +63,7 @@ TEST_F(Failpoints, TheWeightsAreThoseOfARunWithoutACrash) {
     for (const std::string& point : run) reached.insert(point.substr(0, point.find('=')));
   }
   for (const auto& [point, name] : kFailpointNames) {
-    // Those of a shard that moves are servers_test's.
-    const bool moves = point == Failpoint::kShardPlaced || point == Failpoint::kShardMoved;
-    EXPECT_TRUE(moves || reached.contains(name)) << name;
+    EXPECT_TRUE(reached.contains(name)) << name;
   }
 }
 

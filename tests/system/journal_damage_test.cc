@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/run_dir.h"
-#include "server/durability/coordinator_store.h"
 #include "server/durability/durable_shard.h"
 #include "server/durability/rocks_journal.h"
+#include "server/durability/rocks_run_store.h"
 #include "tests/system/run_test.h"
 
 namespace psgd {
@@ -80,10 +80,12 @@ class JournalDamage : public RunTest {
     fs::copy(Journal(), Path("copy"), fs::copy_options::recursive);
     std::map<std::string, std::string> state;
     {
-      const auto store = CoordinatorStore::Open(Path("copy/coordinator"));
-      const auto record = store.ok() ? (*store)->Load() : store.status();
-      if (!record.ok()) return {};
-      state["coordinator"] = record->SerializeAsString();
+      const auto store = RocksRunStore::Open(Path("copy/coordinator"), false);
+      if (!store.ok()) return {};
+      const auto held = (*store)->Read();
+      const auto plan = (*store)->ReadPlan();
+      if (!held.ok() || !plan.ok()) return {};
+      state["coordinator"] = held->record.SerializeAsString() + plan->SerializeAsString();
     }
     const auto config = LoadConfig(RunDir(Path("run")).ConfigFile());
     EXPECT_TRUE(config.ok()) << config.status();
@@ -171,10 +173,11 @@ TEST_F(JournalDamage, ALostEndOfOneShardsJournalIsFound) {
   KilledRun();
   ASSERT_FALSE(HasFailure());
   std::vector<std::string> damage;
-  const auto record = CoordinatorStore::Check(Journal() + "/coordinator", &damage);
-  ASSERT_TRUE(record.ok()) << record.status();
-  ASSERT_EQ(record->shard_entries_size(), 2);
-  const uint64_t known = record->shard_entries(1);
+  const auto held = RocksRunStore::Check(Journal() + "/coordinator", &damage);
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_EQ(held->record.shards_size(), 2);
+  const uint64_t known = held->record.shards(1).entries();
+  ASSERT_GT(known, 0u);
   ASSERT_GE(LastEntry(1), known);
   // The newest may have begun after the record was written.
   for (int i = 0; i < 4 && LastEntry(1) >= known; ++i) {

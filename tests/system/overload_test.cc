@@ -145,9 +145,9 @@ TEST_F(Overload, APoisonedWorkerIsPutOutAndTheOthersGoOn) {
   }
   EXPECT_TRUE(Eventually([&] {
     poison.Listen();
-    return poison.last_refusal().find("is in quarantine") != std::string::npos;
-  })) << poison.last_refusal();
-  EXPECT_THAT(poison.last_refusal(),
+    return poison.refusals().find("is in quarantine") != std::string::npos;
+  })) << poison.refusals();
+  EXPECT_THAT(poison.refusals(),
               AllOf(HasSubstr("20 of its pushes"), HasSubstr("cluster.quarantine")));
   EXPECT_TRUE(Eventually([&] { return !WorkerStatus(address, poison.key().worker())["live"]; }));
   EXPECT_THAT(WorkerStatus(address, poison.key().worker())["note"].get<std::string>(),

@@ -118,7 +118,7 @@ void RawWorker::Listen() {
       shard.absorbed = std::max(shard.absorbed, header.push_ack().next_seq() - 1);
     } else if (header.has_refusal()) {
       ++refused_;
-      last_refusal_ = header.refusal().detail();
+      refusals_ += header.refusal().detail() + "\n";
     }
   }
 }

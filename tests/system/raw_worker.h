@@ -33,7 +33,8 @@ class RawWorker {
   int shards() const { return placement_.endpoints_size(); }
   uint64_t absorbed(uint32_t shard) const { return shards_[shard].absorbed; }
   uint64_t refused() const { return refused_; }
-  const std::string& last_refusal() const { return last_refusal_; }
+  // What servers refused it for, one after the other.
+  const std::string& refusals() const { return refusals_; }
   ControlClient& control() { return control_; }
 
  private:
@@ -53,7 +54,7 @@ class RawWorker {
   std::vector<Shard> shards_;
   uint64_t request_ = 0;
   uint64_t refused_ = 0;
-  std::string last_refusal_;
+  std::string refusals_;
 };
 
 }  // namespace psgd

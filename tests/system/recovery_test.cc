@@ -85,11 +85,11 @@ TEST_F(Recovery, AServerThatIsKilledAgainAsItStartsIsStartedOnceMore) {
 
 // With staleness 0 a run's bits depend on nothing but its seed: not on how often its server died.
 TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
-  const std::vector<std::string> settings = {"train.epochs=300", "optimizer.sgd.momentum=0.9",
+  const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
                                              "compression.push=topk"};
   ASSERT_EQ(RunSmall("calm", Journalled(settings)).code, 0);
   Process run(PsRun("run", Journalled(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 2/300")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 2/150")) << run.Err();
   const int killed = KillServers(run, 4, 300ms);
   EXPECT_GE(killed, 2);
   const Ended ended = run.Wait();
@@ -99,10 +99,10 @@ TEST_F(Recovery, TheWeightsAreThoseOfAnUndisturbedRun) {
 }
 
 TEST_F(Recovery, ImagesReplaceTheJournalAndLeadToTheSameWeights) {
-  const std::vector<std::string> settings = {"train.epochs=300", "durability.journal=64KiB"};
-  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=300"})).code, 0);
+  const std::vector<std::string> settings = {"train.epochs=60", "durability.journal=64KiB"};
+  ASSERT_EQ(RunSmall("calm", Sets({"train.epochs=60"})).code, 0);
   Process run(PsRun("run", Journalled(settings)));
-  ASSERT_TRUE(run.WaitFor("epoch 20/300")) << run.Err();
+  ASSERT_TRUE(run.WaitFor("epoch 8/60")) << run.Err();
   EXPECT_GE(KillServers(run, 2, 300ms), 1);
   ASSERT_EQ(run.Wait().code, 0) << run.Err();
   EXPECT_EQ(Weights("run"), Weights("calm"));
@@ -122,14 +122,14 @@ TEST_F(Recovery, ASecuredRunGoesOnUnderTheSamePasses) {
   const Certificates certificates;
   for (const char* transport : {"zmq", "grpc"}) {
     const std::string run_dir = absl::StrCat("secured-", transport);
-    Process run(PsRun(run_dir, Journalled({"train.epochs=100", "consistency.staleness=2",
+    Process run(PsRun(run_dir, Journalled({"train.epochs=50", "consistency.staleness=2",
                                            absl::StrCat("cluster.transport=", transport)}) +
                                    std::vector<std::string>{"--tls-dir", certificates.dir()}));
-    ASSERT_TRUE(run.WaitFor("epoch 2/100")) << run.Err();
+    ASSERT_TRUE(run.WaitFor("epoch 2/50")) << run.Err();
     EXPECT_EQ(KillServers(run, 1, 100ms), 1);
     const Ended ended = run.Wait();
     EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(Summary(run_dir)["epochs"], 100.0);
+    EXPECT_EQ(Summary(run_dir)["epochs"], 50.0);
     struct stat folder;
     ASSERT_EQ(stat(Path(run_dir + "/server/journal").c_str(), &folder), 0);
     EXPECT_EQ(folder.st_mode & 0077, 0u) << "others may read the passes";
@@ -140,6 +140,7 @@ class RecoveryByHand : public Recovery, public testing::WithParamInterface<std::
 
 // As on a cluster: the server is started again by hand, at the addresses that the workers know.
 TEST_P(RecoveryByHand, WorkersFindTheServerAgain) {
+  kills_ipc_servers_ = GetParam() == "ipc";
   const std::vector<std::string> settings =
       Sets({"durability.acknowledge=fsync", "cluster.transport=" + GetParam(), "train.epochs=60",
             "cluster.resend=200ms"});

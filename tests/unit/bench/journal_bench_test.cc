@@ -22,8 +22,7 @@ TEST(JournalBench, EveryLevelHasRowsThatWereVerified) {
     EXPECT_GT(row.extra.at("pushes_per_second"), 0) << row.name;
   }
   EXPECT_THAT(names, testing::ElementsAre("memory/sparse", "memory/dense", "journal/sparse",
-                                          "journal/dense", "fsync/sparse", "fsync/dense",
-                                          "replicated/sparse", "replicated/dense"));
+                                          "journal/dense", "fsync/sparse", "fsync/dense"));
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "something is left";
   std::filesystem::remove_all(folder);
 }

@@ -44,21 +44,14 @@ TEST(DetailRecord, TellsWhereTheTimeSinceWent) {
   EXPECT_EQ(time["wait"], 0);
 }
 
-TEST(DetailRecord, TellsOfTheChainWhereServersFollow) {
+TEST(DetailRecord, TellsWhatTheRunWaitsForAndWhatFailed) {
   StatusReply status;
-  EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("chain"));
-  status.mutable_chain()->set_epoch(3);
-  status.mutable_chain()->add_members()->set_replica(1);
-  status.add_followers()->set_replica(2);
-  status.mutable_followers(0)->set_bytes_behind(100);
-  status.mutable_followers(0)->set_entries_behind(4);
-  const Record chain = DetailRecord(status, StatusReply())["chain"];
-  EXPECT_EQ(chain["epoch"], "0.3");
-  EXPECT_EQ(chain["leader"]["id"], 1);
-  EXPECT_EQ(chain["followers"][0]["id"], 2);
-  EXPECT_EQ(chain["followers"][0]["live"], false);
-  EXPECT_EQ(chain["followers"][0]["bytes_behind"], 100);
-  EXPECT_EQ(chain["followers"][0]["entries_behind"], 4);
+  EXPECT_EQ(DetailRecord(status, StatusReply())["waits_for"], "");
+  status.set_waits_for("waiting for server 2");
+  status.set_failed_checkpoint("checkpoint 3: no space");
+  const Record record = DetailRecord(status, StatusReply());
+  EXPECT_EQ(record["waits_for"], "waiting for server 2");
+  EXPECT_EQ(record["failed_checkpoint"], "checkpoint 3: no space");
 }
 
 TEST(DetailRecord, TellsOfServersWhereSeveralHoldTheShards) {
@@ -68,20 +61,28 @@ TEST(DetailRecord, TellsOfServersWhereSeveralHoldTheShards) {
     shard->set_shard(status.shards_size() - 1);
     shard->set_server(server);
     shard->set_bytes(100 * server);
+    shard->add_in_sync(server);
+    shard->add_copies(server);
   }
+  status.mutable_shards(0)->add_copies(2);
+  status.mutable_shards(2)->add_copies(2);
+  status.mutable_shards(2)->add_in_sync(2);
   EXPECT_FALSE(DetailRecord(status, StatusReply()).contains("servers"));
   for (uint32_t server = 1; server <= 4; ++server) {
     status.add_servers()->set_server(server);
     status.mutable_servers()->rbegin()->set_connected(server < 3);
   }
+  status.mutable_servers(0)->set_leads(true);
   status.mutable_servers(1)->set_leaving(true);
   status.mutable_servers(3)->set_leaving(true);
   const Record servers = DetailRecord(status, StatusReply())["servers"];
   ASSERT_EQ(servers.size(), 4u);
-  EXPECT_EQ(servers[0]["coordinates"], true);
+  EXPECT_EQ(servers[0]["leads"], true);
   EXPECT_EQ(servers[0]["shards"], Record::array({0, 2}));
   EXPECT_EQ(servers[0]["bytes"], 200);
-  EXPECT_EQ(servers[1]["coordinates"], false);
+  EXPECT_EQ(servers[1]["leads"], false);
+  EXPECT_EQ(servers[1]["copies"], 1);
+  EXPECT_EQ(servers[1]["catching_up"], 1);
   EXPECT_EQ(servers[1]["shards"], Record::array({1}));
   EXPECT_EQ(servers[1]["bytes"], 200);
   EXPECT_EQ(servers[2]["shards"], Record::array());

@@ -45,34 +45,17 @@ TEST(StatusText, WhatWasNotMeasuredYetIsNotZero) {
   EXPECT_EQ(json["workers"][0]["input_stall"], 0);
 }
 
-TEST(StatusText, WhoLeadsAndHowFarOthersAreIsShown) {
+TEST(StatusText, WhatTheRunWaitsForAndWhatFailedIsShown) {
   StatusReply status;
-  EXPECT_THAT(StatusText(status), Not(HasSubstr("chain")));
-  EXPECT_THAT(RenderPrometheus(status), Not(HasSubstr("psgd_leader")));
-  status.mutable_chain()->set_epoch((uint64_t{2} << 32) + 7);
-  Chain::Member* leader = status.mutable_chain()->add_members();
-  leader->set_replica(2);
-  leader->set_address("10.0.0.1:7070");
-  FollowerStatus* follower = status.add_followers();
-  follower->set_replica(3);
-  follower->set_address("10.0.0.2:7070");
-  follower->set_connected(true);
-  follower->set_in_chain(true);
-  follower->set_bytes_behind(4096);
-  follower->set_entries_behind(12);
-  EXPECT_THAT(StatusText(status), HasSubstr("chain, epoch 2.7\n"));
-  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +10.0.0.1:7070 +leads"));
+  EXPECT_THAT(RenderPrometheus(status),
+              AllOf(HasSubstr("\npsgd_waits 0\n"), HasSubstr("\npsgd_checkpoint_failed 0\n")));
+  status.set_waits_for("waiting for server 2, which has shard 1");
+  status.set_failed_checkpoint("checkpoint 3: no space left");
   EXPECT_THAT(StatusText(status),
-              testing::ContainsRegex("3 +10.0.0.2:7070 +would take over +live +4.10 kB +12\n"));
-  const std::string page = RenderPrometheus(status);
-  EXPECT_THAT(page, HasSubstr("\npsgd_chain_epoch 8589934599\n"));
-  EXPECT_THAT(page, HasSubstr("psgd_leader{server=\"2\",address=\"10.0.0.1:7070\"} 1\n"));
-  for (const char* line :
-       {"live{L} 1", "in_chain{L} 1", "behind_bytes{L} 4096", "behind_entries{L} 12"}) {
-    EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(
-                          absl::StrCat("psgd_follower_", line, "\n"),
-                          {{"{L}", "{server=\"3\",address=\"10.0.0.2:7070\"}"}})));
-  }
+              AllOf(HasSubstr("\n  waiting for server 2, which has shard 1\n"),
+                    HasSubstr("could not be written: checkpoint 3: no space left\n")));
+  EXPECT_THAT(RenderPrometheus(status),
+              AllOf(HasSubstr("\npsgd_waits 1\n"), HasSubstr("\npsgd_checkpoint_failed 1\n")));
 }
 
 TEST(StatusText, WhoHoldsTheShardsIsShown) {
@@ -91,12 +74,17 @@ TEST(StatusText, WhoHoldsTheShardsIsShown) {
     status.mutable_servers()->rbegin()->set_name(absl::StrCat("host-", server));
     status.mutable_servers()->rbegin()->set_connected(true);
   }
+  status.mutable_servers(0)->set_leads(true);
   status.mutable_servers(1)->set_seconds_since_heard(0.5);
-  EXPECT_THAT(StatusText(status), testing::ContainsRegex("1 +host-1 +live +1 +0 B +-"));
-  EXPECT_THAT(StatusText(status), testing::ContainsRegex("2 +host-2 +live +2 +4.10 kB +0.5 s ago"));
+  status.mutable_shards(0)->add_copies(2);
+  EXPECT_THAT(StatusText(status),
+              testing::ContainsRegex("1 .leads. +host-1 +live +1 +0 B +0 +0.0 s ago"));
+  EXPECT_THAT(
+      StatusText(status),
+      testing::ContainsRegex("2 +host-2 +live +2 +4.10 kB +0 and 1 catching up +0.5 s ago"));
   const std::string page = RenderPrometheus(status);
-  for (const char* line :
-       {"live{L} 1", "leaving{L} 0", "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
+  for (const char* line : {"live{L} 1", "leads{L} 0", "leaving{L} 0", "catching_up{L} 1",
+                           "shards{L} 2", "bytes{L} 4096", "heard_seconds{L} 0.5"}) {
     EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(absl::StrCat("\npsgd_server_", line, "\n"),
                                                     {{"{L}", "{server=\"2\",name=\"host-2\"}"}})));
   }

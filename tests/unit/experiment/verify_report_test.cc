@@ -12,8 +12,8 @@
 #include "experiment/config/config_yaml.h"
 #include "experiment/record/records.h"
 #include "experiment/record/run_dir.h"
-#include "server/control/host_record.h"
-#include "server/durability/coordinator_store.h"
+#include "server/durability/rocks_run_store.h"
+#include "server/durability/server_record.h"
 #include "tests/unit/server/durability/small_journal.h"
 
 namespace psgd {
@@ -38,32 +38,43 @@ class VerifyReportTest : public testing::Test {
   void MakeShard(uint32_t shard) const {
     MakeSmallJournal({Journal(absl::StrCat("shard-", shard)), shard});
   }
-  // By shard: who holds it; none: it is of a time when that was not written down.
-  void MakeCoordinator(int shards, const std::vector<uint32_t>& owners) const {
-    CoordinatorRecord record;
-    for (int s = 0; s < shards; ++s) record.mutable_placement()->add_endpoints();
-    record.mutable_owners()->Assign(owners.begin(), owners.end());
-    const auto store = CoordinatorStore::Create(Journal("coordinator"));
-    ASSERT_TRUE(store.ok()) << store.status();
-    ASSERT_TRUE((*store)->Save(record, false).ok());
+  RunRecord RecordOf(const std::vector<uint32_t>& leaders) const {
+    RunRecord record;
+    record.set_leader(1);
+    record.set_has_plan(true);
+    for (const uint32_t leader : leaders) {
+      ShardCopies* const shard = record.add_shards();
+      shard->set_leader(leader);
+      shard->add_in_sync(leader);
+      shard->add_copies(leader);
+    }
+    return record;
   }
+  void Save(const RunRecord& record) const {
+    MakeServer(true);
+    const auto store = RocksRunStore::Create(Journal("coordinator"), false);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE((*store)->Write(0, record, nullptr, RunStore::As::kSuccessor).ok());
+  }
+  // By shard: the server that leads it.
+  void MakeCoordinator(const std::vector<uint32_t>& leaders) const { Save(RecordOf(leaders)); }
   // Each with an image and no entries.
   void MakeShardsThatHad(const std::vector<uint64_t>& entries) const {
-    CoordinatorRecord record;
+    RunRecord record = RecordOf(std::vector<uint32_t>(entries.size(), 1));
     for (uint32_t s = 0; s < entries.size(); ++s) {
       MakeShard(s);
-      record.mutable_placement()->add_endpoints();
+      record.mutable_shards(static_cast<int>(s))->set_entries(entries[s]);
     }
-    record.mutable_shard_entries()->Assign(entries.begin(), entries.end());
-    const auto store = CoordinatorStore::Create(Journal("coordinator"));
-    ASSERT_TRUE(store.ok() && (*store)->Save(record, false).ok());
+    Save(record);
   }
-  void MakeJoined(const std::vector<uint32_t>& shards) const {
-    HostRecord record;
-    record.mutable_shards()->Assign(shards.begin(), shards.end());
-    std::ofstream(HostRecordFile(run_.ServerDir())) << record.SerializeAsString();
+  void MakeServer(bool keeps_run) const {
     fs::create_directories(Journal(""));
+    ServerRecord record;
+    record.set_identity(1);
+    record.set_keeps_run(keeps_run);
+    ASSERT_TRUE(SaveServerRecord(run_.ServerDir(), record).ok());
   }
+  void MakeJoined() const { MakeServer(false); }
   void Verify() {
     const auto run = VerifyRun(run_.path());
     ASSERT_TRUE(run.ok()) << run.status();
@@ -86,7 +97,7 @@ class VerifyReportTest : public testing::Test {
 };
 
 TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
-  MakeCoordinator(3, {1, 2, 3});
+  MakeCoordinator({1, 2, 3});
   MakeShard(0);
   MakeShard(1);  // was here once
   fs::remove(Journal("shard-1/log/CURRENT"));
@@ -105,36 +116,46 @@ TEST_F(VerifyReportTest, OnlyShardsThatAreHereAreLookedAt) {
               AllOf(HasSubstr("--recover would refuse it"), HasSubstr("restore it from a copy")));
 }
 
-TEST_F(VerifyReportTest, WhereNoOwnersAreKnownAllShardsAreHere) {
-  MakeCoordinator(2, {});
+TEST_F(VerifyReportTest, ACopyThatFollowsIsLookedAt) {
+  RunRecord record = RecordOf({2});
+  record.mutable_shards(0)->add_copies(1);
+  record.mutable_shards(0)->set_entries(100);  // of the copy that leads
+  Save(record);
   MakeShard(0);
   Verify();
   EXPECT_EQ(StateOf("shard 0"), "sound");
-  EXPECT_EQ(StateOf("shard 1"), "damaged");
 }
 
 TEST_F(VerifyReportTest, AServerThatJoinedHasNoCoordinator) {
-  MakeJoined({1, 3});
+  MakeJoined();
   MakeShard(1);
   MakeShard(3);
   Verify();
   EXPECT_TRUE(status_.ok()) << status_ << text_;
   EXPECT_EQ(json_["journal"].size(), 2u);
   EXPECT_EQ(StateOf("shard 3"), "sound");
-  fs::remove_all(Journal("shard-3"));
+  fs::remove_all(Journal("shard-3/log"));
   Verify();
   EXPECT_EQ(StateOf("shard 3"), "damaged");
   EXPECT_THAT(Advice(), HasSubstr("--join would refuse it"));
-  MakeJoined({});
+  fs::remove_all(Journal("shard-1"));
+  fs::remove_all(Journal("shard-3"));
   Verify();
   EXPECT_TRUE(status_.ok()) << status_;
   EXPECT_THAT(text_, HasSubstr("holds no shard of it"));
-  std::ofstream(HostRecordFile(run_.ServerDir())) << "\xff\xff\xff";
+  std::ofstream(Journal("server")) << "\xff\xff\xff";
   Verify();
-  EXPECT_EQ(StateOf("record"), "damaged");
+  EXPECT_EQ(StateOf("server"), "damaged");
   std::ofstream(run_.ConfigFile()) << "durability: {acknowledge: memory}\n";
   Verify();
   EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(VerifyReportTest, AServerThatKeepsTheRunsRecordDidNotJoin) {
+  MakeShard(0);
+  MakeServer(true);
+  Verify();
+  EXPECT_EQ(StateOf("coordinator"), "damaged");
 }
 
 TEST_F(VerifyReportTest, AJournalWhoseEndIsGoneIsDamaged) {
@@ -145,14 +166,14 @@ TEST_F(VerifyReportTest, AJournalWhoseEndIsGoneIsDamaged) {
   EXPECT_THAT(
       text_,
       HasSubstr(
-          "the journal of shard 1 ends at entry 0, and the coordinator's record says that it had "
-          "entry 3: its end is gone"));
+          "the journal of shard 1 ends at entry 0, and the run's record says that it had entry 3: "
+          "its end is gone"));
   EXPECT_EQ(status_.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Advice(), HasSubstr("--recover would refuse it"));
 }
 
 TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
-  MakeCoordinator(1, {1});
+  MakeCoordinator({1});
   MakeShard(0);
   const auto expect_gone = [this] {
     Verify();
@@ -170,7 +191,7 @@ TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
   EXPECT_FALSE(fs::exists(Journal("coordinator"))) << "verify wrote something";
   fs::create_directories(Journal("coordinator"));
   expect_gone();
-  ASSERT_TRUE(CoordinatorStore::Create(Journal("coordinator")).ok());  // its log was deleted
+  ASSERT_TRUE(RocksRunStore::Create(Journal("coordinator"), false).ok());  // its log was deleted
   expect_gone();
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001");
   Verify();
@@ -178,14 +199,14 @@ TEST_F(VerifyReportTest, ACoordinatorThatIsGoneIsDamage) {
 }
 
 TEST_F(VerifyReportTest, ARunThatHadNotBegunHasNothingThatIsDamaged) {
-  ASSERT_TRUE(CoordinatorStore::Create(Journal("coordinator")).ok());
+  ASSERT_TRUE(RocksRunStore::Create(Journal("coordinator"), false).ok());
   Verify();
   EXPECT_EQ(json_["journal"].size(), 0u);
   EXPECT_FALSE(absl::IsDataLoss(status_)) << status_;
 }
 
 TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
-  MakeCoordinator(2, {1, 1});
+  MakeCoordinator({1, 1});
   MakeShard(0);
   MakeShard(1);
   fs::rename(Journal("shard-0"), Journal("aside"));
@@ -200,7 +221,7 @@ TEST_F(VerifyReportTest, MixedUpShardsAreDamage) {
 }
 
 TEST_F(VerifyReportTest, AShardUnderAnotherNameIsToBeRenamed) {
-  MakeCoordinator(2, {1, 1});
+  MakeCoordinator({1, 1});
   MakeShard(0);
   MakeShard(1);
   fs::rename(Journal("shard-1"), Journal("shard-01"));
@@ -218,7 +239,7 @@ TEST_F(VerifyReportTest, AShardUnderAnotherNameIsToBeRenamed) {
 }
 
 TEST_F(VerifyReportTest, WhatCannotBeReadIsNotDamaged) {
-  MakeCoordinator(2, {1, 1});
+  MakeCoordinator({1, 1});
   MakeShard(0);
   std::ofstream(Journal("shard-1")) << "a file in place of a folder";
   Verify();
@@ -234,7 +255,7 @@ TEST_F(VerifyReportTest, PermissionsThatAreMissingAreNotDamage) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer does not follow a fork";
 #endif
-  MakeCoordinator(1, {1});
+  MakeCoordinator({1});
   MakeShard(0);
   fs::create_directories(run_.ServerDir() + "/checkpoint-000000000001/shard-0");
   for (const std::string& folder :

@@ -123,9 +123,9 @@ TEST(ControlClient, ARegistrationIsGivenTimeAlsoWhereAnotherServerMayLead) {
 }
 
 // A segment's answer and a heartbeat's overtake one another.
-TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
-  HangingServer follower;
-  follower.Answer();
+TEST(ControlClient, AServerIsNotForgottenForAnAnswerThatMayBeOlder) {
+  HangingServer other;
+  other.Answer();
   const std::string dead = "127.0.0.1:1";
   ControlClient client({.server = dead,
                         .find = {},
@@ -133,23 +133,23 @@ TEST(ControlClient, AFollowerIsNotForgottenForAnAnswerThatMayBeOlder) {
                         .interrupted = {},
                         .credentials = {}});
   Heartbeat heartbeat(&client, Joined(std::chrono::seconds(20)), NullLog());
-  Chain chain;
-  chain.set_epoch(3);
-  chain.add_members()->set_address(dead);
-  Chain with = chain;
-  with.add_members()->set_address(follower.address());
-  heartbeat.SetChain(with);
-  heartbeat.SetChain(chain);
+  Leaders alone;
+  alone.set_epoch(3);
+  alone.add_addresses(dead);
+  Leaders with = alone;
+  with.add_addresses(other.address());
+  heartbeat.SetLeaders(with);
+  heartbeat.SetLeaders(alone);
   EXPECT_TRUE(client.NextSegment(NextSegmentRequest()).ok());
 }
 
-TEST(ControlClient, AFollowerIsKnownFromTheAnswerToTheJoin) {
-  HangingServer follower;
-  follower.Answer();
+TEST(ControlClient, AnotherServerIsKnownFromTheAnswerToTheJoin) {
+  HangingServer other;
+  other.Answer();
   auto leader = std::make_unique<HangingServer>();
   leader->joined = Joined(std::chrono::seconds(20));
-  leader->joined.mutable_chain()->add_members()->set_address(leader->address());
-  leader->joined.mutable_chain()->add_members()->set_address(follower.address());
+  leader->joined.mutable_leaders()->add_addresses(leader->address());
+  leader->joined.mutable_leaders()->add_addresses(other.address());
   ControlClient client({.server = leader->address(),
                         .find = {},
                         .deadline = std::chrono::seconds(2),
@@ -160,7 +160,7 @@ TEST(ControlClient, AFollowerIsKnownFromTheAnswerToTheJoin) {
   leader.reset();
   Heartbeat heartbeat(&client, *joined, NullLog());
   EXPECT_TRUE(heartbeat.Flush().ok());
-  EXPECT_EQ(follower.attempts().size(), 1u);
+  EXPECT_EQ(other.attempts().size(), 1u);
 }
 
 TEST(ControlClient, AServerThatMovedIsFound) {

@@ -124,6 +124,10 @@ class Node final : public PeerHandler {
   absl::Status Serve(const ServerSays::Hello&, ServingStream*) override {
     return absl::UnimplementedError("no run is led here");
   }
+  absl::Status ShardWeights(const ShardWeightsRequest&,
+                            const std::function<absl::Status(const ShardWeightsChunk&)>&) override {
+    return absl::UnimplementedError("weights are read from the copy here");
+  }
   absl::Status Follow(const FollowingSays::Hello& hello, FollowingStream* stream) override {
     TaskQueue queue;
     {

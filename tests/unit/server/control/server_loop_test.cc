@@ -10,10 +10,13 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/random_id.h"
 #include "experiment/config/config_yaml.h"
 #include "net/etcd/etcd_run_store.h"
 #include "net/wire_format.h"
+#include "server/durability/journal_folder.h"
 #include "server/durability/rocks_run_store.h"
+#include "server/durability/server_record.h"
 #include "tests/conformance/run_store/fake_etcd.h"
 #include "tests/unit/data/scratch.h"
 #include "tests/unit/server/shard/shard_fixture.h"
@@ -79,12 +82,18 @@ class ServerLoops : public ::testing::Test {
   void Start(Machine* machine, const std::string& dir, std::shared_ptr<RunStore> store, int servers,
              size_t copies, bool begins) {
     const Config config = ConfigOfRun(servers);
-    std::filesystem::create_directories(scratch_.path() + "/" + dir);
+    const std::string folder = scratch_.path() + "/" + dir;
+    ASSERT_TRUE(MakeJournalFolder(folder, NullLog()).ok());
     ServerLoopOptions options;
+    if (const auto record = LoadServerRecord(folder); record.ok()) {
+      options.record = *record;
+    } else {
+      options.record.set_identity(RandomId());
+      options.record.set_run_id("run");
+    }
     options.name = dir;
     options.store = std::move(store);
     options.checkpoint_dir = scratch_.path() + "/" + dir + "/checkpoints";
-    options.core.run_id = "run";
     options.core.begins = begins;
     options.core.self.set_address(machine->address);
     options.core.leader.coordinator.config = config;
@@ -92,9 +101,8 @@ class ServerLoops : public ::testing::Test {
     options.core.leader.copies = copies;
     options.core.leader.patience = kServerPatience;
     options.copies.config = config;
-    options.copies.run_id = "run";
     options.copies.host = "127.0.0.1";
-    options.copies.journal_dir = scratch_.path() + "/" + dir;
+    options.copies.journal_dir = folder;
     auto loop = ServerLoop::Start(std::move(options));
     ASSERT_TRUE(loop.ok()) << loop.status();
     machine->loop = *std::move(loop);
@@ -102,22 +110,22 @@ class ServerLoops : public ::testing::Test {
   }
 
   // Asks every server, as a worker does that knows them all, until one answers.
-  template <typename Reply>
-  Reply Ask(const std::vector<Machine*>& machines, const ControlRequest& request) {
+  template <typename Request>
+  ReplyTo<Request> Ask(const std::vector<Machine*>& machines, const Request& request) {
     absl::Status last;
     const Time until = SteadyNow() + kPatience;
     while (SteadyNow() < until) {
       for (Machine* machine : machines) {
         if (machine->loop == nullptr) continue;
-        auto reply = machine->loop->Ask(request);
-        if (reply.ok()) return std::get<Reply>(*reply);
+        auto reply = machine->loop->Call(request);
+        if (reply.ok()) return *reply;
         last = reply.status();
         if (!absl::IsUnavailable(last)) break;
       }
       std::this_thread::sleep_for(kLook);
     }
     ADD_FAILURE() << last;
-    return Reply();
+    return {};
   }
 
   // A worker joins, and gets its first segment.
@@ -125,7 +133,7 @@ class ServerLoops : public ::testing::Test {
     JoinRequest join;
     join.set_name("worker");
     join.set_protocol(kProtocolVersion);
-    key_ = Ask<JoinReply>(machines, join).key();
+    key_ = Ask(machines, join).key();
     RegisterRequest registers;
     *registers.mutable_key() = key_;
     for (const char* name : {"a", "b"}) {
@@ -134,12 +142,11 @@ class ServerLoops : public ::testing::Test {
       parameter->add_shape(kElements);
     }
     registers.set_batches_per_epoch(1000);
-    placement_ = Ask<RegisterReply>(machines, registers).placement();
+    placement_ = Ask(machines, registers).placement();
     NextSegmentRequest next;
     *next.mutable_key() = key_;
     next.set_first(true);
-    ASSERT_TRUE(Eventually(
-        [&] { return Ask<NextSegmentReply>(machines, next).kind() == NextSegmentReply::RUN; }));
+    ASSERT_TRUE(Eventually([&] { return Ask(machines, next).kind() == NextSegmentReply::RUN; }));
   }
   // Connects to the shards where they are now.
   void Connect(const std::vector<Machine*>& machines) {
@@ -147,7 +154,7 @@ class ServerLoops : public ::testing::Test {
     *beat.mutable_key() = key_;
     std::vector<std::string> endpoints;
     ASSERT_TRUE(Eventually([&] {
-      const auto reply = Ask<HeartbeatReply>(machines, beat);
+      const auto reply = Ask(machines, beat);
       endpoints.assign(reply.endpoints().begin(), reply.endpoints().end());
       return endpoints.size() == 2;
     }));
@@ -207,7 +214,7 @@ TEST_F(ServerLoops, OneServerTrainsAndGoesOnWhenItIsStartedAgain) {
   Start(machine.get(), "one", *RocksRunStore::Open(store, false), 1, 1, false);
   EXPECT_TRUE(Push({machine.get()}, 2, 1));
   ASSERT_TRUE(Eventually([&] {
-    const auto status = Ask<StatusReply>({machine.get()}, StatusRequest());
+    const auto status = Ask<StatusRequest>({machine.get()}, {});
     return status.workers_size() == 1 && status.shards(0).pushes() == 2;
   })) << "what it had before, and one more";
 }
@@ -232,9 +239,73 @@ TEST_F(ServerLoops, AServerThatDiesIsReplaced) {
   etcd.EndLeases();  // as etcd does after a second
   ASSERT_TRUE(Push(all, 3, 1));
   ASSERT_TRUE(Eventually([&] {
-    const auto status = Ask<StatusReply>(all, StatusRequest());
+    const auto status = Ask(all, StatusRequest());
     return status.shards(0).pushes() == 3 && status.shards(1).pushes() == 3;
   }));
+}
+
+TEST_F(ServerLoops, TheWeightsOfAllServersAreReadFromTheOneThatLeads) {
+  FakeEtcd etcd;
+  const auto store = [&] {
+    return std::make_shared<EtcdRunStore>(
+        EtcdOptions{.members = {etcd.address()}, .credentials = {}}, "run",
+        std::chrono::seconds(1));
+  };
+  Machine machines[2];
+  std::vector<Machine*> all;
+  for (int i = 0; i < 2; ++i) {
+    Start(&machines[i], absl::StrCat("m", i), store(), 2, 1, i == 0);
+    all.push_back(&machines[i]);
+  }
+  Train(all);
+  ASSERT_TRUE(Push(all, 1, 1));
+  // Each has a shard, sooner or later.
+  ASSERT_TRUE(Eventually([&] {
+    const auto status = Ask(all, StatusRequest());
+    return status.shards(0).server() != status.shards(1).server();
+  }));
+  ASSERT_TRUE(Push(all, 2, 1));
+  std::vector<float> first;
+  const absl::Status read = machines[0].loop->Weights([&](const WeightsChunk& chunk) {
+    if (!chunk.values().empty()) {
+      float value = 0;
+      std::memcpy(&value, chunk.values().data(), sizeof value);
+      first.push_back(value);
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(read.ok()) << read;
+  EXPECT_EQ(first.size(), static_cast<size_t>(placement_.slices_size()));
+}
+
+TEST_F(ServerLoops, ARunThatIsClosedEndsOnAllServers) {
+  FakeEtcd etcd;
+  const auto store = [&] {
+    return std::make_shared<EtcdRunStore>(
+        EtcdOptions{.members = {etcd.address()}, .credentials = {}}, "run",
+        std::chrono::seconds(1));
+  };
+  Machine machines[2];
+  std::vector<Machine*> all;
+  for (int i = 0; i < 2; ++i) {
+    Start(&machines[i], absl::StrCat("m", i), store(), 2, 2, i == 0);
+    all.push_back(&machines[i]);
+  }
+  Train(all);
+  LeaveRequest leave;
+  *leave.mutable_key() = key_;
+  DrainRequest drain;
+  drain.set_reason("enough");
+  Ask(all, drain);
+  Ask(all, leave);
+  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().trained; }));
+  EXPECT_FALSE(machines[1].loop->standing().ended) << "its shards may be read";
+  machines[0].loop->Close();
+  ASSERT_TRUE(Eventually([&] { return machines[1].loop->standing().ended.has_value(); }));
+  EXPECT_TRUE(machines[1].loop->standing().ended->ok());
+  ASSERT_TRUE(Eventually([&] { return machines[0].loop->standing().closed; }));
+  EXPECT_TRUE(machines[0].loop->FreeRun().ok());
+  EXPECT_EQ(store()->Read()->revision, 0) << "the name is free";
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 #include <set>
 
 #include "proto/control.pb.h"
-#include "proto/hosting.pb.h"
 #include "proto/peers.pb.h"
-#include "proto/replication.pb.h"
 #include "server/control/call_guard.h"
 
 namespace psgd {
@@ -18,11 +16,8 @@ using testing::HasSubstr;
 
 TEST(Access, EveryCallHasARule) {
   std::set<std::string> calls = {"/metrics"};
-  for (const auto* service :
-       {JoinRequest::descriptor()->file()->FindServiceByName("Control"),
-        HostSays::descriptor()->file()->FindServiceByName("Hosting"),
-        ServerSays::descriptor()->file()->FindServiceByName("Peers"),
-        WhoLeadsRequest::descriptor()->file()->FindServiceByName("Replication")}) {
+  for (const auto* service : {JoinRequest::descriptor()->file()->FindServiceByName("Control"),
+                              ServerSays::descriptor()->file()->FindServiceByName("Peers")}) {
     ASSERT_NE(service, nullptr);
     for (int i = 0; i < service->method_count(); ++i) calls.insert(service->method(i)->name());
   }
@@ -45,8 +40,8 @@ TEST(Access, RolesMayWhatTheTableSays) {
   for (const char* call : {"Drain", "Weights", "SetHyper", "Checkpoint", "New"}) {
     EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
   }
-  // A follower is sent the passes of all workers.
-  for (const char* call : {"Follow", "Serve", "WhoLeads"}) {
+  // A server is sent the passes of all workers.
+  for (const char* call : {"Follow", "Serve", "ShardWeights"}) {
     EXPECT_FALSE(CheckAccess(Role::kWorker, call).ok()) << call;
     EXPECT_TRUE(CheckAccess(Role::kServer, call).ok()) << call;
   }

@@ -20,14 +20,9 @@ std::unique_ptr<CoordinatorCore> Again(const CoordinatorRecord& record, const Co
 }
 
 // Fields of the record that others than CoordinatorCore save and restore.
-const std::set<std::string> kOthers = {
-    "orders",        "last_order",  // OrderBook
-    "starts",        "host",         "advertise",
-    "control_port",                             // ParameterServer: of the server's life
-    "shard_entries",                            // of the journals
-    "curve_public",  "curve_secret", "passes",  // of a secured run
-    "chain",         "replica",                 // ChainKeeper
-    "run_key",       "owners",       "next_server", "lives"};  // of a run on several servers
+const std::set<std::string> kOthers = {"orders", "last_order",  // OrderBook
+                                       "curve_public", "curve_secret",
+                                       "passes"};  // RunLeader: of a secured run
 
 void Fill(protobuf::Message* message, int depth);
 

@@ -1,0 +1,428 @@
+#include "apps/server_start.h"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/available_memory.h"
+#include "common/files.h"
+#include "common/random_id.h"
+#include "common/units.h"
+#include "engine/onnx/import.h"
+#include "experiment/config/config_yaml.h"
+#include "experiment/record/resume_check.h"
+#include "experiment/record/run_config.h"
+#include "experiment/record/run_dir.h"
+#include "net/address.h"
+#include "net/memory_run_store.h"
+#include "server/control/run_link.h"
+#include "server/durability/checkpoint_files.h"
+#include "server/durability/journal_folder.h"
+#include "server/durability/rocks_run_store.h"
+#include "server/durability/server_record.h"
+
+namespace psgd {
+namespace {
+
+using Arguments = ServerArguments;
+
+constexpr int kLongestHostName = 64;
+constexpr Duration kAskPatience = std::chrono::seconds(1);
+constexpr Duration kAskRetry = std::chrono::milliseconds(100);
+
+// The directory of the run that is to go on; empty: it is a new one.
+const std::string& EarlierRun(const Arguments& arguments) {
+  return arguments.recover.empty() ? arguments.resume : arguments.recover;
+}
+
+bool HasJournal(const Config& config) {
+  return config.durability().acknowledge() != DurabilityConfig::MEMORY;
+}
+
+// Of this machine, as far as it is one that may be shown.
+std::string NameOfThisServer() {
+  char name[kLongestHostName + 1] = {};
+  if (gethostname(name, kLongestHostName) != 0) return "server";
+  std::string readable;
+  for (const char* c = name; *c != 0; ++c) {
+    readable.push_back(absl::ascii_isalnum(static_cast<unsigned char>(*c)) || *c == '.' ? *c : '-');
+  }
+  return readable.empty() ? "server" : readable;
+}
+
+absl::StatusOr<Config> ReadConfig(const Arguments& arguments) {
+  return ReadRunConfig({.config = arguments.config,
+                        .resume = EarlierRun(arguments),
+                        .checkpoint = {},
+                        .set = arguments.set,
+                        .shards = arguments.shards,
+                        .workers = arguments.workers,
+                        .run_dir = {}});
+}
+
+absl::StatusOr<LoadedCheckpoint> LoadChosen(const CheckpointStore& store,
+                                            const std::string& chosen) {
+  if (chosen.empty()) return store.LoadNewest();
+  PSGD_ASSIGN_OR_RETURN(const uint64_t id, store.Find(chosen));
+  return store.Load(id);
+}
+
+// Makes the run go on from the checkpoint that was chosen.
+absl::Status Resume(const Arguments& arguments, const Log& log, CoordinatorOptions* coordinator) {
+  const CheckpointStore store(RunDir(arguments.resume).ServerDir());
+  PSGD_ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadChosen(store, arguments.checkpoint));
+  for (const std::string& note : loaded.notes()) log->warn("{}", note);
+  // Later ones than the chosen stay as they are.
+  if (!arguments.checkpoint.empty()) {
+    PSGD_ASSIGN_OR_RETURN(coordinator->last_checkpoint, store.LastId());
+  }
+  coordinator->checkpoint = std::make_shared<LoadedCheckpoint>(std::move(loaded));
+  const CheckpointManifest& manifest = coordinator->checkpoint->manifest();
+  CoordinatorSnapshot& snapshot = coordinator->resume.emplace();
+  snapshot.checkpoint = manifest.id();
+  snapshot.position.epoch = manifest.epoch();
+  snapshot.position.clock = manifest.clock();
+  snapshot.position.remaining = BatchQueue(manifest.remaining());
+  snapshot.hyper = manifest.hyper();
+  snapshot.total = manifest.total();
+  snapshot.evaluations.assign(manifest.evaluations().begin(), manifest.evaluations().end());
+  return absl::OkStatus();
+}
+
+// Who this server is, in a run that it begins or joins for the first time.
+ServerRecord NewRecord(const Arguments& arguments, int port) {
+  ServerRecord record;
+  record.set_identity(RandomId());
+  record.set_host(arguments.bind);
+  record.set_advertise(arguments.advertise);
+  record.set_control_port(port);
+  return record;
+}
+
+void WarnOfCertificate(const Credentials* credentials, const std::string& reached, const Log& log) {
+  if (credentials == nullptr || reached == "0.0.0.0" || CredentialsAreFor(*credentials, reached))
+    return;
+  log->warn(
+      "the certificate is not for {}: workers have to use a name that it is for as --server "
+      "(scripts/make-certs.sh --renew server DIR {} makes one that is)",
+      reached, reached);
+}
+
+// Everything but what differs between the ways to begin.
+absl::Status FillLoop(const Arguments& arguments, ServerRecord record, ServerStart* start) {
+  const Config& config = start->config;
+  ServerLoopOptions& loop = start->loop;
+  const std::string& reached = record.advertise().empty() ? record.host() : record.advertise();
+  WarnOfCertificate(start->credentials.get(), reached, start->opened.log);
+  loop.core.self.set_address(absl::StrCat(reached, ":", start->service->port()));
+  loop.core.leader.coordinator.config = config;
+  // Others are taken to be as large as this one.
+  loop.core.leader.coordinator.memory =
+      AvailableMemory() * static_cast<uint64_t>(config.cluster().servers());
+  // Above those of an earlier server of this run, whose workers may still be about.
+  loop.core.leader.coordinator.first_incarnation = static_cast<uint32_t>(std::time(nullptr));
+  loop.core.leader.copies = static_cast<size_t>(config.cluster().copies());
+  loop.core.leader.servers = static_cast<size_t>(config.cluster().servers());
+  loop.core.leader.patience = Milliseconds(config.durability().takeover());
+  loop.copies.config = config;
+  loop.copies.host = record.host();
+  loop.copies.advertise = record.advertise();
+  loop.copies.journal_dir = start->opened.dir.ServerDir();
+  loop.copies.credentials = start->credentials;
+  loop.copies.log = start->opened.log;
+  PSGD_ASSIGN_OR_RETURN(loop.failpoint, PlanFailpoint(arguments.failpoint));
+  loop.copies.failpoint = loop.failpoint;
+  loop.record = std::move(record);
+  loop.name = NameOfThisServer();
+  const std::string& results =
+      arguments.results.empty() ? start->opened.dir.path() : arguments.results;
+  loop.run_dir = results;
+  loop.checkpoint_dir = RunDir(results).ServerDir();
+  if (loop.trace_steps == 0) loop.trace_steps = arguments.trace;
+  loop.log = start->opened.log;
+  return MakeJournalFolder(loop.copies.journal_dir, loop.log);
+}
+
+absl::StatusOr<std::shared_ptr<RunStore>> EtcdStore(
+    const Arguments& arguments, const std::string& run, const Config& config,
+    std::shared_ptr<const Credentials> credentials) {
+  PSGD_RETURN_IF_ERROR(CheckSettles(config));
+  EtcdArguments etcd = arguments.etcd;
+  etcd.run = run;
+  PSGD_ASSIGN_OR_RETURN(auto store, OpenEtcd(etcd, std::move(credentials),
+                                             Milliseconds(config.durability().takeover())));
+  return store;
+}
+
+absl::StatusOr<std::shared_ptr<RunStore>> NewStore(const Arguments& arguments,
+                                                   const ServerStart& start) {
+  if (arguments.etcd.given()) {
+    return EtcdStore(arguments, start.config.name(), start.config, start.credentials);
+  }
+  if (!HasJournal(start.config)) return std::make_shared<MemoryRunStore>();
+  PSGD_ASSIGN_OR_RETURN(
+      std::shared_ptr<RunStore> store,
+      RocksRunStore::Create(JournalFolder(start.opened.dir.ServerDir(), "coordinator"),
+                            start.config.durability().acknowledge() == DurabilityConfig::FSYNC));
+  return store;
+}
+
+// What the journal of a run that is resumed held goes: its checkpoints hold what counts.
+absl::Status ForgetJournal(const std::string& server_dir) {
+  std::error_code failed;
+  const std::string folder = JournalFolder(server_dir, "");
+  std::filesystem::remove_all(folder, failed);
+  if (failed) return FileError("remove", folder, failed.value());
+  return absl::OkStatus();
+}
+
+absl::Status BeginRun(const Arguments& arguments, ServerStart* start) {
+  PSGD_RETURN_IF_ERROR(start->opened.dir.SaveConfig(FormatConfig(start->config)));
+  PSGD_RETURN_IF_ERROR(OpenResults(arguments, start->config, start->credentials, &start->opened));
+  CoordinatorOptions& coordinator = start->loop.core.leader.coordinator;
+  if (start->config.model().has_onnx() && arguments.resume.empty()) {
+    PSGD_ASSIGN_OR_RETURN(GivenWeights given, ReadOnnxWeights(start->config.model().onnx()));
+    coordinator.given = std::make_shared<const GivenWeights>(std::move(given));
+  }
+  PSGD_ASSIGN_OR_RETURN(start->service, ControlService::Start(arguments.bind, arguments.port,
+                                                              start->credentials.get()));
+  PSGD_RETURN_IF_ERROR(ForgetJournal(start->opened.dir.ServerDir()));
+  ServerRecord record = NewRecord(arguments, start->service->port());
+  record.set_run_id(absl::StrCat(absl::Hex(RandomId(), absl::kZeroPad16)));
+  record.set_keeps_run(!arguments.etcd.given());
+  if (start->credentials != nullptr) {
+    const CurveKeys curve = MakeCurveKeys();
+    record.set_curve_public(curve.public_key);
+    record.set_curve_secret(curve.secret_key);
+  }
+  PSGD_RETURN_IF_ERROR(FillLoop(arguments, std::move(record), start));
+  start->loop.core.begins = true;
+  PSGD_ASSIGN_OR_RETURN(start->loop.store, NewStore(arguments, *start));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ServerStart> NewRun(const Arguments& arguments) {
+  ServerStart start;
+  PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
+  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
+  PSGD_RETURN_IF_ERROR(PlanFailpoint(arguments.failpoint).status());
+  if (arguments.etcd.given()) {
+    PSGD_RETURN_IF_ERROR(
+        EtcdStore(arguments, start.config.name(), start.config, start.credentials).status());
+  }
+  RunDirOptions dir;
+  dir.resume = !arguments.resume.empty();
+  dir.path = dir.resume ? arguments.resume : arguments.run_dir;
+  dir.name = start.config.name();
+  dir.now = std::time(nullptr);
+  if (dir.resume && arguments.checkpoint.empty()) {
+    PSGD_RETURN_IF_ERROR(CheckUnfinished(dir.path, start.config));
+  }
+  PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
+  // Before anything of the run is written: one that cannot be gone on with stays as it is.
+  if (dir.resume) {
+    PSGD_RETURN_IF_ERROR(Resume(arguments, start.opened.log, &start.loop.core.leader.coordinator));
+  }
+  if (const absl::Status begun = BeginRun(arguments, &start); !begun.ok()) {
+    start.opened.dir.Abandon();  // or it would be in the way of the next attempt
+    return begun;
+  }
+  return start;
+}
+
+// Of a server that keeps the run's record in its directory.
+absl::StatusOr<std::shared_ptr<RunStore>> EarlierStore(const std::string& server_dir,
+                                                       const std::string& checkpoint_dir,
+                                                       const Config& config) {
+  if (CoordinatorIsMissing(server_dir)) return NoCoordinator(server_dir, checkpoint_dir);
+  PSGD_ASSIGN_OR_RETURN(
+      std::shared_ptr<RunStore> store,
+      RocksRunStore::Open(JournalFolder(server_dir, "coordinator"),
+                          config.durability().acknowledge() == DurabilityConfig::FSYNC));
+  PSGD_ASSIGN_OR_RETURN(const RunStore::Held held, store->Read());
+  if (!held.record.has_plan()) return NoCoordinator(server_dir, checkpoint_dir);
+  return store;
+}
+
+absl::Status CheckSecured(const ServerRecord& record, const Credentials* credentials) {
+  if ((credentials != nullptr) == !record.curve_public().empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      record.curve_public().empty()
+          ? "this run is not secured: recover it without certificates"
+          : "this run is secured: recover it with the same certificates (--tls-dir)");
+}
+
+absl::StatusOr<ServerStart> RecoveredRun(const Arguments& arguments) {
+  ServerStart start;
+  PSGD_ASSIGN_OR_RETURN(start.config, ReadConfig(arguments));
+  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
+  if (!HasJournal(start.config)) {
+    return absl::FailedPreconditionError(
+        "this run kept no journal (durability.acknowledge: memory); go on from its last checkpoint "
+        "with --resume");
+  }
+  PSGD_RETURN_IF_ERROR(CheckUnfinished(arguments.recover, start.config));
+  RunDirOptions dir;
+  dir.resume = true;
+  dir.path = arguments.recover;
+  PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
+  const std::string server_dir = start.opened.dir.ServerDir();
+  if (FileExists(JournalFolder(server_dir, ""))) {
+    PSGD_RETURN_IF_ERROR(CloseJournalFolder(server_dir, start.opened.log));
+  }
+  if (arguments.etcd.given()) {
+    PSGD_ASSIGN_OR_RETURN(start.loop.store, EtcdStore(arguments, start.config.name(), start.config,
+                                                      start.credentials));
+  } else {
+    PSGD_ASSIGN_OR_RETURN(start.loop.store, EarlierStore(server_dir, server_dir, start.config));
+  }
+  PSGD_ASSIGN_OR_RETURN(ServerRecord record, LoadServerRecord(server_dir));
+  PSGD_RETURN_IF_ERROR(CheckSecured(record, start.credentials.get()));
+  if (arguments.elsewhere) {
+    record.set_host(arguments.bind);
+    record.set_advertise(arguments.advertise);
+    record.set_control_port(arguments.port);
+  }
+  PSGD_ASSIGN_OR_RETURN(start.service, ControlService::Start(record.host(), record.control_port(),
+                                                             start.credentials.get()));
+  record.set_control_port(start.service->port());
+  start.loop.core.was_part = true;
+  PSGD_RETURN_IF_ERROR(FillLoop(arguments, std::move(record), &start));
+  PSGD_RETURN_IF_ERROR(OpenResults(arguments, start.config, start.credentials, &start.opened));
+  return start;
+}
+
+// --- One more server of a run
+
+// Where the servers of the run are.
+absl::StatusOr<std::vector<std::string>> ServersOfRun(const Arguments& arguments, RunStore* store) {
+  if (store == nullptr) return std::vector<std::string>{arguments.join};
+  return ServersOf(*store, arguments.join);
+}
+
+// What the run is, from any of its servers.
+absl::StatusOr<LeaderSays::Begin> FetchRun(const Arguments& arguments, RunStore* store,
+                                           const Credentials* credentials,
+                                           const StopSignals& stops) {
+  PSGD_ASSIGN_OR_RETURN(const int64_t deadline, ParseMilliseconds(arguments.connect_deadline));
+  const Time start = SteadyNow();
+  absl::Status why;
+  do {
+    const auto servers = ServersOfRun(arguments, store);
+    why = servers.status();
+    for (const std::string& server : servers.ok() ? *servers : std::vector<std::string>()) {
+      auto begin = AskForRun(server, credentials, NameOfThisServer(), kAskPatience);
+      if (begin.ok()) return begin;
+      why = begin.status();
+      if (!absl::IsUnavailable(why)) return why;
+    }
+    if (stops.count() > 0) return absl::CancelledError("stopped before it had joined the run");
+    std::this_thread::sleep_for(kAskRetry);
+  } while (SteadyNow() - start < Milliseconds(deadline));
+  return absl::UnavailableError(absl::StrCat(
+      "no server of the run answers at ", arguments.join, " (tried for ",
+      arguments.connect_deadline, ": ", std::string(why.message()),
+      "); is ps-server running there, is the port right, and does a firewall let it through? ",
+      credentials != nullptr ? "Does it know these certificates (is its ca.crt the same)?"
+                             : "Does it ask for certificates (--tls-dir)?"));
+}
+
+// The server that --run-dir holds; nothing: it is empty, or of a run without a journal.
+absl::StatusOr<std::optional<ServerRecord>> EarlierServer(const Arguments& arguments) {
+  const RunDir dir(arguments.run_dir);
+  if (arguments.run_dir.empty() || !FileExists(dir.ConfigFile())) return std::nullopt;
+  PSGD_ASSIGN_OR_RETURN(const RunDir held, RunDir::Take(arguments.run_dir));
+  auto record = LoadServerRecord(held.ServerDir());
+  if (record.ok()) return *std::move(record);
+  if (!absl::IsNotFound(record.status())) return record.status();
+  PSGD_ASSIGN_OR_RETURN(const auto checkpoints, FolderIds(held.ServerDir(), "checkpoint"));
+  const char* what = FileExists(JournalFolder(held.ServerDir(), "")) ? "the journal of a run"
+                     : !checkpoints.empty()                          ? "a run's checkpoints"
+                     : FileExists(held.SummaryFile())                ? "the results of a run"
+                                                                     : nullptr;
+  if (what == nullptr) return std::nullopt;
+  return absl::FailedPreconditionError(
+      absl::StrCat(arguments.run_dir, " holds ", what,
+                   ", which would be written over: take an empty directory as --run-dir, or the "
+                   "one that this server had"));
+}
+
+absl::StatusOr<ServerStart> JoinedRun(const Arguments& arguments, const StopSignals& stops) {
+  ServerStart start;
+  PSGD_ASSIGN_OR_RETURN(start.credentials, ServerCredentials(arguments.tls));
+  PSGD_RETURN_IF_ERROR(PagesAddress(arguments).status());
+  PSGD_RETURN_IF_ERROR(PlanFailpoint(arguments.failpoint).status());
+  std::shared_ptr<RunStore> asked;
+  if (arguments.etcd.given()) {
+    PSGD_RETURN_IF_ERROR(Annotate(CheckRunName(arguments.join), "--join with --etcd"));
+    EtcdArguments etcd = arguments.etcd;
+    etcd.run = arguments.join;
+    PSGD_ASSIGN_OR_RETURN(asked, OpenEtcd(etcd, start.credentials));
+  } else {
+    PSGD_RETURN_IF_ERROR(Annotate(ParseAddress(absl::StrCat("tcp://", arguments.join)).status(),
+                                  "--join takes HOST:PORT"));
+  }
+  PSGD_ASSIGN_OR_RETURN(std::optional<ServerRecord> earlier, EarlierServer(arguments));
+  PSGD_ASSIGN_OR_RETURN(start.service, ControlService::Start(arguments.bind, arguments.port,
+                                                             start.credentials.get()));
+  ServerRecord record = NewRecord(arguments, start.service->port());
+  if (earlier) {
+    record.set_identity(earlier->identity());
+    record.set_run_id(earlier->run_id());
+    start.loop.core.was_part = true;
+    record.set_curve_public(earlier->curve_public());
+    record.set_curve_secret(earlier->curve_secret());
+    PSGD_RETURN_IF_ERROR(CheckSecured(record, start.credentials.get()));
+    PSGD_ASSIGN_OR_RETURN(start.config, LoadConfig(RunDir(arguments.run_dir).ConfigFile()));
+  } else {
+    PSGD_ASSIGN_OR_RETURN(const LeaderSays::Begin run,
+                          FetchRun(arguments, asked.get(), start.credentials.get(), stops));
+    start.config = run.config();
+    start.loop.trace_steps = run.trace_steps();
+    record.set_run_id(run.run_id());
+    record.set_curve_public(run.curve_public());
+    record.set_curve_secret(run.curve_secret());
+  }
+  if (asked != nullptr) {
+    PSGD_ASSIGN_OR_RETURN(start.loop.store,
+                          EtcdStore(arguments, arguments.join, start.config, start.credentials));
+    if (const auto servers = ServersOf(*asked, arguments.join); servers.ok())
+      start.loop.leader = servers->front();
+  } else {
+    start.loop.leader = arguments.join;
+  }
+
+  RunDirOptions dir;
+  dir.path = arguments.run_dir;
+  dir.resume = !arguments.run_dir.empty() && FileExists(RunDir(arguments.run_dir).ConfigFile());
+  dir.name = absl::StrCat(start.config.name(), "-server-", start.service->port());
+  dir.now = std::time(nullptr);
+  PSGD_ASSIGN_OR_RETURN(start.opened, OpenRun(arguments, dir));
+  PSGD_RETURN_IF_ERROR(start.opened.dir.SaveConfig(FormatConfig(start.config)));
+  PSGD_RETURN_IF_ERROR(FillLoop(arguments, std::move(record), &start));
+  return start;
+}
+
+}  // namespace
+
+absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments,
+                                        const StopSignals& stops) {
+  PSGD_RETURN_IF_ERROR(CheckBind(arguments, "--bind", arguments.bind));
+  if (!arguments.advertise.empty()) {
+    PSGD_RETURN_IF_ERROR(
+        Annotate(ParseAddress(absl::StrCat("tcp://", arguments.advertise, ":1")).status(),
+                 "--advertise takes a host without a port"));
+  }
+  if (!arguments.join.empty()) return JoinedRun(arguments, stops);
+  if (!arguments.recover.empty()) return RecoveredRun(arguments);
+  return NewRun(arguments);
+}
+
+}  // namespace psgd

@@ -1,0 +1,26 @@
+// How a server begins: as the first of a run that is new or resumed, where its journal ends, or as
+// one more server of a run.
+#pragma once
+
+#include <memory>
+
+#include "apps/opened_run.h"
+#include "apps/server_arguments.h"
+#include "apps/stop_signals.h"
+#include "proto/config.pb.h"
+#include "server/control/control_service.h"
+#include "server/control/server_loop.h"
+
+namespace psgd {
+
+struct ServerStart {
+  Config config;
+  std::shared_ptr<const Credentials> credentials;  // null: the run is not secured
+  OpenedRun opened;
+  std::unique_ptr<ControlService> service;
+  ServerLoopOptions loop;  // but for its callbacks
+};
+
+absl::StatusOr<ServerStart> StartServer(const ServerArguments& arguments, const StopSignals& stops);
+
+}  // namespace psgd

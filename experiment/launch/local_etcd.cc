@@ -1,0 +1,140 @@
+#include "experiment/launch/local_etcd.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/files.h"
+#include "experiment/launch/program_dir.h"
+#include "net/credentials.h"
+
+namespace psgd {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFolder[] = "psgd-etcd-";
+constexpr Duration kReadyPatience = std::chrono::seconds(20);
+constexpr Duration kReadyLook = std::chrono::milliseconds(20);
+constexpr int kAttempts = 5;
+constexpr int kReadyLines = 200;
+
+// Of this machine, that nobody listens on just now; 0: there is none.
+int FreePort() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool bound = bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(socket);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+// The folder's lock, which goes with this process at the latest; -1: another process has it, or the
+// folder is gone.
+int Lock(const std::string& folder) {
+  const int lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat found {};
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && fstat(lock, &found) == 0 &&
+      found.st_nlink > 0) {
+    return lock;
+  }
+  if (lock >= 0) close(lock);
+  return -1;
+}
+
+// What a ps-run that was killed left.
+void RemoveAbandoned(const fs::path& folder) {
+  std::error_code ignored;
+  for (fs::directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
+    if (!absl::StartsWith(it->path().filename().string(), kFolder)) continue;
+    const int lock = Lock(it->path());
+    if (lock < 0) continue;
+    fs::remove_all(it->path(), ignored);
+    close(lock);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalEtcd>> LocalEtcd::Start(const std::string& tls_dir) {
+  const auto program = FoundProgram("etcd");
+  if (!program.ok()) {
+    return absl::NotFoundError(
+        "cluster.copies above 1 need an etcd, which settles who leads: install it (apt-get install "
+        "etcd-server) and ps-run starts one for this run, or name one with --etcd HOST:PORT");
+  }
+  const fs::path temporary = fs::temp_directory_path();
+  RemoveAbandoned(temporary);
+  std::string folder;
+  int lock = -1;
+  while (lock < 0) {  // another ps-run may remove it until it is locked
+    folder = temporary / absl::StrCat(kFolder, "XXXXXX");
+    if (mkdtemp(folder.data()) == nullptr) return FileError("make the folder", folder, errno);
+    lock = Lock(folder);
+  }
+  std::unique_ptr<LocalEtcd> etcd(new LocalEtcd(folder, lock));
+  absl::Status launched;
+  // It cannot choose its ports itself, so another program may be faster.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    launched = etcd->Launch(*program, tls_dir);
+    if (launched.ok()) return etcd;
+  }
+  return launched;
+}
+
+absl::Status LocalEtcd::Launch(const std::string& program, const std::string& tls_dir) {
+  const std::string address = absl::StrCat("127.0.0.1:", FreePort());
+  const std::string clients = absl::StrCat(tls_dir.empty() ? "http://" : "https://", address);
+  const std::string peers = absl::StrCat("http://127.0.0.1:", FreePort());
+  ChildOptions child;
+  child.name = "etcd";
+  child.stderr_file = folder_ + "/log";
+  child.argv = {program, "--data-dir", folder_ + "/data", "--listen-client-urls", clients,
+                "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+                "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+                // It ends with the run, so a machine that loses power takes both.
+                "--unsafe-no-fsync"};
+  if (!tls_dir.empty()) {
+    const CredentialFiles files = CredentialFilesIn(tls_dir, "server");
+    child.argv.insert(child.argv.end(),
+                      {"--client-cert-auth", "--trusted-ca-file", files.ca, "--cert-file",
+                       files.certificate, "--key-file", files.key});
+  }
+  PSGD_ASSIGN_OR_RETURN(process_, ChildProcess::Start(std::move(child)));
+  members_ = tls_dir.empty() ? address : clients;
+  if (WaitReady(folder_ + "/log")) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("etcd did not start: it ", process_->HowItEnded(),
+                                             "\n", TailOfFile(folder_ + "/log", 3)));
+}
+
+bool LocalEtcd::WaitReady(const std::string& log_file) {
+  const Time start = SteadyNow();
+  while (process_->Running() && SteadyNow() - start < kReadyPatience) {
+    if (absl::StrContains(TailOfFile(log_file, kReadyLines), "client requests on")) return true;
+    std::this_thread::sleep_for(kReadyLook);
+  }
+  process_->Kill();
+  return false;
+}
+
+LocalEtcd::~LocalEtcd() {
+  process_.reset();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+  close(lock_);
+}
+
+}  // namespace psgd

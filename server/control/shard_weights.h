@@ -1,0 +1,20 @@
+// Reads the weights of a shard from the server whose copy leads. Hides gRPC: only the .cc includes
+// it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/bytes.h"
+#include "common/status.h"
+#include "net/credentials.h"
+#include "proto/peers.pb.h"
+
+namespace psgd {
+
+// `server`: of its control plane. `credentials`: null where the run is not secured.
+absl::Status ReadShardWeights(
+    const std::string& server, const Credentials* credentials, const ShardWeightsRequest& request,
+    const std::function<absl::Status(uint32_t slice, const Bytes& values)>& take);
+
+}  // namespace psgd

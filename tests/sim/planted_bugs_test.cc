@@ -1,0 +1,51 @@
+// Bugs planted on purpose in the protocol between servers: random runs find each of them.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "tests/sim/run_world.h"
+
+namespace psgd::sim {
+namespace {
+
+struct PlantedBug {
+  const char* name;
+  CopyBug bug;
+};
+
+void PrintTo(const PlantedBug& planted, std::ostream* out) { *out << planted.name; }
+
+class PlantedBugs : public testing::TestWithParam<PlantedBug> {};
+
+constexpr uint64_t kFindWithin = 200;
+
+TEST_P(PlantedBugs, AreFound) {
+  for (uint64_t seed = 1; seed <= kFindWithin; ++seed) {
+    auto [scenario, faults] = RandomRun(seed);
+    faults.bug = GetParam().bug;
+    const RunOutcome outcome = RunWorld(scenario, faults, false).Run();
+    if (outcome.breaches.empty()) continue;
+    std::cout << "seed " << seed << ": " << outcome.breaches.front() << "\n";
+    return;
+  }
+  ADD_FAILURE() << "no seed up to " << kFindWithin << " finds it";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlantedBugs,
+    testing::Values(PlantedBug{"AcknowledgesBeforeCopiesHaveIt", CopyBug::kDontWait},
+                    PlantedBug{"PromotesACopyThatLags", CopyBug::kPromoteLagging},
+                    PlantedBug{"ForgetsTheSegmentsOfTheRecord", CopyBug::kForgetLedger},
+                    PlantedBug{"TwoLeadersUnderOneEpoch", CopyBug::kSameEpoch},
+                    PlantedBug{"ForgetsOrdersOfTheRecord", CopyBug::kForgetOrders},
+                    PlantedBug{"ForgetsAMemberOfTheRecord", CopyBug::kForgetMembers},
+                    PlantedBug{"ForgetsTheCheckpointUnderWay", CopyBug::kForgetCheckpoint},
+                    PlantedBug{"TellsWhatIsNotStored", CopyBug::kTellUnstored},
+                    PlantedBug{"SkipsAStepOfTheJournal", CopyBug::kSkipStep},
+                    PlantedBug{"KeepsWhatDiverged", CopyBug::kKeepDiverged},
+                    PlantedBug{"BelievesACopyThatRestarted", CopyBug::kBelieveRestarted},
+                    PlantedBug{"IgnoresWhoLeadsInTheStore", CopyBug::kIgnoreStore}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace psgd::sim

@@ -1,0 +1,119 @@
+// Runs of ps-run whose shards have copies: servers are killed and stopped (SIGSTOP), and so is
+// ps-run itself.
+#include <signal.h>
+
+#include "tests/system/etcd_run_test.h"
+#include "tests/system/run_times.h"
+
+namespace psgd {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Copies : public EtcdTest {
+ protected:
+  // A ps-run with an etcd of its own.
+  void Start(const std::vector<std::string>& settings, int servers = 3,
+             const std::vector<std::string>& more = {}) {
+    run_ = std::make_unique<Process>(PsRun("run", Copied(servers) + Sets(settings) + more));
+    ASSERT_TRUE(run_->WaitFor("epoch 2/")) << run_->Err();
+  }
+  void TearDown() override {
+    run_.reset();
+    EtcdTest::TearDown();
+  }
+  std::vector<pid_t> Servers() const { return run_->Children("ps-server"); }
+  // As it tells people.
+  std::string Etcd() const {
+    const std::string text = run_->Err();
+    const std::string told = "watch it with: ps-ctl status --etcd ";
+    const size_t at = text.find(told) + told.size();
+    return text.substr(at, text.find(' ', at) - at);
+  }
+  bool AreInSync() const {
+    const Ended status =
+        RunProgram({"ps-ctl", "status", "--etcd", Etcd(), "--run", "small", "--json"});
+    return status.code == 0 && IsInSync(Json::parse(status.out));
+  }
+  bool WaitAllInSync() const {
+    return Eventually([&] { return AreInSync(); });
+  }
+
+  std::unique_ptr<Process> run_;
+};
+
+TEST_F(Copies, AnyServerMayDieAndTheWeightsAreThoseOfAnUndisturbedRun) {
+  const std::vector<std::string> settings = {"train.epochs=150", "optimizer.sgd.momentum=0.9",
+                                             "compression.push=topk", "durability.journal=64KiB",
+                                             "durability.checkpoint=5 epochs"};
+  ASSERT_EQ(RunSmall("calm", Sets(settings)).code, 0);
+  Start(settings);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+    // The first leads the run, in the beginning.
+    ASSERT_FALSE(Servers().empty()) << run_->Err();
+    ASSERT_EQ(kill(Servers()[0], SIGKILL), 0);
+    ASSERT_TRUE(Eventually([&] { return Servers().size() == 3; })) << run_->Err();
+  }
+  const Ended ended = run_->Wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("leads the run"));
+  EXPECT_TRUE(Weights("run") == Weights("calm"));
+  EXPECT_EQ(Losses("run").back(), Losses("calm").back());
+  EXPECT_EQ(Summary("run")["epochs"], 150.0);
+  ExpectTimesGoOn(Metrics("run", "progress"), Summary("run"));
+}
+
+TEST_F(Copies, AFrozenServerIsReplacedWhicheverItIs) {
+  for (const bool leader : {false, true}) {
+    std::filesystem::remove_all(Path("run"));
+    Start({"train.epochs=60"}, 2);
+    ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+    const std::vector<pid_t> servers = Servers();
+    ASSERT_EQ(kill(leader ? servers.front() : servers.back(), SIGSTOP), 0);
+    const Ended ended = run_->Wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(Summary("run")["epochs"], 60.0);
+  }
+}
+
+TEST_F(Copies, NothingIsLeftOfAPsRunThatIsKilled) {
+  Start({"train.epochs=100000"}, 2);
+  ASSERT_TRUE(WaitAllInSync()) << run_->Err();
+  run_->Signal(SIGKILL);
+  run_->Wait();
+  EXPECT_TRUE(Eventually([&] { return ProcessesThatMention(Path("run")).empty(); }))
+      << testing::PrintToString(ProcessesThatMention(Path("run")));
+  // The files of its etcd go with the next one.
+  EXPECT_EQ(RunSmall("next", Copied(2)).code, 0);
+}
+
+TEST_F(Copies, OfASecuredRunShowCertificates) {
+  const Certificates certificates;
+  Start({"train.epochs=150"}, 2, {"--tls-dir", certificates.dir()});
+  const Ended stranger = RunProgram({"ps-server", "--join", "small", "--etcd", Etcd(), "--run-dir",
+                                     Path("stranger"), "--connect-deadline", "1s"});
+  EXPECT_NE(stranger.code, 0);
+  EXPECT_THAT(stranger.err, HasSubstr("--tls-dir"));
+  ASSERT_EQ(Servers().size(), 2u) << run_->Err();
+  ASSERT_EQ(kill(Servers()[0], SIGKILL), 0);
+  const Ended ended = run_->Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(Summary("run")["epochs"], 150.0);
+}
+
+TEST_F(Copies, WhatEarlierVersionsCalledThemIsSaid) {
+  Ended ended = RunSmall("run", Sets({"durability.acknowledge=replicated"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("is cluster.copies by now"));
+  ended = RunSmall("run", Sets({"cluster.copies=2"}));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("set cluster.servers to 2 or more"));
+  ended = RunProgram({"ps-server", "--follow", "127.0.0.1:7070"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("--follow is --join by now"));
+}
+
+}  // namespace
+}  // namespace psgd
