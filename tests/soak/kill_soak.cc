@@ -6,8 +6,9 @@
 // server as often as a worker, and started again; the next falls once training has gone on. With
 // --copies=2: three servers and an etcd of three members; of ten servers that are killed, one loses
 // its disk. A copy that begins anew begins with an image, so the journals of servers that died are
-// kept aside, and what the last copies do not reach back to is read from those that go over into
-// them. At the end, from the journals that are left, nothing of which was trimmed:
+// kept aside, and so are those of copies that are dropped, and what the last copies do not reach
+// back to is read from those that go over into them. At the end, from the journals that are left,
+// nothing of which was trimmed:
 //   - every push that a worker saw acknowledged is there, with the bytes that the worker sent;
 //   - none is there twice, and each worker's are without a gap;
 //   - replaying them makes the weights that the server saved, bit for bit; so do all copies in
@@ -86,7 +87,8 @@ class Soak {
     uint64_t image = 0;  // has the steps up to this one
     bool whole = true;   // no push is among those
     std::vector<Entry> entries;
-    ShardSnapshot arrays;  // after the last of them
+    ShardSnapshot begins;  // the image
+    ShardSnapshot ends;    // after the last of them
 
     uint64_t last() const { return image + entries.size(); }
     const Entry& at(uint64_t step) const { return entries[step - image - 1]; }
@@ -119,9 +121,9 @@ class Soak {
   std::string Audit();
   std::string AuditShard(uint32_t shard, const Config& config);
   void KeepJournals(const Server& server) const;
-  // `arrays`: they are of interest, too.
-  absl::StatusOr<Copy> ReadCopy(const std::string& folder, uint32_t shard, const Config& config,
-                                bool arrays);
+  absl::StatusOr<Copy> ReadCopy(const std::string& folder, uint32_t shard, const Config& config);
+  // Whether what comes before a copy's image is in another one's journal.
+  static bool GoesOver(const Copy& other, const Copy& copy);
   // Makes it reach back to the first step, by journals of servers that died.
   std::string ReachBack(uint32_t shard, const Config& config, Copy* copy);
   void AuditPushes(uint32_t shard, const Copy& copy);
@@ -275,16 +277,24 @@ bool Soak::GoesOn() {
       40s);
 }
 
-// Hard links, which cost nothing; of a journal that only grew, the latest.
+// Hard links, which cost nothing; of a journal that only grew, the latest. A server that lives may
+// remove files meanwhile: then the links of before stay.
 void Soak::KeepJournals(const Server& server) const {
   for (int shard = 0; shard < kShards; ++shard) {
     const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
     std::string database;  // a copy that begins anew makes another
     if (!(std::ifstream(folder + "/log/IDENTITY") >> database)) continue;
     const std::string kept = Path(absl::StrCat("kept/shard-", shard, "/", database));
-    fs::remove_all(kept);
-    fs::create_directories(kept);
-    fs::copy(folder, kept, fs::copy_options::recursive | fs::copy_options::create_hard_links);
+    const std::string fresh = Path("linking");
+    std::error_code failed;
+    fs::create_directories(fs::path(kept).parent_path());
+    fs::copy(folder, fresh, fs::copy_options::recursive | fs::copy_options::create_hard_links,
+             failed);
+    if (!failed) {
+      fs::remove_all(kept);
+      fs::rename(fresh, kept);
+    }
+    fs::remove_all(fresh);
   }
 }
 
@@ -296,13 +306,13 @@ std::string Soak::KillServer() {
   victim.process->Signal(SIGKILL);
   victim.process->Wait();
   ++servers_killed_;
+  KeepJournals(victim);
   if (!HasCopies()) {
     StartServer(&victim, {"--recover", victim.run_dir});
     return victim.process->WaitFor("ready")
                ? ""
                : "the server did not come back: " + victim.process->Err();
   }
-  KeepJournals(victim);
   if (loses_disk) {
     ++disks_lost_;
     fs::remove_all(victim.run_dir);
@@ -314,6 +324,9 @@ std::string Soak::KillServer() {
 }
 
 std::string Soak::KillOne() {
+  if (HasCopies()) {
+    for (const Server& server : servers_) KeepJournals(server);
+  }
   Pause(std::chrono::milliseconds(chance_.NextBelow(150)));
   if (chance_.NextBelow(2) == 0) {
     const auto start = std::chrono::steady_clock::now();
@@ -371,7 +384,7 @@ std::string Soak::ReadAcknowledged() {
 }
 
 absl::StatusOr<Soak::Copy> Soak::ReadCopy(const std::string& folder, uint32_t shard,
-                                          const Config& config, bool arrays) {
+                                          const Config& config) {
   RocksJournalOptions options;
   options.folder = folder;
   options.shard = shard;
@@ -381,6 +394,7 @@ absl::StatusOr<Soak::Copy> Soak::ReadCopy(const std::string& folder, uint32_t sh
     PSGD_ASSIGN_OR_RETURN(const auto journal, RocksJournal::Open(options));
     PSGD_ASSIGN_OR_RETURN(const ShardImage first, journal->LoadImage(&notes));
     copy.image = first.record.entry();
+    copy.begins = first.arrays;
     for (const MemberRecord& member : first.record.members()) copy.whole &= member.next_seq() <= 1;
     PSGD_RETURN_IF_ERROR(journal->Replay(copy.image, [&](const JournalEntry& entry) {
       Entry& added = copy.entries.emplace_back();
@@ -394,38 +408,59 @@ absl::StatusOr<Soak::Copy> Soak::ReadCopy(const std::string& folder, uint32_t sh
       return absl::OkStatus();
     }));
   }
-  if (!arrays) return copy;
   DurableShardOptions durable;
   durable.shard.shard = shard;
   durable.shard.config = config;
   PSGD_ASSIGN_OR_RETURN(durable.journal, RocksJournal::Open(options));
   PSGD_ASSIGN_OR_RETURN(const auto again, DurableShard::Recover(std::move(durable), &notes));
-  copy.arrays = again->core().MakeImage().arrays;
+  copy.ends = again->core().MakeImage().arrays;
   return copy;
+}
+
+bool Soak::GoesOver(const Copy& other, const Copy& copy) {
+  const uint64_t image = copy.image;
+  if (other.image >= image || other.last() < image) return false;
+  // The same step in the same place: what came before was the same, too.
+  if (other.last() > image && copy.last() > image)
+    return other.at(image + 1).checksum == copy.at(image + 1).checksum;
+  if (other.last() > image) return false;
+  // It ends where the image was made: it makes the image.
+  for (size_t i = 0; i < copy.begins.slices.size(); ++i) {
+    const auto& made = other.ends.slices[i].weights;
+    const auto& held = copy.begins.slices[i].weights;
+    if (made.size() != held.size() || std::memcmp(made.data(), held.data(), made.size()) != 0)
+      return false;
+  }
+  return true;
 }
 
 std::string Soak::ReachBack(uint32_t shard, const Config& config, Copy* copy) {
   std::vector<Copy> dead;
   const std::string kept = Path(absl::StrCat("kept/shard-", shard));
   for (fs::directory_iterator it(kept), end; !copy->whole && it != end; ++it) {
-    auto one = ReadCopy(it->path(), shard, config, false);
-    if (!one.ok()) return one.status().ToString();
+    auto one = ReadCopy(it->path(), shard, config);
+    if (!one.ok()) continue;  // the links were made while its server changed files
     dead.push_back(*std::move(one));
   }
   while (!copy->whole) {
     const uint64_t image = copy->image;
     for (const Copy& other : dead) {
-      // The same step in the same place: what came before was the same, too.
-      if (other.image >= image || other.last() <= image || copy->last() <= image) continue;
-      if (other.at(image + 1).checksum != copy->at(image + 1).checksum) continue;
+      if (!GoesOver(other, *copy)) continue;
       copy->entries.insert(
           copy->entries.begin(), other.entries.begin(),
           other.entries.begin() + static_cast<std::ptrdiff_t>(image - other.image));
       copy->image = other.image;
       copy->whole = other.whole;
+      copy->begins = other.begins;
       break;
     }
-    if (copy->image == image) return absl::StrCat("nobody has the step before ", image);
+    if (copy->image != image) continue;
+    std::string have;
+    for (const Copy& other : dead)
+      absl::StrAppend(&have, " ", other.image + 1, " to ", other.last(), ";");
+    return absl::StrCat("shard ", shard,
+                        ": no journal goes over into the one that begins after step ", image,
+                        " and ends at ", copy->last(), "; there are", have);
   }
   return "";
 }
@@ -455,7 +490,7 @@ std::string Soak::AuditShard(uint32_t shard, const Config& config) {
   for (const Server& server : servers_) {
     const std::string folder = absl::StrCat(server.run_dir, "/server/journal/shard-", shard);
     if (!fs::exists(folder)) continue;
-    auto copy = ReadCopy(folder, shard, config, true);
+    auto copy = ReadCopy(folder, shard, config);
     if (!copy.ok()) return absl::StrCat(folder, ": ", copy.status().ToString());
     copies.push_back(*std::move(copy));
   }
@@ -468,7 +503,7 @@ std::string Soak::AuditShard(uint32_t shard, const Config& config) {
   const auto saved = SafetensorsFile::Read(Results() + "/weights.safetensors");
   if (!saved.ok()) return saved.status().ToString();
   for (const Copy& copy : copies) {
-    for (const SliceSnapshot& slice : copy.arrays.slices) {
+    for (const SliceSnapshot& slice : copy.ends.slices) {
       const NamedTensor* whole = saved->Find(slice.parameter);
       other_weights_ += whole == nullptr || std::memcmp(slice.weights.data(),
                                                         whole->values.data() + slice.spec.offset(),
