@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kills=${1:-1000}
 seeds=${2:-10000}
 fuzz=${3:-60}
-scripts/install-packages.sh
+scripts/install-packages.sh etcd-server
 scripts/build.sh release
 echo "$seeds simulated runs"
 build/release/tests/bin/sim_test --gtest_filter='*RandomRuns*' --seeds="$seeds" --first=100001
