@@ -31,8 +31,6 @@ DurableShardOptions DurableShardOptionsOf(const Config& config, uint32_t shard, 
 struct CopyStart {
   ShardImage image;
   std::vector<JournalEntry> entries;
-
-  uint64_t last() const { return image.record.entry() + entries.size(); }
 };
 
 // Not thread-safe: belongs to the shard's thread.

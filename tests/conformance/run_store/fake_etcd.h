@@ -1,4 +1,4 @@
-// As much of etcd as a chain needs, in this process. What happens to a call is told beforehand.
+// As much of etcd as a run store needs, in this process. What happens to a call is told beforehand.
 #pragma once
 
 #include <grpcpp/server_builder.h>
