@@ -134,13 +134,15 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
                             const std::string& address) {
   placement.add_endpoints(address);
   PSGD_ASSIGN_OR_RETURN(auto transport, MakeTransport(options.transport, {}));
+  std::vector<std::unique_ptr<SessionCore>> cores;
   std::vector<std::unique_ptr<Session>> sessions;
   for (int w = 0; w < options.workers; ++w) {
     PSGD_ASSIGN_OR_RETURN(auto endpoint, transport->Connect({address}));
     SessionOptions session;
     session.key.set_worker(w);
     session.key.set_incarnation(1);
-    sessions.push_back(std::make_unique<Session>(std::move(endpoint), session, placement,
+    cores.push_back(std::make_unique<SessionCore>(session, placement, SteadyNow()));
+    sessions.push_back(std::make_unique<Session>(cores.back().get(), std::move(endpoint),
                                                  [] { return absl::OkStatus(); }));
   }
   // Every gradient is one everywhere, which all codecs but the sparse ones carry exactly.
@@ -171,8 +173,13 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
     return absl::OkStatus();
   };
   const auto pull_round = [&]() -> absl::Status {
-    for (auto& session : sessions) session->Pull(clock);
-    for (auto& session : sessions) PSGD_RETURN_IF_ERROR(session->WaitPulled());
+    for (int w = 0; w < options.workers; ++w) {
+      cores[w]->Pull(clock, SteadyNow());
+      sessions[w]->Send();
+    }
+    for (int w = 0; w < options.workers; ++w) {
+      PSGD_RETURN_IF_ERROR(sessions[w]->WaitUntil([&] { return !cores[w]->pulling(); }));
+    }
     return absl::OkStatus();
   };
   const double bytes_a_round =
@@ -199,7 +206,7 @@ absl::StatusOr<Rates> Drive(const ShardBenchOptions& options, Placement placemen
   rates.payload_bytes = static_cast<double>(payload.size());
   rates.verified = true;
   const float updates = static_cast<float>(clock) * static_cast<float>(options.workers);
-  for (const PulledSlice& slice : sessions[0]->TakePulled()) {
+  for (const PulledSlice& slice : cores[0]->TakePulled()) {
     const auto* weights = reinterpret_cast<const float*>(slice.payload.data());
     for (uint32_t i = 0; i < elements && rates.verified; ++i) {
       rates.verified = weights[i] == -updates * decoded[i];

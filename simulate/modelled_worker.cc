@@ -35,10 +35,7 @@ void ModelledWorker::Start() {
   Spend(cluster_->model().worker().start(), 1, [this] { Join(); });
 }
 
-void ModelledWorker::Die() {
-  dead_ = true;
-  condition_ = nullptr;
-}
+void ModelledWorker::Die() { dead_ = true; }
 
 void ModelledWorker::GiveUp(const absl::Status& status) {
   cluster_->GaveUp(Annotate(status, absl::StrCat("worker ", key_.worker())));
@@ -76,15 +73,10 @@ void ModelledWorker::Register() {
     const absl::Status status = cluster_->Register(key_);
     if (!status.ok()) return GiveUp(status);
     const Config& config = cluster_->config();
-    SessionOptions options;
-    options.key = key_;
-    options.resend = Milliseconds(config.cluster().resend());
-    options.deadline = Milliseconds(config.cluster().deadline());
-    options.window_bytes = config.cluster().window();
-    options.fuse_bytes = config.cluster().fuse();
-    core_ = std::make_unique<SessionCore>(options, cluster_->traffic().placement,
-                                          cluster_->queue().now());
-    Ask();
+    core_ = std::make_unique<WorkerCore>(SessionOptionsOf(config, key_),
+                                         config.consistency().pull_ahead(),
+                                         cluster_->traffic().placement, cluster_->queue().now());
+    Act();
   });
 }
 
@@ -92,62 +84,44 @@ void ModelledWorker::Beat() {
   if (dead_) return;
   cluster_->queue().After(Milliseconds(cluster_->config().cluster().lease()) / 4,
                           [this] { Beat(); });
-  const absl::Status status = cluster_->Heartbeat(key_, core_ ? core_->AcknowledgedClock() : 0);
+  const absl::Status status =
+      cluster_->Heartbeat(key_, core_ ? core_->session().AcknowledgedClock() : 0);
   if (!status.ok()) GiveUp(status);
 }
 
-void ModelledWorker::Ask() {
-  Call([this] {
-    NextSegmentRequest request;
-    *request.mutable_key() = key_;
-    request.set_first(first_);
-    request.set_finished_segment(finished_segment_);
+void ModelledWorker::Done() {
+  core_->Done(cluster_->queue().now());
+  Act();
+}
+
+void ModelledWorker::Act() {
+  Send();
+  const WorkerTask now = core_->task();
+  std::visit([this](const auto& task) { Do(task); }, now);
+}
+
+void ModelledWorker::Do(const task::AskSegment& ask) {
+  Call([this, request = ask.request] {
     const auto reply = cluster_->NextSegment(request);
     if (!reply.ok()) return GiveUp(reply.status());
-    Follow(*reply);
+    idle_ = reply->kind() != NextSegmentReply::RUN;
+    core_->OnSegment(*reply, cluster_->queue().now());
+    Act();
   });
 }
 
-void ModelledWorker::Follow(const NextSegmentReply& reply) {
-  if (reply.evaluate()) {
-    // Its time is added to the run's by the one who asked for the simulation.
-    const absl::Status status = cluster_->Evaluated(key_, reply.evaluate_epoch());
-    if (!status.ok()) return GiveUp(status);
-  }
-  idle_ = reply.kind() != NextSegmentReply::RUN;
-  if (!idle_) return Take(reply.segment());
-  if (reply.kind() == NextSegmentReply::DONE || cluster_->Dealt()) return;
-  cluster_->queue().After(Milliseconds(reply.wait_ms()), [this] {
-    if (!dead_) Ask();
+void ModelledWorker::Do(const task::Pause& pause) {
+  if (cluster_->Dealt()) return;
+  cluster_->queue().After(pause.duration, [this] {
+    if (!dead_) Done();
   });
 }
 
-void ModelledWorker::Take(const Segment& segment) {
-  segment_ = segment.id();
-  first_clock_ = segment.first_clock();
-  clocks_ = segment.clocks();
-  batches_ = static_cast<uint32_t>(segment.batches_size());
-  Run(0);
-}
-
-bool ModelledWorker::HasBatch(uint32_t step) const { return step < clocks_ && step < batches_; }
-
-void ModelledWorker::Run(uint32_t step) {
-  while (step < clocks_ && !HasBatch(step)) {
-    core_->EndClock(first_clock_ + ++step, cluster_->queue().now());
-    Send();
-  }
-  if (step < clocks_) return Step(step);
-  EndSegment();
-}
-
-void ModelledWorker::EndSegment() {
-  WaitUntil([this] { return core_->AllAcknowledged(); },
-            [this] {
-              first_ = false;
-              finished_segment_ = segment_;
-              Ask();
-            });
+void ModelledWorker::Do(const task::Evaluate& evaluate) {
+  // Its time is added to the run's by the one who asked for the simulation.
+  const absl::Status status = cluster_->Evaluated(key_, evaluate.epoch);
+  if (!status.ok()) return GiveUp(status);
+  Done();
 }
 
 double ModelledWorker::ComputeSeconds() {
@@ -156,31 +130,32 @@ double ModelledWorker::ComputeSeconds() {
   return usual * pace_ * Around1(model.spread(), &chance_);
 }
 
-void ModelledWorker::Step(uint32_t step) {
+void ModelledWorker::Do(const task::Await&) {
   since_ = cluster_->queue().now();
-  const uint64_t clock = first_clock_ + step + 1;
-  if (!std::exchange(pulled_ahead_, false)) core_->Pull(clock - 1, since_);
-  WaitUntil([this] { return !core_->pulling(); },
-            [this, step, clock] {
-              times_.wait += Seconds(cluster_->queue().now() - since_);
-              since_ = cluster_->queue().now();
-              core_->TakePulled();
-              Spend(cluster_->InstallSeconds(), 1, [this, step, clock] {
-                times_.encode += Seconds(cluster_->queue().now() - since_);
-                if (cluster_->config().consistency().pull_ahead() && HasBatch(step + 1)) {
-                  core_->Pull(clock, cluster_->queue().now());
-                  pulled_ahead_ = true;
-                  Send();
-                }
-                cluster_->SpendBeside(cluster_->model().worker().beside());
-                Compute(step, 0, ComputeSeconds());
-              });
-            });
+  const uint64_t wait = ++wait_;
+  Pump();
+  if (wait_ == wait && awaits()) WatchWait(wait);
 }
 
-void ModelledWorker::Compute(uint32_t step, size_t part, double seconds) {
+void ModelledWorker::Do(const task::Install& install) {
+  times_.wait += Seconds(cluster_->queue().now() - since_);
+  since_ = cluster_->queue().now();
+  core_->session().TakePulled();
+  if (!install.for_step) return Done();
+  Spend(cluster_->InstallSeconds(), 1, [this] {
+    times_.encode += Seconds(cluster_->queue().now() - since_);
+    Done();
+  });
+}
+
+void ModelledWorker::Do(const task::Train& train) {
+  cluster_->SpendBeside(cluster_->model().worker().beside());
+  Compute(train.clock, 0, ComputeSeconds());
+}
+
+void ModelledWorker::Compute(uint64_t clock, size_t part, double seconds) {
   const auto& parts = cluster_->gradients();
-  if (part == parts.size()) return EndStep(step);
+  if (part == parts.size()) return EndStep();
   since_ = cluster_->queue().now();
   Spend(seconds * parts[part].time, cluster_->model().worker().threads(), [=, this] {
     times_.compute += Seconds(cluster_->queue().now() - since_);
@@ -190,35 +165,25 @@ void ModelledWorker::Compute(uint32_t step, size_t part, double seconds) {
       const Traffic& traffic = cluster_->traffic();
       for (uint32_t slice : parts[part].slices) {
         const SliceBytes& bytes = traffic.bytes[slice];
-        core_->Push(first_clock_ + step + 1, {slice, bytes.push_codec, HollowPayload(bytes.push)},
-                    cluster_->queue().now());
+        core_->session().Push(clock, {slice, bytes.push_codec, HollowPayload(bytes.push)},
+                              cluster_->queue().now());
       }
       Send();
-      Compute(step, part + 1, seconds);
+      Compute(clock, part + 1, seconds);
     });
   });
 }
 
-void ModelledWorker::EndStep(uint32_t step) {
-  core_->EndClock(first_clock_ + step + 1, cluster_->queue().now());
-  Send();
+void ModelledWorker::EndStep() {
   ++times_.steps;
   cluster_->StepDone();
-  Run(step + 1);
-}
-
-void ModelledWorker::WaitUntil(std::function<bool()> condition, Then then) {
-  condition_ = std::move(condition);
-  then_ = std::move(then);
-  const uint64_t wait = ++wait_;
-  Pump();
-  if (wait_ == wait && condition_) WatchWait(wait);
+  Done();
 }
 
 void ModelledWorker::WatchWait(uint64_t wait) {
-  cluster_->queue().At(core_->NextTick(), [this, wait] {
-    if (dead_ || wait_ != wait || !condition_) return;
-    const absl::Status status = core_->Tick(cluster_->queue().now());
+  cluster_->queue().At(core_->session().NextTick(), [this, wait] {
+    if (dead_ || wait_ != wait || !awaits()) return;
+    const absl::Status status = core_->session().Tick(cluster_->queue().now());
     if (!status.ok()) return GiveUp(status);
     Send();
     WatchWait(wait);
@@ -227,24 +192,22 @@ void ModelledWorker::WatchWait(uint64_t wait) {
 
 void ModelledWorker::Pump() {
   Send();
-  if (!condition_ || !condition_()) return;
-  condition_ = nullptr;
-  std::exchange(then_, nullptr)();
+  if (core_->Advance(cluster_->queue().now())) Act();
 }
 
 void ModelledWorker::Send() {
-  while (auto next = core_->Next()) {
+  while (auto next = core_->session().Next()) {
     const auto shard = static_cast<uint32_t>(next->to);
     Connection& connection = *to_shards_[shard];
     cluster_->SendToShard(this, shard, *next->message, &connection);
-    core_->Sent(cluster_->queue().now());
+    core_->session().Sent(cluster_->queue().now());
   }
 }
 
 void ModelledWorker::Receive(uint32_t shard, const Message& message) {
   if (dead_ || !core_) return;
-  core_->OnMessage(shard, message, cluster_->queue().now());
-  if (condition_) Pump();
+  core_->session().OnMessage(shard, message, cluster_->queue().now());
+  if (awaits()) Pump();
 }
 
 }  // namespace psgd::sim

@@ -1,5 +1,5 @@
-// A worker of the simulation: what train/trainer.cc does, with the production session and a model
-// of the time that the rest takes.
+// A worker of the prediction: the shell of a WorkerCore, with a model of the time that its tasks
+// take.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "proto/control.pb.h"
 #include "simulate/chance.h"
 #include "simulate/connection.h"
-#include "worker/session_core.h"
+#include "worker/worker_core.h"
 
 namespace psgd::sim {
 
@@ -40,7 +40,7 @@ class ModelledWorker {
   };
   const Times& times() const { return times_; }
   // REQUIRES: it has registered, or it is a default.
-  const SessionStats& stats() const { return core_ ? core_->stats() : none_; }
+  const SessionStats& stats() const { return core_ ? core_->session().stats() : none_; }
 
  private:
   using Then = std::function<void()>;
@@ -48,27 +48,37 @@ class ModelledWorker {
   void Join();
   void Register();
   void Beat();
-  void Ask();
-  void Follow(const NextSegmentReply& reply);
-  void Take(const Segment& segment);
-  void Run(uint32_t step);
-  void EndSegment();
-  bool HasBatch(uint32_t step) const;
-  void Step(uint32_t step);
+
+  // Begins the task of the core.
+  void Act();
+  void Do(const task::AskSegment& ask);
+  void Do(const task::Pause& pause);
+  void Do(const task::Await&);
+  void Do(const task::RestoreState&) { Done(); }
+  void Do(const task::SaveState&) { Done(); }
+  void Do(const task::BeginSegment&) { Done(); }
+  void Do(const task::Install& install);
+  void Do(const task::Train& train);
+  void Do(const task::Evaluate& evaluate);
+  void Do(const task::Report&) { Done(); }
+  void Do(const task::GiveResidual&) {}  // nobody asks it to leave
+  void Do(const task::Leave&) {}
+  // The task is done; the next one begins.
+  void Done();
   // Part `part` of the step's computing, and the gradients that it ends with.
-  void Compute(uint32_t step, size_t part, double seconds);
-  void EndStep(uint32_t step);
+  void Compute(uint64_t clock, size_t part, double seconds);
+  void EndStep();
   double ComputeSeconds();
 
   // Takes so long on this worker's thread.
   void Spend(double seconds, double threads, Then then);
   // Asks the coordinator, at a message each way.
   void Call(Then ask);
-  void WaitUntil(std::function<bool()> condition, Then then);
   void WatchWait(uint64_t wait);
-  // Sends what the session has, and goes on if what is waited for has come.
+  // Sends what the session has, and goes on if the shards have answered.
   void Pump();
   void Send();
+  bool awaits() const { return core_ && std::holds_alternative<task::Await>(core_->task()); }
   void GiveUp(const absl::Status& status);
 
   ModelledCluster* const cluster_;
@@ -77,22 +87,12 @@ class ModelledWorker {
   const double pace_;  // what it takes for a step, as a share of the usual
   const SessionStats none_;
   std::vector<std::unique_ptr<Connection>> to_shards_;
-  std::unique_ptr<SessionCore> core_;
+  std::unique_ptr<WorkerCore> core_;
   WorkerKey key_;
   bool dead_ = false;
   bool idle_ = false;
 
-  // The segment under way; its batches are not kept: there may be very many.
-  uint64_t segment_ = 0;
-  uint64_t first_clock_ = 0;
-  uint32_t clocks_ = 0, batches_ = 0;
-  bool first_ = true;
-  uint64_t finished_segment_ = 0;
-  bool pulled_ahead_ = false;
-
-  std::function<bool()> condition_;  // what is waited for, if anything
-  Then then_;
-  uint64_t wait_ = 0;
+  uint64_t wait_ = 0;  // counts the waits for shards
   Time since_{};
   Times times_;
 };

@@ -28,6 +28,9 @@ constexpr char kDiverged[] =
 // The norm takes a pass over all residuals, which may lie on a GPU.
 constexpr Duration kResidualPeriod = std::chrono::seconds(5);
 
+// To say goodbye when there is no time left.
+constexpr Duration kGoodbye = std::chrono::seconds(1);
+
 StepBatch StepBatchOf(const Batch& batch, bool staged) {
   return {{batch.pixels, batch.tokens, batch.values}, batch.labels, staged};
 }
@@ -56,7 +59,7 @@ absl::Status Trainer::Interrupted() const {
 
 absl::Status Trainer::Run() {
   absl::Status status = Prepare();
-  if (status.ok()) status = TrainSegments();
+  if (status.ok()) status = Train();
   Leave(status);
   if (absl::IsCancelled(status)) return absl::OkStatus();
   return status;
@@ -131,19 +134,16 @@ absl::Status Trainer::Prepare() {
   transport.security = MemberSecurity(options_, curve, joined);
   PSGD_ASSIGN_OR_RETURN(transport_, MakeTransport(config_.cluster().transport(), transport));
   PSGD_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> endpoint, transport_->Connect(shards));
-  SessionOptions session;
-  session.key = key_;
-  session.resend = Milliseconds(config_.cluster().resend());
-  session.deadline = Milliseconds(config_.cluster().deadline());
-  session.window_bytes = config_.cluster().window();
-  session.fuse_bytes = config_.cluster().fuse();
+  SessionOptions session = SessionOptionsOf(config_, key_);
   session.on_acknowledged = [this](const Message& push, Time sent) { Acknowledged(push, sent); };
   trace_.Begin(joined.trace_steps(), key_.worker());
   if (!options_.push_log.empty()) {
     PSGD_ASSIGN_OR_RETURN(push_log_, PushLog::Open(options_.push_log));
   }
+  core_ = std::make_unique<WorkerCore>(session, config_.consistency().pull_ahead(), placement_,
+                                       SteadyNow());
   session_ = std::make_unique<Session>(
-      std::move(endpoint), session, placement_, [this] { return Interrupted(); },
+      &core_->session(), std::move(endpoint), [this] { return Interrupted(); },
       [this] { return ShardsMoved(); });
   autotune_ = std::make_unique<Autotune>(
       AutotuneOptions{.compression = config_.compression(),
@@ -185,93 +185,112 @@ absl::Status Trainer::PrepareEncoder(const NetworkOptions& first) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TrainSegments() {
-  NextSegmentRequest request;
-  *request.mutable_key() = key_;
-  request.set_first(true);
-  uint64_t clock = 0;
-  bool loaded = false;
-  std::string waiting_for;
+absl::Status Trainer::Train() {
   while (true) {
     PSGD_RETURN_IF_ERROR(Interrupted());
-    PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(request));
-    if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
-    if (next.load_state() && !loaded && next.kind() == NextSegmentReply::RUN) {
-      PSGD_RETURN_IF_ERROR(LoadState());
-      loaded = true;
-    }
-    if (next.save_state_for() > saved_checkpoint_) {
-      PSGD_RETURN_IF_ERROR(SaveState(next.save_state_for()));
-    }
-    PSGD_ASSIGN_OR_RETURN(const bool leaves, LeavesTheRun());
-    const bool runs = next.kind() == NextSegmentReply::RUN;
-    // One that leaves in the next segment has no time for it; another is asked then.
-    if (next.evaluate() && !(leaves && runs)) {
-      PSGD_RETURN_IF_ERROR(EvaluateNow(next.evaluate_epoch(), clock));
-    }
-    if (next.kind() == NextSegmentReply::DONE) {
-      options_.log->info("done: {}", next.reason());
+    const WorkerTask now = core_->task();
+    PSGD_RETURN_IF_ERROR(std::visit([this](const auto& task) { return Do(task); }, now));
+    if (std::holds_alternative<task::Leave>(now)) return absl::OkStatus();
+    session_->Send();
+  }
+}
+
+void Trainer::Done() {
+  core_->SetAsked(Asked(), heartbeat_->drain());
+  core_->Done(SteadyNow());
+}
+
+absl::Status Trainer::Do(const task::AskSegment& ask) {
+  PSGD_ASSIGN_OR_RETURN(const NextSegmentReply next, client_->NextSegment(ask.request));
+  if (next.has_leaders()) heartbeat_->SetLeaders(next.leaders());
+  core_->SetAsked(Asked(), heartbeat_->drain());
+  core_->OnSegment(next, SteadyNow());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::Pause& pause) {
+  if (pause.reason != waiting_for_) options_.log->info("{}", pause.reason);
+  waiting_for_ = pause.reason;
+  if (pause.leaves) {
+    PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
+    if (norm == 0) {
+      core_->LeaveNow();
       return absl::OkStatus();
     }
-    if (next.kind() == NextSegmentReply::WAIT) {
-      if (next.reason() != waiting_for) options_.log->info("{}", next.reason());
-      waiting_for = next.reason();
-      if (leaves) {
-        PSGD_ASSIGN_OR_RETURN(const double norm, encoder_->ResidualNorm());
-        if (request.first() || norm == 0) return absl::CancelledError("stopped while waiting");
-        // Otherwise the next segment, or the run's last checkpoint, takes the residual.
-      }
-      if (!next.evaluate() && next.save_state_for() == 0) {
-        std::this_thread::sleep_for(Milliseconds(next.wait_ms()));
-      }
-      continue;
-    }
-    PSGD_RETURN_IF_ERROR(RunSegment(next.segment()));
-    clock = next.segment().first_clock() + next.segment().clocks();
-    request.set_first(false);
-    request.set_finished_segment(next.segment().id());
   }
+  std::this_thread::sleep_for(pause.duration);
+  Done();
+  return absl::OkStatus();
 }
 
-bool Trainer::HasBatch(const Segment& segment, uint64_t clock) const {
-  const uint64_t step = clock - segment.first_clock() - 1;
-  return step < segment.clocks() && step < static_cast<uint64_t>(segment.batches_size());
-}
-
-absl::Status Trainer::RunSegment(const Segment& segment) {
-  cpu_seconds_ = ProcessCpuSeconds();
-  for (const uint32_t batch : segment.batches()) loader_->Enqueue(segment.epoch(), batch);
-  for (uint32_t step = 0; step < segment.clocks(); ++step) {
-    PSGD_RETURN_IF_ERROR(Interrupted());
-    const uint64_t clock = segment.first_clock() + step + 1;
-    if (HasBatch(segment, clock)) {
-      PSGD_ASSIGN_OR_RETURN(const bool leaves, LeavesTheRun());
-      if (leaves) return PushResidual(clock - 1);
-      PSGD_RETURN_IF_ERROR(Step(segment, clock));
-    } else {
-      // The others have one batch more than this worker: an empty step keeps the clocks together.
-      session_->EndClock(clock);
-    }
-  }
-  ReportDamage();
-  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
-  if (SteadyNow() - residual_reported_ >= kResidualPeriod) PSGD_RETURN_IF_ERROR(ReportResidual());
-  return heartbeat_->Flush();
-}
-
-absl::Status Trainer::PullWeights(uint64_t clock) {
+absl::Status Trainer::Do(const task::Await& await) {
+  const auto advanced = [this] { return core_->Advance(SteadyNow()); };
+  if (await.what != task::Await::kWeights) return session_->WaitUntil(advanced);
   double seconds = 0;
   {
-    StepClock waiting(&seconds, &trace_, TraceSpan::PULL, clock + 1);
-    if (pulled_ahead_ != clock) session_->Pull(clock);
-    pulled_ahead_.reset();
-    PSGD_RETURN_IF_ERROR(session_->WaitPulled());
+    StepClock waiting(&seconds, &trace_, TraceSpan::PULL, await.clock + 1);
+    PSGD_RETURN_IF_ERROR(session_->WaitUntil(advanced));
   }
-  waited_ += PartsOfWait(seconds, session_->last_answer());
-  StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, clock + 1);
-  PSGD_RETURN_IF_ERROR(InstallWeights());
-  // One that was asked for ahead may lack the step before.
-  if (clock > 0) pushed_factors_.Forget(clock - 1);
+  waited_ += PartsOfWait(seconds, core_->session().last_answer());
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::RestoreState&) {
+  PSGD_ASSIGN_OR_RETURN(const double dropped,
+                        encoder_->RestoreResiduals(core_->session().TakeLoadedState()));
+  if (dropped != 0) {
+    options_.log->warn(
+        "the checkpoint's residual, of norm {}, is dropped: no codec of this run takes it",
+        dropped);
+    heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::SaveState& save) {
+  PSGD_RETURN_IF_ERROR(ReportResidual());
+  PSGD_ASSIGN_OR_RETURN(const auto residuals, encoder_->CopyResiduals());
+  core_->session().SaveState(save.checkpoint, residuals, SteadyNow());
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::BeginSegment& begin) {
+  cpu_seconds_ = ProcessCpuSeconds();
+  for (const uint32_t batch : begin.segment.batches()) {
+    loader_->Enqueue(begin.segment.epoch(), batch);
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::Install& install) {
+  {
+    StepClock decoding(&seconds_encode_, &trace_, TraceSpan::INSTALL, install.clock + 1);
+    PSGD_RETURN_IF_ERROR(InstallWeights());
+    // A pull that was sent ahead may lack the step before.
+    if (install.clock > 0) pushed_factors_.Forget(install.clock - 1);
+  }
+  if (install.for_step) {
+    StepClock choosing(&seconds_encode_);
+    PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(install.clock));
+  }
+  Done();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::Report& report) {
+  // A server that hangs must not take more time than there is.
+  if (Asked()) {
+    client_->SetDeadline(
+        std::min(Milliseconds(config_.cluster().deadline()), std::max(DrainTimeLeft(), kGoodbye)));
+  }
+  ReportDamage();
+  if (SteadyNow() - residual_reported_ >= kResidualPeriod) PSGD_RETURN_IF_ERROR(ReportResidual());
+  heartbeat_->Record([&](WorkerReport* next) { next->set_clock(report.clock); });
+  PSGD_RETURN_IF_ERROR(heartbeat_->Flush());
+  Done();
   return absl::OkStatus();
 }
 
@@ -280,27 +299,23 @@ absl::Status Trainer::InstallWeights() {
   const auto weights = [this](int parameter) { return network_->parameter(parameter); };
   const absl::Status installed =
       ahead ? weights_ahead_->Finish()
-            : InstallPulled(codecs_, network_->spec(), placement_, session_->pulled(),
+            : InstallPulled(codecs_, network_->spec(), placement_, core_->session().pulled(),
                             pushed_factors_, weights, weights);
   if (absl::IsOutOfRange(installed)) {
     return absl::OutOfRangeError(absl::StrCat("the server's weights are not finite numbers (",
                                               installed.message(), "); ", kDiverged));
   }
   PSGD_RETURN_IF_ERROR(installed);
-  session_->TakePulled();
+  core_->session().TakePulled();
   if (!ahead) network_->InvalidateParameters();
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
-  PSGD_RETURN_IF_ERROR(PullWeights(clock - 1));
-  {
-    StepClock choosing(&seconds_encode_);
-    PSGD_RETURN_IF_ERROR(autotune_->BetweenSteps(clock - 1));
-  }
-  PullAhead(segment, clock);
+absl::Status Trainer::Do(const task::Train& train) {
+  const uint64_t clock = train.clock;
+  session_->Send();  // the pull of the next weights leaves before this step computes
   const bool staged = ahead_.has_value();
-  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(segment, clock));
+  PSGD_ASSIGN_OR_RETURN(const Batch batch, NextBatch(clock));
   if (options_.step_delay.count() > 0) std::this_thread::sleep_for(options_.step_delay);
 
   step_clock_ = clock;
@@ -317,11 +332,13 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
   const StepBatch now = StepBatchOf(batch, staged);
   const StepBatch next = ahead_ ? StepBatchOf(*ahead_, false) : now;
   std::function<bool()> meanwhile;
-  if (weights_ahead_ != nullptr && pulled_ahead_) meanwhile = [this] { return InstallAhead(); };
+  if (weights_ahead_ != nullptr && core_->pulled_ahead())
+    meanwhile = [this] { return InstallAhead(); };
   PSGD_ASSIGN_OR_RETURN(const Network::Result result,
                         network_->TrainStep(now, clock, push, ahead_ ? &next : nullptr, meanwhile));
   PSGD_RETURN_IF_ERROR(pushed);
-  session_->EndClock(clock);
+  Done();  // ends the clock
+  session_->Send();
   seconds_compute_ += Seconds(SteadyNow() - start) - encoding;
   seconds_encode_ += encoding;
   trace_.Add(TraceSpan::COMPUTE, clock, start, SteadyNow());
@@ -330,11 +347,11 @@ absl::Status Trainer::Step(const Segment& segment, uint64_t clock) {
         absl::StrCat("the loss is not a finite number at step ", clock, "; ", kDiverged));
   }
   ReportLaunches(clock, result);
-  Report(result);
+  ReportStep(result);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Batch> Trainer::NextBatch(const Segment& segment, uint64_t clock) {
+absl::StatusOr<Batch> Trainer::NextBatch(uint64_t clock) {
   StepClock loading(&seconds_data_, &trace_, TraceSpan::DATA, clock);
   Batch batch;
   if (ahead_) {
@@ -343,7 +360,7 @@ absl::StatusOr<Batch> Trainer::NextBatch(const Segment& segment, uint64_t clock)
     PSGD_ASSIGN_OR_RETURN(batch, loader_->Next());
   }
   // Not waited for: this step goes on without.
-  if (!network_->stages() || !HasBatch(segment, clock + 1)) return batch;
+  if (!network_->stages() || !core_->batch_follows()) return batch;
   if (auto ready = loader_->NextIfReady()) {
     PSGD_ASSIGN_OR_RETURN(ahead_, *std::move(ready));
   }
@@ -368,34 +385,28 @@ absl::Status Trainer::PushGradient(int parameter) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::EvaluateNow(double epoch, uint64_t clock) {
-  PSGD_RETURN_IF_ERROR(PullWeights(clock));
+absl::Status Trainer::Do(const task::Evaluate& evaluate) {
   EvaluationBatches batches(data_->test, network_->batch());
   EvaluatedRequest request;
   *request.mutable_key() = key_;
   PSGD_ASSIGN_OR_RETURN(*request.mutable_result(),
                         Evaluate(*network_, batches, config_.data().threads()));
   ReportDamage();
-  request.mutable_result()->set_epoch(epoch);
-  request.mutable_result()->set_clock(clock);
+  request.mutable_result()->set_epoch(evaluate.epoch);
+  request.mutable_result()->set_clock(evaluate.clock);
   options_.log->info(
-      "after epoch {:.4g}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s", epoch,
-      request.result().accuracy(), request.result().loss(), request.result().samples(),
-      request.result().seconds());
-  return client_->Evaluated(request).status();
+      "after epoch {:.4g}: test accuracy {:.4f}, loss {:.4f} on {} samples in {:.1f} s",
+      evaluate.epoch, request.result().accuracy(), request.result().loss(),
+      request.result().samples(), request.result().seconds());
+  PSGD_RETURN_IF_ERROR(client_->Evaluated(request).status());
+  Done();
+  return absl::OkStatus();
 }
 
 namespace {
 // How long a thread that waits for a GPU leaves its messages alone, while weights are to come.
 constexpr Duration kAheadPause = std::chrono::microseconds(100);
 }  // namespace
-
-void Trainer::PullAhead(const Segment& segment, uint64_t clock) {
-  // Never beyond a segment: between two of them the members may change.
-  if (!config_.consistency().pull_ahead() || !HasBatch(segment, clock + 1)) return;
-  session_->Pull(clock);
-  pulled_ahead_ = clock;
-}
 
 absl::Status Trainer::PrepareAhead() {
   if (options_.gpus.empty() || !config_.consistency().pull_ahead()) return absl::OkStatus();
@@ -417,14 +428,9 @@ bool Trainer::InstallAhead() {
     std::this_thread::sleep_for(kAheadPause);
     return true;
   }
-  weights_ahead_->Begin(session_->pulled(), pushed_factors_);
+  weights_ahead_->Begin(core_->session().pulled(), pushed_factors_);
   return false;
 }
-
-namespace {
-// To say goodbye when there is no time left.
-constexpr Duration kGoodbye = std::chrono::seconds(1);
-}  // namespace
 
 bool Trainer::Asked() const {
   const bool process = options_.stops != nullptr && *options_.stops > 0;
@@ -439,32 +445,16 @@ Duration Trainer::DrainTimeLeft() const {
   return options_.drain_deadline - (SteadyNow() - *heartbeat_->leave_asked());
 }
 
-absl::StatusOr<bool> Trainer::LeavesTheRun() {
-  if (!Asked() || heartbeat_->drain()) return false;
-  // A server that hangs must not take more time than there is.
-  client_->SetDeadline(
-      std::min(Milliseconds(config_.cluster().deadline()), std::max(DrainTimeLeft(), kGoodbye)));
-  // The run may have been asked, too.
-  PSGD_RETURN_IF_ERROR(heartbeat_->Flush());
-  return !heartbeat_->drain();
-}
-
-absl::Status Trainer::PushResidual(uint64_t done) {
-  if (step_clock_ == 0 && session_->AcknowledgedClock() == 0) {
-    // What it loaded, and never pushed, stays on the shards for who takes its place.
-    residual_norm_left_ = 0;
-    return absl::CancelledError("asked to stop before its first step");
-  }
-  const uint64_t clock = done + 1;
-  PSGD_ASSIGN_OR_RETURN(std::vector<FlushedSlice> flushed, encoder_->Flush());
+absl::Status Trainer::Do(const task::GiveResidual& give) {
+  PSGD_ASSIGN_OR_RETURN(const std::vector<FlushedSlice> flushed, encoder_->Flush());
   double squares = 0;
-  for (FlushedSlice& slice : flushed) {
+  for (const FlushedSlice& slice : flushed) {
     squares += slice.squared_norm;
-    session_->Push(clock, slice.encoded);
+    session_->Push(give.clock, slice.encoded);
   }
-  if (!flushed.empty()) session_->EndClock(clock);
-  const absl::Status pushed = session_->WaitAcknowledged();
-  const std::vector<uint32_t> in_doubt = session_->SlicesInDoubt(clock);
+  core_->GaveResidual(!flushed.empty(), SteadyNow());
+  const absl::Status pushed = session_->WaitUntil([this] { return core_->Advance(SteadyNow()); });
+  const std::vector<uint32_t> in_doubt = core_->session().SlicesInDoubt(give.clock);
   const std::set<uint32_t> lost(in_doubt.begin(), in_doubt.end());
   double left = 0;
   for (const FlushedSlice& slice : flushed) {
@@ -478,16 +468,28 @@ absl::Status Trainer::PushResidual(uint64_t done) {
     options_.log->warn("{}", what);
     return absl::Status(pushed.code(), what);
   }
-  // The batch of this clock was not trained on: another worker gets it.
-  heartbeat_->Record([&](WorkerReport* report) {
-    report->set_clock(done);
-    report->set_residual_norm(0);
-  });
-  PSGD_RETURN_IF_ERROR(heartbeat_->Flush());
-  const std::string what =
-      flushed.empty() ? "asked to stop after step " + absl::StrCat(done) + ", with no residual"
-                      : absl::StrCat("asked to stop after step ", done,
-                                     "; pushed its residual, of norm ", std::sqrt(squares));
+  heartbeat_->Record([](WorkerReport* report) { report->set_residual_norm(0); });
+  residual_reported_ = SteadyNow();
+  gave_ = flushed.empty() ? "with no residual"
+                          : absl::StrCat("pushed its residual, of norm ", std::sqrt(squares));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Do(const task::Leave& leave) {
+  switch (leave.why) {
+    case task::Leave::kRunIsOver:
+      options_.log->info("done: {}", leave.reason);
+      return absl::OkStatus();
+    case task::Leave::kAskedBeforeFirstStep:
+      // What it loaded, and never pushed, stays on the shards for the worker that takes its place.
+      residual_norm_left_ = 0;
+      return absl::CancelledError("asked to stop before its first step");
+    case task::Leave::kAskedWhileWaiting:
+      return absl::CancelledError("stopped while waiting");
+    case task::Leave::kGaveResidual:
+      break;
+  }
+  const std::string what = absl::StrCat("asked to stop after step ", core_->clock(), "; ", gave_);
   options_.log->info("{}", what);
   return absl::CancelledError(what);
 }
@@ -558,13 +560,13 @@ void Trainer::Acknowledged(const Message& push, Time sent) {
   trace_.AddPush(push.header, sent, SteadyNow());
 }
 
-void Trainer::Report(const Network::Result& result) {
+void Trainer::ReportStep(const Network::Result& result) {
   const EndpointStats traffic = session_->traffic();
-  const SessionStats& stats = session_->stats();
+  const SessionStats& stats = core_->session().stats();
   const double cpu_before = std::exchange(cpu_seconds_, ProcessCpuSeconds());
   heartbeat_->Record([&](WorkerReport* report) {
     // Not this step's: what is not acknowledged may have to be done again by another worker.
-    report->set_clock(session_->AcknowledgedClock());
+    report->set_clock(core_->session().AcknowledgedClock());
     report->set_steps(report->steps() + 1);
     report->set_samples(report->samples() + result.counted);
     report->set_loss_sum(report->loss_sum() + result.loss_sum);
@@ -624,25 +626,6 @@ void Trainer::ReportDamage() {
   reported_damage_ = damaged;
   options_.log->warn("{} damaged samples were read and left out so far, the last: {}", damaged,
                      data_->damage->last());
-}
-
-absl::Status Trainer::SaveState(uint64_t checkpoint) {
-  PSGD_RETURN_IF_ERROR(ReportResidual());
-  PSGD_ASSIGN_OR_RETURN(auto residuals, encoder_->CopyResiduals());
-  session_->SaveState(checkpoint, std::move(residuals));
-  PSGD_RETURN_IF_ERROR(session_->WaitAcknowledged());
-  saved_checkpoint_ = checkpoint;
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::LoadState() {
-  PSGD_ASSIGN_OR_RETURN(const auto residuals, session_->LoadState());
-  PSGD_ASSIGN_OR_RETURN(const double dropped, encoder_->RestoreResiduals(residuals));
-  if (dropped == 0) return absl::OkStatus();
-  options_.log->warn(
-      "the checkpoint's residual, of norm {}, is dropped: no codec of this run takes it", dropped);
-  heartbeat_->Record([&](WorkerReport* report) { report->set_residual_norm_lost(dropped); });
-  return absl::OkStatus();
 }
 
 }  // namespace psgd

@@ -1,5 +1,4 @@
-// The training of one worker: joins the run, then step after step pulls, computes, encodes and
-// pushes, until the coordinator says that it is over.
+// The training of one worker: joins the run, then does what its WorkerCore says, until it leaves.
 #pragma once
 
 #include <atomic>
@@ -25,6 +24,7 @@
 #include "worker/session.h"
 #include "worker/update_encoder.h"
 #include "worker/waited.h"
+#include "worker/worker_core.h"
 
 namespace psgd {
 
@@ -38,54 +38,59 @@ class Trainer {
   absl::Status Run();
 
  private:
+  // Joins the run and makes all that the tasks need.
   absl::Status Prepare();
-  absl::Status TrainSegments();
-  absl::Status RunSegment(const Segment& segment);
-  absl::Status Step(const Segment& segment, uint64_t clock);
-  absl::Status EvaluateNow(double epoch, uint64_t clock);
-  absl::Status SaveState(uint64_t checkpoint);
-  absl::Status LoadState();
-  // Weights fit for `clock` finished steps, into the network.
-  absl::Status PullWeights(uint64_t clock);
-  // Asks for them while a step computes (consistency.pull_ahead).
-  void PullAhead(const Segment& segment, uint64_t clock);
-  // What a GPU needs to get them then, too; without, where it lacks room.
-  absl::Status PrepareAhead();
-  // While a step computes: begins to install what was asked for ahead, once it is here. Whether it
-  // is to be called again.
-  bool InstallAhead();
-  // A shard has taken in a push that first left then.
-  void Acknowledged(const Message& push, Time sent);
-  // Of this worker in the segment's deal.
-  bool HasBatch(const Segment& segment, uint64_t clock) const;
-  // That of the step, and where a device takes it ahead that of the next one into ahead_.
-  absl::StatusOr<Batch> NextBatch(const Segment& segment, uint64_t clock);
-  // Makes the encoder, of a GPU's gradients there.
+  // Makes the encoder; it encodes a GPU's gradients on the GPU.
   absl::Status PrepareEncoder(const NetworkOptions& first);
-  // Where the shards are, if another server leads the run by now.
-  absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
+  // Makes room on a GPU for weights that are pulled ahead, or says that it lacks room.
+  absl::Status PrepareAhead();
+  absl::Status Train();
+
+  // The tasks of WorkerCore.
+  absl::Status Do(const task::AskSegment& ask);
+  absl::Status Do(const task::Pause& pause);
+  absl::Status Do(const task::Await& await);
+  absl::Status Do(const task::RestoreState& restore);
+  absl::Status Do(const task::SaveState& save);
+  absl::Status Do(const task::BeginSegment& begin);
+  absl::Status Do(const task::Install& install);
+  absl::Status Do(const task::Train& train);
+  absl::Status Do(const task::Evaluate& evaluate);
+  absl::Status Do(const task::Report& report);
+  absl::Status Do(const task::GiveResidual& give);
+  // Cancelled: the worker was asked to leave.
+  absl::Status Do(const task::Leave& leave);
+  // The task is done.
+  void Done();
+
+  // While a step computes: begins to install the weights that were pulled ahead, once they are
+  // here. Returns whether it is to be called again.
+  bool InstallAhead();
+  // The batch of the step; where a device takes the next one ahead, also that one, into ahead_.
+  absl::StatusOr<Batch> NextBatch(uint64_t clock);
   // Encodes the gradient of a parameter, which is final, and pushes it.
   absl::Status PushGradient(int parameter);
   // Decodes what was pulled into the network.
   absl::Status InstallWeights();
+  // The new endpoints of the shards, connected, if they moved.
+  absl::StatusOr<std::optional<MovedShards>> ShardsMoved() const;
+  // Called when a shard has acknowledged `push`, which was first sent at `sent`.
+  void Acknowledged(const Message& push, Time sent);
+
   absl::Status Interrupted() const;
-  // Whether this process, or this worker alone, was asked to stop, and how much is left of the time
+  // Whether this process, or this worker alone, was asked to stop; and how much is left of the time
   // that it has for that.
   bool Asked() const;
   Duration DrainTimeLeft() const;
-  // Whether to leave before the next step: asked to stop, and the run goes on without this worker.
-  absl::StatusOr<bool> LeavesTheRun();
-  // Pushes what codecs left behind as the update of the clock after `done`, and waits until it came
-  // in. Cancelled, with what became of it.
-  absl::Status PushResidual(uint64_t done);
-  // Tells the coordinator what codecs left behind.
+
+  // Reports how much the codecs left behind.
   absl::Status ReportResidual();
-  // Says in the log what was left out of the data since it last did.
+  // Logs what was left out of the data since the last call.
   void ReportDamage();
-  void Report(const Network::Result& result);
-  // How a GPU runs the steps, once, and each step that was run again in fp16.
+  void ReportStep(const Network::Result& result);
+  // Logs how a GPU runs the steps, once, and each step that was computed again in fp16.
   void ReportLaunches(uint64_t clock, const Network::Result& result);
-  // What the residual is that goes with this worker, if nothing is known of it yet.
+  // Finds out the norm of the residual that is lost with this worker, if it is not known yet.
   void NoteResidualLeft(const absl::Status& status);
   void Leave(const absl::Status& status);
 
@@ -104,23 +109,24 @@ class Trainer {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PushLog> push_log_;
   StepTrace trace_;
+  std::unique_ptr<WorkerCore> core_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Autotune> autotune_;
   std::unique_ptr<Heartbeat> heartbeat_;
 
   PushedFactors pushed_factors_;
-  std::optional<Batch> ahead_;                   // of the next step; a device has it, or gets it
-  std::optional<uint64_t> pulled_ahead_;         // the clock that the pull under way is for
+  std::optional<Batch> ahead_;                   // the next step's, which a device has or gets
   std::unique_ptr<WeightsAhead> weights_ahead_;  // null: they are installed between the steps
   uint64_t dense_bytes_ = 0;                     // of all slices as fp32
-  uint64_t saved_checkpoint_ = 0;                // the last one this worker gave its state to
+  std::string waiting_for_;                      // the last reason of a pause
+  std::string gave_;                             // says which residual was pushed
   std::optional<double> residual_norm_left_;     // of what a last push did not carry
   Time residual_reported_{};
   uint64_t reported_damage_ = 0;
   EndpointStats reported_traffic_;
   SessionStats reported_;
-  uint64_t step_clock_ = 0;       // of the step under way
-  double step_weight_decay_ = 0;  // likewise
+  uint64_t step_clock_ = 0;  // of the step under way
+  double step_weight_decay_ = 0;
   double seconds_data_ = 0;
   double seconds_compute_ = 0;
   double seconds_encode_ = 0;

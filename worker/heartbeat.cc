@@ -1,19 +1,11 @@
 #include "worker/heartbeat.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace psgd {
-namespace {
-constexpr Duration kLongestPeriod = std::chrono::milliseconds(500);
-}  // namespace
 
 Heartbeat::Heartbeat(ControlClient* client, const JoinReply& joined, Log log)
-    : client_(client),
-      key_(joined.key()),
-      period_(std::min<Duration>(Milliseconds(joined.lease_ms()) / 4, kLongestPeriod)),
-      attempt_(Milliseconds(joined.lease_ms()) / 3),
-      log_(std::move(log)) {
+    : client_(client), log_(std::move(log)), lease_(joined) {
   // The server may die before it answers anything else.
   SetLeaders(joined.leaders());
 }
@@ -34,135 +26,90 @@ void Heartbeat::Stop() {
 
 void Heartbeat::Record(const std::function<void(WorkerReport*)>& add) {
   std::lock_guard lock(mutex_);
-  add(&report_);
+  add(&lease_.report());
+}
+
+absl::Status Heartbeat::Flush() {
+  std::lock_guard one_at_a_time(sending_);
+  HeartbeatRequest request;
+  {
+    std::lock_guard lock(mutex_);
+    request = lease_.Beat();
+  }
+  const Time asked = SteadyNow();
+  const auto reply = client_->Heartbeat(request, lease_.attempt());
+  std::lock_guard lock(mutex_);
+  if (!reply.ok() && lease_.status().ok()) {
+    log_->warn("heartbeat: {}", std::string(reply.status().message()));
+  }
+  Tell(lease_.OnAnswer(reply, asked, SteadyNow()));
+  return reply.status();
+}
+
+void Heartbeat::Tell(const LeaseCore::Servers& servers) {
+  if (servers.another_leads) log_->warn("{} leads the run now", servers.addresses[0]);
+  switch (servers.what) {
+    case LeaseCore::Servers::kReplaced:
+      return client_->SetServers(servers.addresses);
+    case LeaseCore::Servers::kAdded:
+      return client_->AddServers(servers.addresses);
+    case LeaseCore::Servers::kOutdated:
+      return client_->TryAnother();
+    case LeaseCore::Servers::kAsBefore:
+      return;
+  }
+}
+
+void Heartbeat::SetLeaders(const Leaders& leaders) {
+  std::lock_guard lock(mutex_);
+  const LeaseCore::Servers servers = lease_.OnLeaders(leaders);
+  if (servers.what != LeaseCore::Servers::kOutdated) Tell(servers);
 }
 
 void Heartbeat::SetHyper(const HyperParameters& hyper) {
   std::lock_guard lock(mutex_);
-  if (hyper.version() > hyper_.version()) hyper_ = hyper;
+  lease_.SetHyper(hyper);
 }
 
 HyperParameters Heartbeat::hyper() const {
   std::lock_guard lock(mutex_);
-  return hyper_;
+  return lease_.hyper();
 }
 
 bool Heartbeat::drain() const {
   std::lock_guard lock(mutex_);
-  return drain_;
-}
-
-std::optional<Time> Heartbeat::leave_asked() const {
-  std::lock_guard lock(mutex_);
-  return leave_asked_;
-}
-
-absl::Status Heartbeat::status() const {
-  std::lock_guard lock(mutex_);
-  return status_;
-}
-
-void Heartbeat::CompareClocks(int64_t server_ns, Time asked, Time answered) {
-  const Duration round_trip = answered - asked;
-  if (round_trip >= best_round_trip_) return;
-  best_round_trip_ = round_trip;
-  const Duration ahead = Time(server_ns) - (asked + round_trip / 2);
-  // A difference that the way there and back explains: it is the same machine's clock.
-  server_clock_ = ahead > -round_trip && ahead < round_trip ? Duration(0) : ahead;
-}
-
-void Heartbeat::PutSpansBack(WorkerReport* report) {
-  if (!server_clock_) {
-    report_.mutable_spans()->Swap(report->mutable_spans());
-    return;
-  }
-  for (TraceSpan& span : *report->mutable_spans()) {
-    span.set_start_ns(span.start_ns() + server_clock_->count());
-  }
-}
-
-absl::Status Heartbeat::Flush() { return Send(); }
-
-absl::Status Heartbeat::Send() {
-  std::lock_guard one_at_a_time(sending_);
-  HeartbeatRequest request;
-  *request.mutable_key() = key_;
-  request.set_number(++sent_);
-  {
-    std::lock_guard lock(mutex_);
-    request.mutable_report()->Swap(&report_);
-    // These are levels, not counts: they stand until they change.
-    report_.set_clock(request.report().clock());
-    report_.set_residual_norm(request.report().residual_norm());
-    PutSpansBack(request.mutable_report());
-  }
-  const Time asked = SteadyNow();
-  const auto reply = client_->Heartbeat(request, attempt_);
-  const Time answered = SteadyNow();
-  if (reply.ok()) SetHyper(reply->hyper());
-  if (reply.ok() && reply->has_leaders()) {
-    const bool old = [&] {
-      std::lock_guard lock(mutex_);
-      return reply->leaders().epoch() < run_epoch_;
-    }();
-    // Of a server that does not know yet that another leads.
-    if (old) {
-      client_->TryAnother();
-      return absl::OkStatus();
-    }
-    SetLeaders(reply->leaders());
-  }
-  if (reply.ok()) CompareEndpoints({reply->endpoints().begin(), reply->endpoints().end()});
-  std::lock_guard lock(mutex_);
-  if (!reply.ok()) {
-    if (status_.ok()) log_->warn("heartbeat: {}", std::string(reply.status().message()));
-    status_ = reply.status();
-    return status_;
-  }
-  drain_ = reply->drain();
-  if (reply->leave() && !leave_asked_) leave_asked_ = answered;
-  CompareClocks(reply->clock_ns(), asked, answered);
-  return absl::OkStatus();
+  return lease_.drain();
 }
 
 void Heartbeat::SetEndpoints(std::vector<std::string> endpoints) {
   std::lock_guard lock(mutex_);
-  endpoints_ = std::move(endpoints);
-}
-
-void Heartbeat::CompareEndpoints(std::vector<std::string> endpoints) {
-  std::lock_guard lock(mutex_);
-  if (endpoints.empty() || endpoints_.empty() || endpoints == endpoints_) return;
-  log_->info("shards moved");
-  endpoints_ = endpoints;
-  moved_ = std::move(endpoints);
-}
-
-void Heartbeat::SetLeaders(const Leaders& leaders) {
-  const std::vector<std::string> servers(leaders.addresses().begin(), leaders.addresses().end());
-  std::lock_guard lock(mutex_);
-  if (servers.empty() || leaders.epoch() < run_epoch_) return;
-  if (!leader_.empty() && leader_ != servers[0]) log_->warn("{} leads the run now", servers[0]);
-  leader_ = servers[0];
-  // Answers overtake one another: one that lacks a server that another of the same epoch knew may
-  // be the older.
-  if (leaders.epoch() == run_epoch_) return client_->AddServers(servers);
-  run_epoch_ = leaders.epoch();
-  client_->SetServers(servers);
+  lease_.SetEndpoints(std::move(endpoints));
 }
 
 std::optional<std::vector<std::string>> Heartbeat::TakeMove() {
   std::lock_guard lock(mutex_);
-  return std::exchange(moved_, std::nullopt);
+  auto moved = lease_.TakeMove();
+  if (moved) log_->info("shards moved");
+  return moved;
+}
+
+std::optional<Time> Heartbeat::leave_asked() const {
+  std::lock_guard lock(mutex_);
+  return lease_.leave_asked();
+}
+
+absl::Status Heartbeat::status() const {
+  std::lock_guard lock(mutex_);
+  return lease_.status();
 }
 
 void Heartbeat::Run() {
   std::unique_lock lock(mutex_);
-  while (!stop_ && status_.ok()) {
+  while (!stop_ && lease_.status().ok()) {
     lock.unlock();
-    (void)Send();  // a failure is kept in status_, which the trainer reads
+    (void)Flush();  // a failure is kept in the lease, which the trainer reads
     lock.lock();
-    stop_changed_.wait_for(lock, period_, [&] { return stop_; });
+    stop_changed_.wait_for(lock, lease_.period(), [&] { return stop_; });
   }
 }
 

@@ -1,4 +1,4 @@
-// Keeps a worker's lease alive and carries its reports up and hyper-parameters down.
+// Keeps a worker's lease alive: drives a LeaseCore with a thread of its own.
 #pragma once
 
 #include <condition_variable>
@@ -9,23 +9,21 @@
 #include <thread>
 #include <vector>
 
-#include "common/clock.h"
 #include "common/log.h"
-#include "common/status.h"
-#include "proto/control.pb.h"
 #include "worker/control_client.h"
+#include "worker/lease_core.h"
 
 namespace psgd {
 
-// Thread-safe. One thread of its own calls the coordinator.
+// Thread-safe.
 class Heartbeat {
  public:
-  // Of a worker that joined so. REQUIRES: `client` outlives this.
+  // REQUIRES: `client` outlives this.
   Heartbeat(ControlClient* client, const JoinReply& joined, Log log);
   ~Heartbeat() { Stop(); }
 
-  // Its thread asks the client's `interrupted`, which may ask this object: whoever holds it has it
-  // in its place before Start, and leaves it there until Stop is done.
+  // The thread asks the client's `interrupted`, which may ask this object: its owner keeps it in
+  // its place from Start until Stop returns.
   void Start();
   void Stop();
 
@@ -34,50 +32,28 @@ class Heartbeat {
   // Sends what is recorded at once.
   absl::Status Flush();
 
-  // Newer ones than are known take effect; the coordinator's answers bring them too.
+  // LeaseCore says what these mean.
   void SetHyper(const HyperParameters& hyper);
   HyperParameters hyper() const;
   bool drain() const;
-  // Where this worker believes the shards to be.
   void SetEndpoints(std::vector<std::string> endpoints);
-  // The shards are elsewhere since: where. Once each time.
   std::optional<std::vector<std::string>> TakeMove();
-  // What a call's reply says of who leads the run.
   void SetLeaders(const Leaders& leaders);
-  // When the coordinator first asked for this worker to leave the run.
   std::optional<Time> leave_asked() const;
-  // Why the run goes on without this worker, if it does.
   absl::Status status() const;
 
  private:
   void Run();
-  absl::Status Send();
-  void CompareEndpoints(std::vector<std::string> endpoints);
-  // REQUIRES: mutex_ held.
-  void CompareClocks(int64_t server_ns, Time asked, Time answered);
-  void PutSpansBack(WorkerReport* report);
+  // Tells the client which servers may answer. REQUIRES: mutex_ held.
+  void Tell(const LeaseCore::Servers& servers);
 
   ControlClient* const client_;
-  const WorkerKey key_;
-  const Duration period_;
-  const Duration attempt_;  // a lease has room for a second one
   const Log log_;
-  std::mutex sending_;        // one report at a time
-  uint64_t sent_ = 0;         // guarded by it: reports
+  std::mutex sending_;        // one heartbeat at a time
   mutable std::mutex mutex_;  // guards everything below
+  LeaseCore lease_;
   std::condition_variable stop_changed_;
   bool stop_ = false;
-  WorkerReport report_;
-  HyperParameters hyper_;
-  bool drain_ = false;
-  uint64_t run_epoch_ = 0;
-  std::string leader_;
-  std::vector<std::string> endpoints_;
-  std::optional<std::vector<std::string>> moved_;
-  absl::Status status_;
-  std::optional<Time> leave_asked_;
-  std::optional<Duration> server_clock_;  // what it is ahead of this one's
-  Duration best_round_trip_ = Duration::max();
   std::thread thread_;
 };
 

@@ -9,38 +9,33 @@ constexpr Duration kFullQueuePause = std::chrono::milliseconds(2);
 constexpr Duration kWaitPoll = std::chrono::milliseconds(100);
 }  // namespace
 
-Session::Session(std::unique_ptr<Endpoint> endpoint, const SessionOptions& options,
-                 const Placement& placement, std::function<absl::Status()> interrupted,
+Session::Session(SessionCore* core, std::unique_ptr<Endpoint> endpoint,
+                 std::function<absl::Status()> interrupted,
                  std::function<absl::StatusOr<std::optional<MovedShards>>()> moved)
-    : endpoint_(std::move(endpoint)),
+    : core_(core),
+      endpoint_(std::move(endpoint)),
       interrupted_(std::move(interrupted)),
-      moved_(std::move(moved)),
-      core_(options, placement, SteadyNow()) {}
-
-void Session::Pull(uint64_t clock) {
-  core_.Pull(clock, SteadyNow());
-  SendReady();
-}
+      moved_(std::move(moved)) {}
 
 void Session::Push(uint64_t clock, EncodedSlice update) {
-  core_.Push(clock, std::move(update), SteadyNow());
-  SendReady();
+  core_->Push(clock, std::move(update), SteadyNow());
+  Send();
 }
 
 void Session::EndClock(uint64_t clock) {
-  core_.EndClock(clock, SteadyNow());
-  SendReady();
+  core_->EndClock(clock, SteadyNow());
+  Send();
 }
 
-void Session::SendReady() {
-  while (auto next = core_.Next()) {
+void Session::Send() {
+  while (auto next = core_->Next()) {
     const Time start = SteadyNow();  // the other side may have it before Send is back
     const absl::Status status = endpoint_->Send(next->to, *next->message);
     if (status.ok()) {
-      core_.Sent(start);
+      core_->Sent(start);
     } else {
       // Full or not connected: it stays in the core, which gives up at its deadline.
-      core_.Retry(SteadyNow(), kFullQueuePause);
+      core_->Retry(SteadyNow(), kFullQueuePause);
     }
   }
 }
@@ -48,15 +43,15 @@ void Session::SendReady() {
 absl::Status Session::WaitUntil(const std::function<bool()>& done) {
   Time next_poll = SteadyNow() + kWaitPoll;
   while (!done()) {
-    SendReady();
+    Send();
     const Time now = SteadyNow();
     const Duration timeout =
-        std::clamp<Duration>(core_.NextTick() - now, std::chrono::milliseconds(1), kWaitPoll);
+        std::clamp<Duration>(core_->NextTick() - now, std::chrono::milliseconds(1), kWaitPoll);
     if (auto received = endpoint_->Receive(timeout)) {
-      core_.OnMessage(received->from, received->message, SteadyNow());
+      core_->OnMessage(received->from, received->message, SteadyNow());
       continue;
     }
-    PSGD_RETURN_IF_ERROR(core_.Tick(SteadyNow()));
+    PSGD_RETURN_IF_ERROR(core_->Tick(SteadyNow()));
     if (SteadyNow() >= next_poll) {
       PSGD_RETURN_IF_ERROR(interrupted_());
       PSGD_RETURN_IF_ERROR(FollowMove());
@@ -77,38 +72,22 @@ absl::Status Session::FollowMove() {
   retired_ =
       std::async(std::launch::async, [old = std::move(endpoint_)]() mutable { old.reset(); });
   endpoint_ = std::move(moved->endpoint);
-  core_.ShardsMoved(moved->addresses, SteadyNow());
+  core_->ShardsMoved(moved->addresses, SteadyNow());
   return absl::OkStatus();
 }
 
 bool Session::PullCame() {
-  while (core_.pulling()) {
+  while (core_->pulling()) {
     auto received = endpoint_->Receive(Duration::zero());
     if (!received) break;
-    core_.OnMessage(received->from, received->message, SteadyNow());
+    core_->OnMessage(received->from, received->message, SteadyNow());
   }
-  SendReady();  // what acknowledgements made room for
-  return !core_.pulling();
-}
-
-absl::Status Session::WaitPulled() {
-  return WaitUntil([this] { return !core_.pulling(); });
+  Send();  // what acknowledgements made room for
+  return !core_->pulling();
 }
 
 absl::Status Session::WaitAcknowledged() {
-  return WaitUntil([this] { return core_.AllAcknowledged(); });
-}
-
-void Session::SaveState(uint64_t checkpoint,
-                        const std::vector<std::pair<uint32_t, Bytes>>& residuals) {
-  core_.SaveState(checkpoint, residuals, SteadyNow());
-  SendReady();
-}
-
-absl::StatusOr<std::map<uint32_t, Bytes>> Session::LoadState() {
-  core_.LoadState(SteadyNow());
-  PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_.loading(); }));
-  return core_.TakeLoadedState();
+  return WaitUntil([this] { return core_->AllAcknowledged(); });
 }
 
 absl::StatusOr<LinkSpeed> Session::MeasureLink() {
@@ -117,8 +96,8 @@ absl::StatusOr<LinkSpeed> Session::MeasureLink() {
   const absl::StatusOr<LinkSpeed> speed =
       psgd::MeasureLink([this](const Bytes& probe) -> absl::StatusOr<double> {
         const Time start = SteadyNow();
-        core_.Probe(probe, start);
-        PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_.probing(); }));
+        core_->Probe(probe, start);
+        PSGD_RETURN_IF_ERROR(WaitUntil([this] { return !core_->probing(); }));
         return Seconds(SteadyNow() - start);
       });
   const EndpointStats after = endpoint_->stats();
@@ -128,8 +107,8 @@ absl::StatusOr<LinkSpeed> Session::MeasureLink() {
 }
 
 std::optional<Time> Session::AcknowledgedAt() const {
-  if (!core_.AllAcknowledged()) return std::nullopt;
-  return core_.acknowledged_at();
+  if (!core_->AllAcknowledged()) return std::nullopt;
+  return core_->acknowledged_at();
 }
 
 EndpointStats Session::traffic() const {

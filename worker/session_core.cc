@@ -9,6 +9,16 @@
 
 namespace psgd {
 
+SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key) {
+  SessionOptions options;
+  options.key = key;
+  options.resend = Milliseconds(config.cluster().resend());
+  options.deadline = Milliseconds(config.cluster().deadline());
+  options.window_bytes = config.cluster().window();
+  options.fuse_bytes = config.cluster().fuse();
+  return options;
+}
+
 SessionCore::SessionCore(const SessionOptions& options, const Placement& placement, Time now)
     : options_(options),
       placement_(placement),

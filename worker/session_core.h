@@ -21,6 +21,7 @@
 #include "common/status.h"
 #include "net/message.h"
 #include "net/transport.h"
+#include "proto/config.pb.h"
 #include "proto/control.pb.h"
 #include "worker/encoded_slice.h"
 #include "worker/waited.h"
@@ -36,6 +37,9 @@ struct SessionOptions {
   // Called for each push that a shard acknowledged, with when it first left, if set.
   std::function<void(const Message& push, Time sent)> on_acknowledged;
 };
+
+// As the run's config says.
+SessionOptions SessionOptionsOf(const Config& config, const WorkerKey& key);
 
 // One slice's weights as they came, not yet decoded.
 struct PulledSlice {

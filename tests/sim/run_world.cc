@@ -266,6 +266,10 @@ void RunWorld::PlanMisfortunes() {
   plan(scenario_.restarts, [this] {
     if (workers_.size() < kWorkersBeforeCalm) StartProcess();
   });
+  plan(scenario_.leavers, [=, this] {
+    Worker* const worker = any_worker();
+    if (worker != nullptr && workers_.size() < kWorkersBeforeCalm) worker->AskToLeave();
+  });
   plan(scenario_.pauses, [=, this] {
     if (Worker* const worker = any_worker()) {
       worker->Pause(

@@ -76,6 +76,7 @@ Scenario RandomScenario(uint64_t seed) {
   s.crashes = static_cast<int>(chance.Choice({0, 0, 1, 2, 3}));
   s.restarts = static_cast<int>(chance.Between(0, 3));
   s.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
+  s.leavers = static_cast<int>(chance.Choice({0, 0, 1}));
   s.partitions = static_cast<int>(chance.Choice({0, 0, 1, 3}));
   s.poison = chance.Choice({0.0, 0.0, 0.1});
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
@@ -119,11 +120,12 @@ std::string Describe(const Scenario& s) {
       s.config.train().epochs(), " epochs of ", s.batches_per_epoch, ", segments of ",
       s.config.cluster().segment(), ", drop ", s.network.drop, ", repeat ", s.network.repeat,
       ", slow ", s.network.slow, s.network.ordered ? ", ordered" : "", ", crashes ", s.crashes,
-      ", restarts ", s.restarts, ", pauses ", s.pauses, ", partitions ", s.partitions, ", poison ",
-      s.poison, ", ", DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()),
-      ", torn images ", s.torn_images, ", full disks ", s.full_disks, ", images after ",
-      s.image_after, ", failed checkpoints ", s.failed_checkpoints, ", slow step ",
-      Seconds(s.slow_step), " s, drained after ", Seconds(s.drain_after),
+      ", restarts ", s.restarts, ", pauses ", s.pauses, ", leavers ", s.leavers, ", partitions ",
+      s.partitions, ", poison ", s.poison, ", ",
+      DurabilityConfig::Acknowledge_Name(s.config.durability().acknowledge()), ", torn images ",
+      s.torn_images, ", full disks ", s.full_disks, ", images after ", s.image_after,
+      ", failed checkpoints ", s.failed_checkpoints, ", slow step ", Seconds(s.slow_step),
+      " s, drained after ", Seconds(s.drain_after),
       s.config.consistency().pull_ahead() ? " s, pull ahead" : " s", ", reply ", s.reply_bytes,
       ", held ", s.held_bytes, ", window ", s.window_bytes, ", fuse ", s.fuse_bytes);
 }

@@ -48,6 +48,7 @@ struct Scenario {
   int crashes = 0;
   int restarts = 0;  // processes started later, after crashes or as late joiners
   int pauses = 0;
+  int leavers = 0;  // workers that are asked to leave while the run goes on
   int partitions = 0;
   double poison = 0;  // share of steps with a NaN in them
   double failed_checkpoints = 0;

@@ -1,5 +1,5 @@
-// A worker as a small state machine: the steps of train/trainer.cc over a SessionCore, in simulated
-// time, with gradients that the oracle can check.
+// A worker of the simulation: the shell of a WorkerCore and a LeaseCore in simulated time, with
+// gradients that the oracle can check.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,8 @@
 #include "server/cluster/server_effects.h"
 #include "simulate/chance.h"
 #include "tests/sim/world.h"
-#include "worker/session_core.h"
+#include "worker/lease_core.h"
+#include "worker/worker_core.h"
 
 namespace psgd::sim {
 
@@ -32,6 +33,8 @@ class Worker {
   void StepClock(Duration step) { clock_offset_ += step; }
   // The next step computes for so long.
   void SlowDown(Duration duration) { slow_step_ = duration; }
+  // It is to leave the run, as a notice to its process says.
+  void AskToLeave() { leave_asked_ = true; }
 
   uint32_t process() const { return process_; }
   const WorkerKey& key() const { return key_; }
@@ -52,24 +55,33 @@ class Worker {
   void Join();
   void Register();
   void Beat();
-  void SendReport();
-  void CompareEndpoints(const std::vector<std::string>& endpoints);
-  void Ask();
-  void Follow(const NextSegmentReply& reply);
-  bool HasBatch(const Segment& segment, uint32_t step) const;
-  void Run(const Segment& segment, uint32_t step);
-  void Step(const Segment& segment, uint32_t step, uint64_t clock);
-  void Install();
+  void SendReport(Then answered);
+
+  // Begins the task of the core.
+  void Act();
+  void Do(const task::AskSegment& ask);
+  void Do(const task::Pause& pause);
+  void Do(const task::Await&) {}
+  void Do(const task::RestoreState&) { Done(); }
+  void Do(const task::SaveState& save);
+  void Do(const task::BeginSegment& begin);
+  void Do(const task::Install& install);
+  void Do(const task::Train& train);
+  void Do(const task::Evaluate& evaluate);
+  void Do(const task::Report& report);
+  void Do(const task::GiveResidual& give);
+  void Do(const task::Leave& leave);
+  // The task is done; the next one begins.
+  void Done();
+  void SetAsked();
+
   void PushAll(uint64_t clock);
-  void Save(uint64_t checkpoint, Then then);
-  void Evaluate(double epoch, Then then);
-  void Finish();
   void Compute(Duration duration, Then then);
-  void WaitUntil(std::function<bool()> condition, Then then);
-  // Sends what is ready, goes on where a wait is over, takes what came in.
+  // Sends what is ready, takes what came in, and goes on when the shards have answered.
   void Pump();
   void Send();
   void Tick();
+  bool awaits() const { return core_ && std::holds_alternative<task::Await>(core_->task()); }
   void GiveUp(const absl::Status& status);
 
   World* const world_;
@@ -79,27 +91,22 @@ class Worker {
   bool done_ = false;
   bool busy_ = false;  // computing: takes no messages
   bool pumping_ = false;
+  bool leave_asked_ = false;
   Time paused_until_{};
   Duration clock_offset_{};
   Duration slow_step_{};
   std::deque<Then> inbox_;
-  std::function<bool()> condition_;
-  Then then_;
 
   WorkerKey key_;
   Placement placement_;
   std::vector<std::string> endpoints_;  // of the shards
-  std::unique_ptr<SessionCore> core_;
-  bool first_ = true;
+  std::unique_ptr<LeaseCore> lease_;
+  std::unique_ptr<WorkerCore> core_;
+  bool reporting_ = false;  // a heartbeat waits for its answer
+  Then report_next_;        // called when one more heartbeat is answered
   std::string waits_for_;
-  bool loaded_ = false;
-  uint64_t finished_segment_ = 0;
-  uint64_t clock_ = 0;
-  uint64_t dealt_ = 0;  // the clock at which its segment ends
-  uint64_t saved_checkpoint_ = 0;
-  WorkerReport report_;
-  std::vector<std::vector<float>> weights_;  // that the step computes from
-  bool pulled_ahead_ = false;
+  uint64_t dealt_ = 0;                                      // the clock at which its segment ends
+  std::vector<std::vector<float>> weights_;                 // that the step computes from
   std::map<uint32_t, std::vector<float>> residuals_;        // by slice; lossy codecs
   std::map<uint32_t, std::unique_ptr<Encoder>> encoders_;   // likewise
   std::map<std::pair<uint32_t, uint64_t>, bool> poisoned_;  // (slice, clock) that hold a NaN

@@ -1,0 +1,187 @@
+#include "worker/worker_core.h"
+
+#include <utility>
+
+namespace psgd {
+
+WorkerCore::WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement,
+                       Time now)
+    : key_(options.key), pull_ahead_(pull_ahead), session_(options, placement, now) {
+  Ask();
+}
+
+void WorkerCore::SetAsked(bool leave, bool drain) {
+  leave_asked_ = leave;
+  drain_ = drain;
+}
+
+void WorkerCore::Ask() {
+  NextSegmentRequest request;
+  *request.mutable_key() = key_;
+  request.set_first(segment_ == 0);
+  request.set_finished_segment(segment_);
+  task_ = task::AskSegment{std::move(request)};
+}
+
+void WorkerCore::OnSegment(const NextSegmentReply& reply, Time now) {
+  answer_ = reply;
+  ask_at_once_ = false;
+  confirmed_ = false;
+  Follow(now);
+}
+
+void WorkerCore::Follow(Time now) {
+  const bool runs = answer_.kind() == NextSegmentReply::RUN;
+  if (answer_.load_state() && !loaded_ && runs) {
+    session_.LoadState(now);
+    return Await(task::Await::kState, Then::kRestore);
+  }
+  if (answer_.save_state_for() > saved_checkpoint_) {
+    ask_at_once_ = true;
+    task_ = task::SaveState{answer_.save_state_for()};
+    return;
+  }
+  // The run may have been asked to end as well: then this worker stays to the end of its segment.
+  if (leaves() && !std::exchange(confirmed_, true)) {
+    return Report(session_.AcknowledgedClock(), Then::kFollow);
+  }
+  // A worker that leaves in the next segment has no time to evaluate; another is asked then.
+  if (answer_.evaluate() && !(leaves() && runs)) {
+    ask_at_once_ = true;
+    evaluates_ = true;
+    return AwaitWeights(Then::kInstall, now);
+  }
+  switch (answer_.kind()) {
+    case NextSegmentReply::RUN:
+      return Begin(answer_.segment());
+    case NextSegmentReply::DONE:
+      task_ = task::Leave{task::Leave::kRunIsOver, answer_.reason()};
+      return;
+    default:
+      break;
+  }
+  if (leaves() && segment_ == 0) return LeaveNow();
+  // With a residual it stays: the next segment, or the run's last checkpoint, takes that.
+  if (ask_at_once_) return Ask();
+  task_ = task::Pause{Milliseconds(answer_.wait_ms()), answer_.reason(), leaves()};
+}
+
+void WorkerCore::LeaveNow() { task_ = task::Leave{task::Leave::kAskedWhileWaiting, {}}; }
+
+void WorkerCore::Begin(const Segment& segment) {
+  segment_ = segment.id();
+  first_clock_ = clock_ = segment.first_clock();
+  clocks_ = segment.clocks();
+  batches_ = static_cast<uint64_t>(segment.batches_size());
+  task_ = task::BeginSegment{segment};
+}
+
+bool WorkerCore::HasBatch(uint64_t clock) const {
+  const uint64_t step = clock - first_clock_ - 1;
+  return step < clocks_ && step < batches_;
+}
+
+void WorkerCore::GoOn(Time now) {
+  const uint64_t end = first_clock_ + clocks_;
+  // The other workers have one batch more than this one: an empty step keeps the clocks together.
+  while (clock_ < end && !HasBatch(clock_ + 1)) session_.EndClock(++clock_, now);
+  if (clock_ == end) return Await(task::Await::kAcknowledgements, Then::kReportSegment);
+  if (!leaves()) return AwaitWeights(Then::kInstall, now);
+  if (!std::exchange(confirmed_, true)) return Report(session_.AcknowledgedClock(), Then::kGoOn);
+  if (trained_ || session_.AcknowledgedClock() > 0) {
+    task_ = task::GiveResidual{clock_ + 1};
+  } else {
+    task_ = task::Leave{task::Leave::kAskedBeforeFirstStep, {}};
+  }
+}
+
+void WorkerCore::Await(task::Await::What what, Then then) {
+  then_ = then;
+  task_ = task::Await{what, clock_};
+}
+
+void WorkerCore::AwaitWeights(Then then, Time now) {
+  if (!std::exchange(pulled_ahead_, false)) session_.Pull(clock_, now);
+  Await(task::Await::kWeights, then);
+}
+
+void WorkerCore::Report(uint64_t clock, Then then) {
+  then_ = then;
+  task_ = task::Report{clock};
+}
+
+bool WorkerCore::Advance(Time now) {
+  const auto* await = std::get_if<task::Await>(&task_);
+  if (await == nullptr) return true;
+  const bool waits = await->what == task::Await::kWeights ? session_.pulling()
+                     : await->what == task::Await::kState ? session_.loading()
+                                                          : !session_.AllAcknowledged();
+  if (waits) return false;
+  GoOnAfter(then_, now);
+  return !std::holds_alternative<task::Await>(task_);
+}
+
+void WorkerCore::GoOnAfter(Then then, Time now) {
+  switch (then) {
+    case Then::kAsk:
+      return Ask();
+    case Then::kFollow:
+      return Follow(now);
+    case Then::kGoOn:
+      return GoOn(now);
+    case Then::kInstall:
+      task_ = task::Install{clock_, !evaluates_};
+      return;
+    case Then::kRestore:
+      task_ = task::RestoreState{};
+      return;
+    case Then::kReportSegment:
+      return Report(clock_, Then::kAsk);
+    case Then::kReportResidual:
+      return Report(clock_, Then::kLeave);
+    case Then::kLeave:
+      task_ = task::Leave{task::Leave::kGaveResidual, {}};
+      return;
+  }
+}
+
+void WorkerCore::Done(Time now) {
+  if (std::holds_alternative<task::Pause>(task_)) return Ask();
+  if (std::holds_alternative<task::Report>(task_)) return GoOnAfter(then_, now);
+  if (std::holds_alternative<task::BeginSegment>(task_)) return GoOn(now);
+  if (std::holds_alternative<task::RestoreState>(task_)) {
+    loaded_ = true;
+    return Follow(now);
+  }
+  if (const auto* save = std::get_if<task::SaveState>(&task_)) {
+    saved_checkpoint_ = save->checkpoint;
+    return Await(task::Await::kAcknowledgements, Then::kFollow);
+  }
+  if (std::holds_alternative<task::Install>(task_)) {
+    if (std::exchange(evaluates_, false)) {
+      task_ = task::Evaluate{answer_.evaluate_epoch(), clock_};
+      return;
+    }
+    // The next weights are asked for within a segment only: between two the members may change.
+    pulled_ahead_ = pull_ahead_ && HasBatch(clock_ + 2);
+    if (pulled_ahead_) session_.Pull(clock_ + 1, now);
+    task_ = task::Train{clock_ + 1};
+    return;
+  }
+  if (std::holds_alternative<task::Evaluate>(task_)) {
+    answer_.set_evaluate(false);
+    return Follow(now);
+  }
+  // Train
+  trained_ = true;
+  confirmed_ = false;
+  session_.EndClock(++clock_, now);
+  GoOn(now);
+}
+
+void WorkerCore::GaveResidual(bool any, Time now) {
+  if (any) session_.EndClock(clock_ + 1, now);
+  Await(task::Await::kAcknowledgements, Then::kReportResidual);
+}
+
+}  // namespace psgd

@@ -1,0 +1,164 @@
+// What a worker does, from its registration until it leaves the run: a state machine without IO,
+// threads or a clock. It holds the worker's side of the data plane (SessionCore), asks it for
+// weights, ends clocks, and names the next task of its shell. Shells: train/trainer.h,
+// tests/sim/worker.h, simulate/modelled_worker.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "common/clock.h"
+#include "proto/config.pb.h"
+#include "proto/control.pb.h"
+#include "worker/session_core.h"
+
+namespace psgd {
+
+// What the shell does next. Unless a comment says otherwise, the shell calls WorkerCore::Done when
+// it has done the task.
+namespace task {
+
+// Ask the coordinator what to do; OnSegment takes the answer.
+struct AskSegment {
+  NextSegmentRequest request;
+};
+// Wait for so long: nothing is to be done. `reason` is the coordinator's, for people.
+struct Pause {
+  Duration duration{};
+  std::string reason;
+  bool leaves = false;  // the worker was asked to leave; without a residual it may call LeaveNow
+};
+// Carry messages of the session until Advance returns true.
+struct Await {
+  enum What { kWeights, kAcknowledgements, kState };
+  What what = kWeights;
+  uint64_t clock = 0;  // kWeights: the clock that the weights are for
+};
+// Put back the residuals that session().TakeLoadedState() returns.
+struct RestoreState {};
+// Give the residuals to session().SaveState.
+struct SaveState {
+  uint64_t checkpoint = 0;
+};
+// A segment begins, with these batches of this worker.
+struct BeginSegment {
+  Segment segment;
+};
+// Take the weights as of `clock` out of the session.
+struct Install {
+  uint64_t clock = 0;
+  bool for_step = true;  // a Train follows; otherwise an Evaluate
+};
+// Compute the step that leads to `clock` on the segment's next batch, and push its updates.
+struct Train {
+  uint64_t clock = 0;
+};
+// Evaluate the weights that were installed last, and tell the coordinator.
+struct Evaluate {
+  double epoch = 0;
+  uint64_t clock = 0;
+};
+// Send a heartbeat now: this worker did the steps up to `clock`. SetAsked takes what the answer
+// says.
+struct Report {
+  uint64_t clock = 0;
+};
+// Push what the codecs left behind as the update of `clock`, then call GaveResidual.
+struct GiveResidual {
+  uint64_t clock = 0;
+};
+// Leave the run. There is no task after this one.
+struct Leave {
+  enum Why { kRunIsOver, kAskedBeforeFirstStep, kAskedWhileWaiting, kGaveResidual };
+  Why why = kRunIsOver;
+  std::string reason;  // kRunIsOver: the coordinator's, for people
+};
+
+}  // namespace task
+
+using WorkerTask = std::variant<task::AskSegment, task::Pause, task::Await, task::RestoreState,
+                                task::SaveState, task::BeginSegment, task::Install, task::Train,
+                                task::Evaluate, task::Report, task::GiveResidual, task::Leave>;
+
+// Not thread-safe.
+class WorkerCore {
+ public:
+  WorkerCore(const SessionOptions& options, bool pull_ahead, const Placement& placement, Time now);
+
+  const WorkerTask& task() const { return task_; }
+  // Ends an Await when its answer is here. Returns whether the task is another than Await.
+  bool Advance(Time now);
+  // REQUIRES: the task is neither Await, AskSegment, GiveResidual nor Leave.
+  void Done(Time now);
+  // REQUIRES: the task is AskSegment.
+  void OnSegment(const NextSegmentReply& reply, Time now);
+
+  // `leave`: this worker is to leave. `drain`: the whole run ends, so the worker stays to the end
+  // of its segment.
+  void SetAsked(bool leave, bool drain);
+  // REQUIRES: the task is a Pause that `leaves`.
+  void LeaveNow();
+  // `any`: something was pushed. REQUIRES: the task is GiveResidual.
+  void GaveResidual(bool any, Time now);
+
+  SessionCore& session() { return session_; }
+  const SessionCore& session() const { return session_; }
+
+  // The last clock that this worker ended.
+  uint64_t clock() const { return clock_; }
+  // During Train: whether the segment has a batch for the step after this one.
+  bool batch_follows() const { return HasBatch(clock_ + 2); }
+  // During Train: whether the weights of the step after this one are already asked for.
+  bool pulled_ahead() const { return pulled_ahead_; }
+
+ private:
+  // What follows the Await or the Report that is the task.
+  enum class Then {
+    kAsk,
+    kFollow,          // what is left of the coordinator's answer
+    kGoOn,            // in the segment
+    kInstall,         // what was pulled
+    kRestore,         // what the shards kept for this worker
+    kReportResidual,  // it was pushed
+    kLeave,           // the residual was reported
+    kReportSegment,   // its last push is acknowledged
+  };
+
+  bool leaves() const { return leave_asked_ && !drain_; }
+  // Whether this worker has a batch for the step that leads to `clock`.
+  bool HasBatch(uint64_t clock) const;
+  void Await(task::Await::What what, Then then);
+  void AwaitWeights(Then then, Time now);
+  void Report(uint64_t clock, Then then);
+  void Ask();
+  // Does what is left of the coordinator's answer.
+  void Follow(Time now);
+  void Begin(const Segment& segment);
+  // Goes on in the segment, after `clock_`.
+  void GoOn(Time now);
+  void GoOnAfter(Then then, Time now);
+
+  const WorkerKey key_;
+  const bool pull_ahead_;
+  SessionCore session_;
+  WorkerTask task_;
+  Then then_ = Then::kAsk;
+
+  NextSegmentReply answer_;   // of the coordinator, less what is done of it
+  bool ask_at_once_ = false;  // the worker did something for the answer, so it does not pause
+  // A heartbeat has told whether the run drains, since a batch or an answer came up.
+  bool confirmed_ = false;
+
+  uint64_t segment_ = 0;                                 // its id; 0 before the first
+  uint64_t first_clock_ = 0, clocks_ = 0, batches_ = 0;  // of the segment
+  uint64_t clock_ = 0;
+  bool pulled_ahead_ = false;
+  bool evaluates_ = false;  // the weights that come are for an evaluation
+  bool trained_ = false;
+  bool loaded_ = false;
+  bool leave_asked_ = false, drain_ = false;
+  uint64_t saved_checkpoint_ = 0;
+};
+
+}  // namespace psgd
