@@ -138,10 +138,10 @@ void ModelledWorker::Do(const task::Await&) {
 }
 
 void ModelledWorker::Do(const task::Install& install) {
-  times_.wait += Seconds(cluster_->queue().now() - since_);
-  since_ = cluster_->queue().now();
   core_->session().TakePulled();
   if (!install.for_step) return Done();
+  times_.wait += Seconds(cluster_->queue().now() - since_);
+  since_ = cluster_->queue().now();
   Spend(cluster_->InstallSeconds(), 1, [this] {
     times_.encode += Seconds(cluster_->queue().now() - since_);
     Done();

@@ -923,8 +923,13 @@ absl::Status ShardCore::Replay(const JournalEntry& entry) {
   }
   // The same step must count again, or this is not the state that it was made in.
   if (journal_.empty()) {
-    return absl::DataLossError(
-        absl::StrCat("an entry does not fit those before it: ", entry.head.ShortDebugString()));
+    std::string why;
+    for (const Outgoing& answer : nobody) {
+      if (answer.message.header.has_refusal())
+        absl::StrAppend(&why, ", refused: ", answer.message.header.refusal().ShortDebugString());
+    }
+    return absl::DataLossError(absl::StrCat("an entry does not fit those before it: ",
+                                            entry.head.ShortDebugString(), why));
   }
   journal_.clear();
   return absl::OkStatus();

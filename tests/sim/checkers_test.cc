@@ -54,6 +54,7 @@ void MakeRoomFor(DiskFault fault, Scenario* scenario, RunFaults* faults) {
   if (!power) return;
   faults->kills = 10;
   faults->power_losses = 10;
+  scenario->longest_step = std::chrono::milliseconds(150);  // so that most of them come in time
   scenario->image_after = 10u << 10;
   scenario->torn_images = 0.7;
 }

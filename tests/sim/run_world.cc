@@ -483,10 +483,10 @@ std::pair<Scenario, RunFaults> RandomRun(uint64_t seed) {
   s.image_after = chance.Choice<uint64_t>({20u << 10, 100u << 10, 1u << 30});
   s.given_bytes = chance.Choice<size_t>({0, 64u << 20});
   s.full_disks = static_cast<int>(chance.Choice({0, 0, 1, 2}));
-  f.machines = static_cast<int>(chance.Between(1, 4));
-  f.copies = static_cast<size_t>(chance.Between(1, 3));
+  f.machines = static_cast<int>(chance.Choice({1, 2, 3, 3, 4}));
+  f.copies = chance.Choice<size_t>({1, 2, 2, 3});
   f.shared_store = chance.Happens(0.7);
-  f.kills = static_cast<int>(chance.Choice({0, 1, 2, 5}));
+  f.kills = static_cast<int>(chance.Choice({0, 1, 3, 6}));
   f.answer_kills = static_cast<int>(chance.Choice({0, 0, 2, 4}));
   f.power_losses = static_cast<int>(chance.Choice({0, 1, 1, 2}));
   s.torn_images = chance.Choice({0.0, 0.5});

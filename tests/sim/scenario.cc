@@ -78,6 +78,10 @@ Scenario RandomScenario(uint64_t seed) {
   s.pauses = static_cast<int>(chance.Choice({0, 0, 1, 3}));
   s.leavers = static_cast<int>(chance.Choice({0, 0, 1}));
   s.partitions = static_cast<int>(chance.Choice({0, 0, 1, 3}));
+  // Long steps leave time for faults before the run ends.
+  s.longest_step =
+      chance.Choice<Duration>({std::chrono::milliseconds(20), std::chrono::milliseconds(20),
+                               std::chrono::milliseconds(150)});
   s.poison = chance.Choice({0.0, 0.0, 0.1});
   s.failed_checkpoints = chance.Choice({0.0, 0.0, 0.3});
   if (chance.Happens(0.15)) s.slow_step = std::chrono::seconds(9);
